@@ -1,0 +1,70 @@
+"""What a combiner is: the scores of all learners in, a prediction and one gradient per learner out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.kernels.calls import Entry, table_row
+from braided.kernels.loop import call_combine, call_gradients
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Combiner:
+    """Two compiled entry points over flat buffers; a combiner without weights only names its kernels.
+
+    The prediction is the class probabilities, (n_outputs,), or for regression the value in units of the target's running
+    statistics, (1,). The gradients are dL/dscores, (n_learners, n_outputs).
+    """
+
+    name: ClassVar[str]
+    combine_kernel: ClassVar[Entry]
+    gradients_kernel: ClassVar[Entry]
+
+    def __init__(self, regression: bool, seed: int = 0) -> None:
+        self.regression = regression
+        self.seed = seed
+        self.shape = np.array([int(regression)], dtype=np.int64)
+        self.hyper = np.zeros(1, dtype=np.float64)
+        self.single = np.zeros(1, dtype=np.float32)
+        self.work = np.zeros(1, dtype=np.float32)
+
+    def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
+        """Make room. A combiner without weights needs none."""
+
+    def state(self) -> Arrays:
+        """All that was learned, as named arrays."""
+        return {}
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state` of the same sizes."""
+
+    def table_row(self) -> NDArray[np.int64]:
+        """What the record loop needs to call this combiner."""
+        arrays = [self.shape, self.hyper, self.single, self.work]
+        return table_row(self.combine_kernel, self.gradients_kernel, arrays)
+
+    def combine(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """The prediction from all learners' scores, (n_learners, n_outputs)."""
+        prediction = np.zeros(scores.shape[1], dtype=np.float64)
+        call_combine(self.table_row(), x, np.flatnonzero(mask), scores, prediction)
+        return prediction
+
+    def gradients(
+        self,
+        x: NDArray[np.float32],
+        mask: NDArray[np.bool_],
+        scores: NDArray[np.float32],
+        y: float,
+        prediction: NDArray[np.float64],
+    ) -> NDArray[np.float32]:
+        """One gradient per learner; a combiner with weights learns here."""
+        gradients = np.zeros_like(scores)
+        call_gradients(self.table_row(), x, np.flatnonzero(mask), scores, float(y), prediction, gradients)
+        return gradients

@@ -1,0 +1,210 @@
+"""The braid itself: learners, combiner and running statistics, driven over records of known slots.
+
+Where all learners are compiled, a chunk runs inside `kernels.loop`; with any learner in plain Python the same steps are
+taken in a Python loop. Both give the same bits, because the compiled parts are the same machine code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.combiners import Combiner
+from braided.kernels import loop
+from braided.kernels.activations import all_finite
+from braided.kernels.scale import encode, remember
+from braided.learners import CompiledLearner, Learner
+
+Arrays = dict[str, NDArray[Any]]
+Floats = NDArray[np.float64]
+
+
+class Braid:
+    """Learners and their combiner over numbered features and outputs.
+
+    Parameters
+    ----------
+    learners
+        The learners; each gets the same inputs and its own gradient.
+    combiner
+        Joins their scores.
+    standardise
+        Whether learners see standardised values or (bounded) raw ones.
+    regression
+        One numeric output instead of class probabilities.
+    """
+
+    def __init__(self, learners: Sequence[Learner], combiner: Combiner, standardise: bool, regression: bool) -> None:
+        self.learners = list(learners)
+        self.combiner = combiner
+        self.standardise = standardise
+        self.regression = regression
+        self.compiled = all(isinstance(learner, CompiledLearner) for learner in self.learners)
+        self.n_features = 0
+        self.n_outputs = 0
+        self.steps = 0
+        self.statistics = np.zeros((3, 0))
+        self.target = np.zeros(3)
+        self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
+
+    def grow(self, n_features: int, n_outputs: int) -> None:
+        """Make room for more features or outputs."""
+        if (n_features, n_outputs) == (self.n_features, self.n_outputs):
+            return
+        for learner in self.learners:
+            learner.grow(n_features, n_outputs)
+        self.combiner.grow(n_features, n_outputs, len(self.learners))
+        statistics = np.zeros((3, n_features))
+        statistics[:, : self.n_features] = self.statistics
+        self.statistics = statistics
+        self.n_features, self.n_outputs = n_features, n_outputs
+        self._bind()
+
+    def _bind(self) -> None:
+        """Collect the addresses that the record loop calls, and allocate what it writes to."""
+        n_learners = len(self.learners)
+        self._x = np.zeros(self.n_features, dtype=np.float32)
+        self._active = np.zeros(self.n_features, dtype=np.int64)
+        self._usable = np.zeros(n_learners, dtype=np.bool_)
+        self._scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
+        self._gradients = np.zeros_like(self._scores)
+        self._identity = np.arange(self.n_features, dtype=np.int64)
+        self._scored: bytes | None = None
+        if self.compiled:
+            rows = [learner.table_row() for learner in self.learners if isinstance(learner, CompiledLearner)]
+            self._table = np.stack(rows)
+            self._combiner_row = self.combiner.table_row()
+
+    def run(
+        self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None
+    ) -> tuple[Floats, Floats]:
+        """Predict every record of a chunk, each before learning it if there are targets.
+
+        Parameters
+        ----------
+        values
+            (n, columns) raw values, NaN for missing.
+        columns
+            The column of each slot, -1 for none; None if the columns are the slots.
+        targets
+            (n,) class places or regression targets; None to predict only.
+
+        Returns
+        -------
+        The predictions, (n, n_outputs), and what each learner alone would have said, (n, n_learners).
+        """
+        n = values.shape[0]
+        predictions = np.zeros((n, self.n_outputs))
+        own = np.zeros((n, len(self.learners)))
+        columns = self._identity if columns is None else columns
+        learn = targets is not None
+        known = np.zeros(n) if targets is None else targets
+        done = 0
+        while done < n:
+            run = self._run_compiled if self.compiled else self._run_python
+            count = run(values[done:], columns, known[done:], learn, predictions[done:], own[done:])
+            done += count
+            if learn:
+                self.steps += count
+                for learner in self.learners:
+                    if isinstance(learner, CompiledLearner):
+                        learner.steps = self.steps
+                self._reset_failing()
+        return predictions, own
+
+    def _reset_failing(self) -> None:
+        """Start a learner afresh that has failed too many times in a row."""
+        for i, learner in enumerate(self.learners):
+            if self.health[i, loop.IN_A_ROW] >= loop.PATIENCE:
+                learner.reset()
+                self.health[i, loop.RESETS] += 1
+                self.health[i, loop.IN_A_ROW] = 0
+                self._scored = None
+
+    def _run_compiled(
+        self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
+    ) -> int:
+        # A single record predicted and then learned needs its forward pass only once.
+        record = values.tobytes() if values.shape[0] == 1 and columns is self._identity else None
+        reuse = learn and record is not None and record == self._scored
+        count = loop.run(
+            self._table, self._combiner_row, values, columns, self.statistics, self.standardise, targets, self.target,
+            self.regression, learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores,
+            self._gradients, predictions, own,
+        )  # fmt: skip
+        self._scored = None if learn else record
+        return int(count)
+
+    def _run_python(
+        self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
+    ) -> int:
+        """One record, by the learners' Python protocol."""
+        n_active = encode(values[0], columns, self.statistics, self.standardise, self._x, self._active)
+        active = self._active[:n_active]
+        x, mask = self._x.copy(), np.zeros(self.n_features, dtype=np.bool_)
+        mask[active] = True
+        scores = np.zeros((len(self.learners), self.n_outputs), dtype=np.float32)
+        usable = []
+        for i, learner in enumerate(self.learners):
+            scores[i] = learner.scores(x, mask)
+            usable.append(bool(all_finite(scores[i])))
+            if not usable[i]:
+                scores[i] = 0.0
+            own[0, i] = loop.target_from_units(scores[i, 0], self.target) if self.regression else scores[i].argmax()
+        prediction = self.combiner.combine(x, mask, scores)
+        predictions[0] = prediction
+        if self.regression:
+            predictions[0, 0] = loop.target_from_units(prediction[0], self.target)
+        if learn:
+            y = loop.target_in_units(targets[0], self.target) if self.regression else targets[0]
+            gradients = self.combiner.gradients(x, mask, scores, y, prediction)
+            for i, learner in enumerate(self.learners):
+                fine = usable[i] and bool(all_finite(gradients[i])) and learner.learn(x, mask, y, gradients[i])
+                if fine:
+                    self.health[i, loop.IN_A_ROW] = 0
+                else:
+                    self.health[i, [loop.SKIPPED, loop.IN_A_ROW]] += 1
+            remember(values[0], columns, self.statistics, active)
+        return 1
+
+    def state(self) -> Arrays:
+        """Everything that was learned, as named arrays."""
+        arrays: Arrays = {
+            "statistics": self.statistics.copy(),
+            "target": self.target.copy(),
+            "health": self.health.copy(),
+            "steps": np.array([self.steps], dtype=np.int64),
+        }
+        parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
+        parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
+        for prefix, part in parts:
+            arrays |= {f"{prefix}/{name}": array for name, array in part.state().items()}
+        return arrays
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state`; the sizes must have been set by `grow`."""
+        self.statistics[:] = arrays["statistics"]
+        self.target[:] = arrays["target"]
+        self.health[:] = arrays["health"]
+        self.steps = int(arrays["steps"][0])
+        parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
+        parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
+        for prefix, part in parts:
+            start = f"{prefix}/"
+            part.load_state({name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)})
+        for learner in self.learners:
+            if isinstance(learner, CompiledLearner):
+                learner.steps = self.steps
+        self._scored = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the addresses and scratch arrays, which hold only in this process."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self.n_outputs:
+            self._bind()

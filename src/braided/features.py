@@ -1,0 +1,152 @@
+"""Names to places: features to slots, labels to classes. Both only ever grow, and nothing is ever reordered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+
+
+def _order(name: Hashable) -> tuple[str, Any]:
+    """Sorts names of mixed types: numbers first by value, then text, then the rest by what they print as."""
+    if isinstance(name, Real):
+        return ("0", float(name))
+    if isinstance(name, str):
+        return ("1", name)
+    return (f"2 {type(name).__name__}", repr(name))
+
+
+def as_number(name: Hashable, value: Any, record: int) -> float:
+    """A feature's value as a float; NaN for a missing one.
+
+    >>> as_number("age", True, 1), as_number("age", None, 1)
+    (1.0, nan)
+    >>> as_number("age", "abc", 17)
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: feature 'age' is 'abc' in record 17: numbers, None or NaN only
+    """
+    kind = type(value)
+    if kind is float or kind is int or kind is bool or isinstance(value, (Real, np.bool_)):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isinf(number):
+            raise BraidedError(f"feature {name!r} is {value!s:.40} in record {record}: it must be finite, or None if missing")
+        return number
+    if value is None:
+        return math.nan
+    raise BraidedError(f"feature {name!r} is {value!r:.60} in record {record}: numbers, None or NaN only")
+
+
+class FeatureSpace:
+    """Feature names and the slots they were given.
+
+    An absent key, None and NaN all mean missing. A name gets its slot with its first value; names that are new in the
+    same record get theirs in sorted order, so that the order of a record's keys does not matter.
+
+    Examples
+    --------
+    >>> space = FeatureSpace(limit=10)
+    >>> space.admit(space.new_in({"b": 1.0, "a": 2.0, "c": None}))
+    >>> space.slots
+    {'a': 0, 'b': 1}
+    >>> space.row({"b": 5, "unknown": 1.0}, record=2)
+    array([nan,  5.])
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.slots: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def new_in(self, x: Mapping[Hashable, Any]) -> list[Hashable]:
+        """The names with a value that have no slot yet, in the order they will get theirs."""
+        if x.keys() <= self.slots.keys():
+            return []
+        # value != value only for NaN
+        return self.sort(n for n, v in x.items() if n not in self.slots and v is not None and v == v)
+
+    def sort(self, names: Iterable[Hashable]) -> list[Hashable]:
+        """Names in the order in which new ones get their slots."""
+        return sorted(names, key=_order)
+
+    def check_room(self, names: list[Hashable]) -> None:
+        """Refuse names that would exceed the limit."""
+        if len(self.slots) + len(names) > self.limit:
+            room = max(self.limit - len(self.slots), 0)
+            raise BraidedError(
+                f"feature {names[room]!r} would be number {self.limit + 1}, and max_features is {self.limit}: "
+                "raise max_features, or drop or hash rare features"
+            )
+
+    def admit(self, names: list[Hashable]) -> None:
+        """Give slots to new names."""
+        for name in names:
+            self.slots[name] = len(self.slots)
+
+    def row(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:
+        """The record by slot, NaN where missing; names without a slot are left out, but checked."""
+        row = np.full(len(self.slots), np.nan)
+        slots = self.slots
+        for name, value in x.items():
+            number = value if type(value) is float and -math.inf < value < math.inf else as_number(name, value, record)
+            slot = slots.get(name)
+            if slot is not None:
+                row[slot] = number
+        return row
+
+    def columns(self, names: list[Hashable]) -> NDArray[np.int64]:
+        """For each slot the place of its name among `names`, or -1."""
+        places = {name: place for place, name in enumerate(names)}
+        return np.array([places.get(name, -1) for name in self.slots], dtype=np.int64)
+
+
+class ClassSpace:
+    """Class labels, of any hashable type, and their places in the order of appearance.
+
+    Examples
+    --------
+    >>> classes = ClassSpace(limit=3)
+    >>> classes.admit("spam"), classes.admit("ham"), classes.admit("spam")
+    (0, 1, 0)
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.places: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def label(self, y: Any, record: int) -> Hashable:
+        """The label as it is stored: NumPy scalars become plain ones; a missing or unhashable label is refused."""
+        if isinstance(y, np.generic):
+            y = y.item()
+        if y is None or y != y:
+            raise BraidedError(f"the label of record {record} is {y!r}: every record to learn needs one")
+        if not isinstance(y, Hashable):
+            raise BraidedError(f"the label of record {record} is {y!r:.60}: labels must be hashable (text or a number)")
+        return y
+
+    def check_room(self, labels: list[Hashable]) -> None:
+        """Refuse labels that would exceed the limit."""
+        if len(self.places) + len(labels) > self.limit:
+            room = max(self.limit - len(self.places), 0)
+            raise BraidedError(
+                f"class {labels[room]!r} would be number {self.limit + 1}, and max_classes is {self.limit}: "
+                "raise max_classes, or use MODLRegressor if the target is a quantity"
+            )
+
+    def admit(self, label: Hashable) -> int:
+        """The place of a label, a new one if need be."""
+        return self.places.setdefault(label, len(self.places))

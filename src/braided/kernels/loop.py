@@ -1,0 +1,108 @@
+"""The record loop: encode, score, combine, learn, for a chunk of records, with no Python in between."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from braided.kernels.activations import all_finite
+from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
+from braided.kernels.scale import COUNT, MEAN, SQUARES, encode, including, remember, standardised
+
+# Columns of the combiner's row: two addresses, then address and length of each array.
+COMBINE_ADDRESS, GRADIENTS_ADDRESS, COMBINER_SHAPE, COMBINER_HYPER, COMBINER_SINGLE, COMBINER_WORK = 0, 1, 2, 4, 6, 8
+# Columns of a learner's health.
+SKIPPED, IN_A_ROW, RESETS = 0, 1, 2
+#: So many unusable records in a row, and a learner is reset.
+PATIENCE = 10
+
+
+@njit(cache=True)
+def call_combine(row, x, active, scores, prediction):
+    """Let the combiner of this row turn the learners' scores into a prediction."""
+    combine_at(row[COMBINE_ADDRESS])(
+        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE), x, active, scores,
+        singles(row, COMBINER_WORK), prediction,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def call_gradients(row, x, active, scores, y, prediction, gradients):
+    """Let the combiner of this row give each learner its gradient, and learn itself if it has weights."""
+    gradients_at(row[GRADIENTS_ADDRESS])(
+        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE), x, active, scores, y,
+        prediction, singles(row, COMBINER_WORK), gradients,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def target_in_units(y, target):
+    """Take y into the target's statistics and return it in units of them (regression)."""
+    count, mean, squares = including(y, target[COUNT], target[MEAN], target[SQUARES])
+    target[COUNT], target[MEAN], target[SQUARES] = count, mean, squares
+    return standardised(y, count, mean, squares)
+
+
+@njit(cache=True)
+def target_from_units(z, target):
+    """The value that z stands for; 0 before any target was seen, and the mean while none has varied."""
+    if target[COUNT] == 0.0:
+        return 0.0
+    return target[MEAN] + z * np.sqrt(target[SQUARES] / target[COUNT])
+
+
+@njit(cache=True)
+def best(scores):
+    """The place of the largest score, the first of equals."""
+    top = 0
+    for k in range(1, scores.shape[0]):
+        if scores[k] > scores[top]:
+            top = k
+    return top
+
+
+@njit(cache=True)
+def run(
+    table, combiner, values, columns, statistics, standardise, targets, target, regression, learn, reuse, first_step,
+    health, x, active, usable, scores, gradients, predictions, own,
+):  # fmt: skip
+    """Predict, and if `learn` then learn, record by record; returns how many were done.
+
+    Fewer than all are done when a learner has failed `PATIENCE` times in a row: it is then to be reset before
+    the next record. `reuse` says that the learners' work arrays, `usable` and `scores` still hold the first record's
+    forward pass. `predictions[t]` receives the class probabilities or the regression value, `own[t, i]` what
+    learner i alone would have said (a class's place or a value).
+    """
+    n_learners = table.shape[0]
+    for t in range(values.shape[0]):
+        available = active[: encode(values[t], columns, statistics, standardise, x, active)]
+        step = first_step + t
+        for i in range(n_learners):
+            if not (reuse and t == 0):
+                call_forward(table[i], x, available, step, scores[i])
+                usable[i] = all_finite(scores[i])
+                if not usable[i]:
+                    scores[i, :] = 0.0
+            own[t, i] = target_from_units(scores[i, 0], target) if regression else best(scores[i])
+        prediction = predictions[t]
+        call_combine(combiner, x, available, scores, prediction)
+        answer = target_from_units(prediction[0], target) if regression else prediction[0]
+        failing = False
+        if learn:
+            y = target_in_units(targets[t], target) if regression else targets[t]
+            call_gradients(combiner, x, available, scores, y, prediction, gradients)
+            for i in range(n_learners):
+                learned = usable[i] and all_finite(gradients[i])
+                if learned:
+                    learned = call_learn(table[i], x, available, step, y, gradients[i])
+                if learned:
+                    health[i, IN_A_ROW] = 0
+                else:
+                    health[i, SKIPPED] += 1
+                    health[i, IN_A_ROW] += 1
+                    failing = failing or health[i, IN_A_ROW] >= PATIENCE
+            remember(values[t], columns, statistics, available)
+        prediction[0] = answer
+        if failing:
+            return t + 1
+    return values.shape[0]

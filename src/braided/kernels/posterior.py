@@ -1,0 +1,105 @@
+"""The parts of a recursive Gaussian posterior N(m, P) over linear weights, for inputs of which most may be zero.
+
+An input vector u is given as a list: `index[k]` is the place of the k-th input that is not missing, `u[k]` its value.
+P is a full symmetric matrix, or its diagonal; `flat` holds either. With a full matrix P u is dense, with a diagonal it
+is a list like u.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_SMALLEST_VARIANCE = 1e-14
+
+
+@njit(cache=True)
+def list_inputs(x, active, with_mask, index, u):
+    """u = [1 ; x] or, with the mask, [1 ; x_0 ; 1 ; x_1 ; 1 ; ...] over the available features; returns its length.
+
+    Place 0 is the bias. Value and mask of a feature stand side by side, so that a new feature comes last.
+    """
+    index[0] = 0
+    u[0] = 1.0
+    n = 1
+    for slot in active:
+        if with_mask:
+            index[n], u[n] = 1 + 2 * slot, x[slot]
+            index[n + 1], u[n + 1] = 2 + 2 * slot, 1.0
+            n += 2
+        else:
+            index[n], u[n] = 1 + slot, x[slot]
+            n += 1
+    return n
+
+
+@njit(cache=True)
+def inner(mean, index, u, n):
+    """u . m"""
+    total = 0.0
+    for k in range(n):
+        total += mean[index[k]] * u[k]
+    return total
+
+
+@njit(cache=True)
+def times_covariance(flat, full, stride, size, index, u, n, pu):
+    """P u, into `pu`; returns q = u P u."""
+    q = 0.0
+    if full:
+        pu[:size] = 0.0
+        for k in range(n):
+            start = index[k] * stride
+            row = flat[start : start + size]
+            value = u[k]
+            for i in range(size):
+                pu[i] += value * row[i]
+        for k in range(n):
+            q += u[k] * pu[index[k]]
+    else:
+        for k in range(n):
+            pu[k] = flat[index[k]] * u[k]
+            q += u[k] * pu[k]
+    return q
+
+
+@njit(cache=True)
+def correct(mean, full, size, index, n, pu, amount):
+    """m += amount P u"""
+    if full:
+        for i in range(size):
+            mean[i] += amount * pu[i]
+    else:
+        for k in range(n):
+            mean[index[k]] += amount * pu[k]
+
+
+@njit(cache=True)
+def shrink(flat, full, stride, size, index, n, pu, factor):
+    """P -= factor (P u)(P u)^T; overwrites `pu`.
+
+    With h = sqrt(factor) P u every entry loses h_i h_j, the same product on both sides of the diagonal: P stays
+    symmetric to the last bit. A variance that rounding would make non-positive is set to a tiny one, and its
+    covariances to zero, which keeps P positive.
+    """
+    root = np.sqrt(factor)
+    if not full:
+        for k in range(n):
+            h = root * pu[k]
+            flat[index[k]] = max(flat[index[k]] - h * h, _SMALLEST_VARIANCE)
+        return
+    for i in range(size):
+        pu[i] *= root
+    for i in range(size):
+        h = pu[i]
+        if h == 0.0:
+            continue
+        row = flat[i * stride : i * stride + size]
+        for j in range(size):
+            row[j] -= h * pu[j]
+    for i in range(size):
+        if flat[i * stride + i] < _SMALLEST_VARIANCE:
+            for j in range(size):
+                flat[i * stride + j] = 0.0
+                flat[j * stride + i] = 0.0
+            flat[i * stride + i] = _SMALLEST_VARIANCE

@@ -1,0 +1,51 @@
+"""The learners of the braid, one per file, each registered here with its configuration."""
+
+from __future__ import annotations
+
+from braided.errors import BraidedError
+from braided.learners.base import CompiledLearner, Learner
+from braided.learners.linear import LinearConfig, LinearRegression
+from braided.learners.logistic import LogisticConfig, LogisticRegression
+from braided.learners.mlp import MLP, MLPConfig
+from braided.learners.set_learner import SetConfig, SetLearner
+from braided.learners.steps import StepConfig
+
+LearnerConfig = LogisticConfig | LinearConfig | MLPConfig | SetConfig
+
+#: Configuration class -> learner class. Adding a learner is its file and one line here.
+LEARNERS: dict[type, type[CompiledLearner]] = {
+    LogisticConfig: LogisticRegression,
+    LinearConfig: LinearRegression,
+    MLPConfig: MLP,
+    SetConfig: SetLearner,
+}
+
+
+def build(config: LearnerConfig, seed: int, place: int) -> CompiledLearner:
+    """The learner that a configuration describes.
+
+    >>> build(MLPConfig(hidden=(8,)), seed=0, place=1).name
+    'mlp'
+    """
+    if type(config) not in LEARNERS:
+        known = ", ".join(kind.__name__ for kind in LEARNERS)
+        raise BraidedError(f"learner configuration {config!r} is of no registered kind: use one of {known}")
+    return LEARNERS[type(config)](config, seed, place)
+
+
+__all__ = [
+    "LEARNERS",
+    "CompiledLearner",
+    "Learner",
+    "LearnerConfig",
+    "LinearConfig",
+    "LinearRegression",
+    "LogisticConfig",
+    "LogisticRegression",
+    "MLP",
+    "MLPConfig",
+    "SetConfig",
+    "SetLearner",
+    "StepConfig",
+    "build",
+]

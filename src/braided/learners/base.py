@@ -1,0 +1,242 @@
+"""What a learner is, and the common part of learners with compiled kernels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.kernels.calls import COLUMNS, Entry, call_forward, call_learn, table_row
+from braided.kernels.random import fill_uniform, key_of
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """One channel of the braid: it turns a record into scores and learns from dL/dscores. It knows no other learner."""
+
+    def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """The scores, (n_outputs,), of values x, (n_features,), of which `mask` are available. Changes nothing."""
+
+    def learn(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]
+    ) -> bool:
+        """Learn one record and say whether the update was finite; a learner that skips an update returns False.
+
+        `y` is the class's place among the classes, or the target in units of its running statistics; `gradient` is
+        dL/dscores, (n_outputs,). Closed-form learners use `y`, the others `gradient`.
+        """
+
+    def grow(self, n_features: int, n_outputs: int) -> None:
+        """Make room: both counts only ever grow, and what is known of the old ones must not change."""
+
+    def reset(self) -> None:
+        """Forget everything learned, keeping the sizes."""
+
+    def state(self) -> Arrays:
+        """All that was learned, as named arrays."""
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state` of a learner of the same sizes."""
+
+
+@dataclass(frozen=True)
+class ArrayPlan:
+    """One named array of a compiled learner.
+
+    Attributes
+    ----------
+    shape
+        One or two dimensions.
+    bound
+        Entries start uniform in +-bound; 0 means zeros.
+    double
+        float64 instead of float32.
+    """
+
+    shape: tuple[int, ...]
+    bound: float = 0.0
+    double: bool = False
+
+
+def _capacity(n: int) -> int:
+    """The next power of two: growth by one feature at a time then copies O(n) in all."""
+    return 1 << max(n - 1, 0).bit_length()
+
+
+class CompiledLearner(ABC):
+    """A learner whose two entry points are compiled kernels over flat buffers.
+
+    A subclass says which named arrays it has (`plan`), which integers and floats its kernels need (`shape_numbers`,
+    `hyper_numbers`), how much scratch (`work_sizes`), and names its two kernels. Everything that grows with features
+    or classes is laid out with room to spare; the kernels never read the spare part, so capacity does not
+    change a bit of any result.
+    """
+
+    #: Name in reports and on the command line.
+    name: ClassVar[str]
+    forward: ClassVar[Entry]
+    update: ClassVar[Entry]
+
+    def __init__(self, config: Any, seed: int = 0, place: int = 0) -> None:
+        self.config = config
+        self.seed = seed
+        self.place = place
+        self.adaptive = getattr(config, "optimiser", "sgd") != "sgd"
+        self.n_features = 0
+        self.n_outputs = 0
+        self.steps = 0
+        self.views: Arrays = {}
+        self._capacities = (0, 0)
+        self._allocate(1, 1)
+
+    @abstractmethod
+    def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
+        """The named arrays for these sizes. Asked for capacities to lay out memory, and for sizes in use."""
+
+    @abstractmethod
+    def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
+        """The integers that the kernels read: sizes in use, then where each array starts."""
+
+    @abstractmethod
+    def hyper_numbers(self) -> list[float]:
+        """The floats that the kernels read."""
+
+    @abstractmethod
+    def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
+        """Scratch needed: float32, float64, int64."""
+
+    def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
+        """Set the entries of an array outside its old corner of shape `old`."""
+        matrix = view.reshape(view.shape[0], -1) if view.ndim < 2 else view
+        first_row, first_column = old if len(old) == 2 else (old[0], 1)
+        if bound == 0.0:
+            matrix[first_row:] = 0.0
+            matrix[:first_row, first_column:] = 0.0
+        else:
+            fill_uniform(matrix, key_of(self.seed, self.name, self.place, name), first_row, first_column, bound)
+
+    def _allocate(self, capacity_features: int, capacity_outputs: int) -> None:
+        """Lay out the buffers for these capacities, keeping what is in use."""
+        old_views, self.views = self.views, {}
+        plans = self.plan(capacity_features, capacity_outputs)
+        sizes = {False: 0, True: 0}
+        self._offsets: dict[str, int] = {}
+        for name, plan in plans.items():
+            self._offsets[name] = sizes[plan.double]
+            # Arrays start on cache lines.
+            sizes[plan.double] += -(-int(np.prod(plan.shape)) // 16) * 16
+        self.single = np.zeros(max(sizes[False], 1), dtype=np.float32)
+        self.second = np.zeros_like(self.single) if self.adaptive else self.single
+        self.double = np.zeros(max(sizes[True], 1), dtype=np.float64)
+        work, work64, index = self.work_sizes(capacity_features, capacity_outputs)
+        self.work = np.zeros(max(work, 1), dtype=np.float32)
+        self.work64 = np.zeros(max(work64, 1), dtype=np.float64)
+        self.index = np.zeros(max(index, 1), dtype=np.int64)
+        for name, plan in plans.items():
+            start, size = self._offsets[name], int(np.prod(plan.shape))
+            buffers = {name: self.double} if plan.double else {name: self.single}
+            if self.adaptive and not plan.double:
+                buffers[f"{name} second moment"] = self.second
+            for key, buffer in buffers.items():
+                self.views[key] = buffer[start : start + size].reshape(plan.shape)
+                if key in old_views:
+                    corner = tuple(slice(0, n) for n in old_views[key].shape)
+                    self.views[key][corner] = old_views[key]
+        self._capacities = (capacity_features, capacity_outputs)
+
+    def grow(self, n_features: int, n_outputs: int) -> None:
+        """Make room for more features or outputs; what was there is untouched."""
+        if (n_features, n_outputs) == (self.n_features, self.n_outputs):
+            return
+        old = {name: plan.shape for name, plan in self.plan(self.n_features, self.n_outputs).items()}
+        plans = self.plan(n_features, n_outputs)
+        if n_features > self._capacities[0] or n_outputs > self._capacities[1]:
+            self._allocate(_capacity(n_features), _capacity(n_outputs))
+        first = self.n_outputs == 0
+        self.n_features, self.n_outputs = n_features, n_outputs
+        for name, plan in plans.items():
+            corner = tuple(slice(0, n) for n in plan.shape)
+            nothing = tuple(0 for _ in plan.shape)
+            self.initialise(name, self.views[name][corner], nothing if first else old[name], plan.bound)
+        self.describe()
+
+    def describe(self) -> None:
+        """Write the numbers that the kernels read."""
+        self.shape = np.array(self.shape_numbers(self._offsets), dtype=np.int64)
+        self.hyper = np.array(self.hyper_numbers(), dtype=np.float64)
+
+    def reset(self) -> None:
+        """Return to the initial weights of the sizes in use."""
+        n_features, n_outputs = self.n_features, self.n_outputs
+        self.n_features = self.n_outputs = 0
+        self.single[:] = 0.0
+        self.second[:] = 0.0
+        self.double[:] = 0.0
+        self.grow(n_features, n_outputs)
+
+    def table_row(self) -> NDArray[np.int64]:
+        """What the record loop needs to call this learner."""
+        row = table_row(
+            self.forward,
+            self.update,
+            [self.shape, self.hyper, self.single, self.second, self.double, self.work, self.work64, self.index],
+        )
+        assert row.size == COLUMNS
+        return row
+
+    def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """The scores of one record, (n_outputs,)."""
+        out = np.zeros(self.n_outputs, dtype=np.float32)
+        call_forward(self.table_row(), x, np.flatnonzero(mask), self.steps, out)
+        return out
+
+    def learn(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]
+    ) -> bool:
+        """Learn one record; the forward pass is done anew, so no earlier call of `scores` is assumed."""
+        self.scores(x, mask)
+        step, self.steps = self.steps, self.steps + 1
+        return bool(call_learn(self.table_row(), x, np.flatnonzero(mask), step, float(y), gradient))
+
+    def _in_use(self) -> dict[str, tuple[slice, ...]]:
+        """The part of each array that is in use."""
+        parts = {}
+        for name, plan in self.plan(self.n_features, self.n_outputs).items():
+            corner = tuple(slice(0, n) for n in plan.shape)
+            parts[name] = corner
+            if f"{name} second moment" in self.views:
+                parts[f"{name} second moment"] = corner
+        return parts
+
+    def state(self) -> Arrays:
+        """Copies of all arrays, trimmed to what is in use."""
+        return {name: self.views[name][corner].copy() for name, corner in self._in_use().items()}
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over arrays made by `state`; the sizes must have been set by `grow`."""
+        for name, corner in self._in_use().items():
+            if name not in arrays or arrays[name].shape != self.views[name][corner].shape:
+                found = arrays[name].shape if name in arrays else "nothing"
+                raise BraidedError(
+                    f"state of learner {self.name!r}: array {name!r} should have shape "
+                    f"{self.views[name][corner].shape}, found {found}; the state belongs to another configuration"
+                )
+            self.views[name][corner] = arrays[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("config", "seed", "place", "n_features", "n_outputs", "steps")
+        return {**{name: getattr(self, name) for name in kept}, "arrays": self.state()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["config"], state["seed"], state["place"])  # type: ignore[misc]
+        if state["n_outputs"]:
+            self.grow(state["n_features"], state["n_outputs"])
+            self.load_state(state["arrays"])
+        self.steps = state["steps"]

@@ -1,0 +1,106 @@
+"""The common part of the closed-form learners: a Gaussian posterior N(m, P) over linear weights that can grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.learners.base import ArrayPlan, CompiledLearner
+
+
+@dataclass(frozen=True)
+class GaussianConfig:
+    """Settings that the closed-form learners share.
+
+    Attributes
+    ----------
+    prior_variance
+        P0 = prior_variance times the identity.
+    mask_inputs
+        Whether u holds the availability of each feature beside its value.
+    full_covariance_up_to
+        With more inputs than this (bias and masks counted), P is a diagonal. Full: O(d^2) a record; diagonal: O(d).
+    """
+
+    prior_variance: float = 1.0
+    mask_inputs: bool = False
+    full_covariance_up_to: int = 512
+
+
+class GaussianLearner(CompiledLearner):
+    """Arrays `mean`, (rows, inputs), and `covariance`, (inputs, inputs) or (inputs,), both float64."""
+
+    config: GaussianConfig
+
+    def __init__(self, config: GaussianConfig, seed: int = 0, place: int = 0) -> None:
+        self.full = True
+        super().__init__(config, seed, place)
+
+    def n_inputs(self, n_features: int) -> int:
+        """Length of u: the bias, and one or two inputs a feature."""
+        return 1 + n_features * (2 if self.config.mask_inputs else 1)
+
+    def rows(self, n_outputs: int) -> int:
+        """How many mean vectors there are: two classes need only the one of their difference."""
+        return 1 if n_outputs <= 2 else n_outputs
+
+    def variance_at_start(self) -> float:
+        """The prior variance of one weight.
+
+        With K > 2 classes each class has its own vector of variance P0 / 2, so that the difference of two
+        classes has the variance P0 that it has with two classes.
+        """
+        return self.config.prior_variance / (1.0 if self.rows(self.n_outputs) == 1 else 2.0)
+
+    def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
+        """Mean vectors and the covariance they share."""
+        n = self.n_inputs(n_features)
+        return {
+            "mean": ArrayPlan((self.rows(n_outputs), n), double=True),
+            "covariance": ArrayPlan((n, n) if self.full else (n,), double=True),
+        }
+
+    def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
+        """Zero means; independent new weights of the prior variance."""
+        super().initialise(name, view, old, bound)
+        if name == "covariance":
+            fresh = np.arange(old[0], view.shape[0])
+            view[(fresh, fresh) if view.ndim == 2 else fresh] = self.variance_at_start()
+
+    def grow(self, n_features: int, n_outputs: int) -> None:
+        """Grow, going over to a diagonal covariance or from one mean vector to several where the sizes ask for it."""
+        if self.full and self.n_inputs(n_features) > self.config.full_covariance_up_to:
+            variances = np.diagonal(self.views["covariance"]).copy()
+            self.full = False
+            del self.views["covariance"]
+            self._allocate(*self._capacities)
+            self.views["covariance"][:] = variances
+        splits = self.n_outputs == 2 and n_outputs > 2
+        if splits:
+            self.views["covariance"][self._in_use()["covariance"]] /= 2.0
+            difference = self.views["mean"][0].copy()
+        super().grow(n_features, n_outputs)
+        if splits:
+            self.views["mean"][0, : difference.size] = -difference / 2.0
+            self.views["mean"][1, : difference.size] = difference / 2.0
+
+    def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
+        """n_outputs, with_mask, full, row length of mean and covariance, inputs in use, start of mean, of covariance."""
+        stride = self.n_inputs(self._capacities[0])
+        return [
+            self.n_outputs,
+            int(self.config.mask_inputs),
+            int(self.full),
+            stride,
+            self.n_inputs(self.n_features),
+            offsets["mean"],
+            offsets["covariance"],
+        ]
+
+    def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
+        """u and P u, then two numbers a class; the places of u."""
+        n = self.n_inputs(n_features)
+        return 0, 2 * n + 2 * n_outputs, n

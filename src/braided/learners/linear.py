@@ -1,0 +1,81 @@
+"""Online Bayesian linear regression: the fast learner for a numeric target, exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from braided.kernels.activations import all_finite
+from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.posterior import correct, inner, list_inputs, shrink, times_covariance
+from braided.learners.gaussian import GaussianConfig, GaussianLearner
+
+
+@dataclass(frozen=True)
+class LinearConfig(GaussianConfig):
+    """Settings of online Bayesian linear regression.
+
+    Attributes
+    ----------
+    noise_variance
+        sigma^2, in units of the running variance of the target.
+    """
+
+    noise_variance: float = 1.0
+
+
+@entry(FORWARD)
+def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
+    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
+    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
+    n = list_inputs(x, active, with_mask, index, work64)
+    scores[0] = inner(double[mean_at : mean_at + stride], index, work64, n)
+
+
+@entry(LEARN)
+def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
+    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
+    noise_variance = hyper[0]
+    n = list_inputs(x, active, with_mask, index, work64)
+    u, pu = work64[:stride], work64[stride : 2 * stride]
+    mean, covariance = double[mean_at : mean_at + stride], double[covariance_at:]
+    innovation = y - inner(mean, index, u, n)
+    innovation_variance = noise_variance + times_covariance(covariance, full, stride, size, index, u, n, pu)
+    work64[2 * stride] = innovation / innovation_variance
+    if not all_finite(work64[2 * stride : 2 * stride + 1]) or not innovation_variance > 0:
+        return False
+    correct(mean, full, size, index, n, pu, innovation / innovation_variance)
+    shrink(covariance, full, stride, size, index, n, pu, 1.0 / innovation_variance)
+    return True
+
+
+class LinearRegression(GaussianLearner):
+    """Bayesian linear regression, one record at a time; equal to the batch posterior after any number of records.
+
+    With u = [1 ; x] (or [1 ; x ; mask]), prior N(0, P0) and noise variance sigma^2:
+
+        S = sigma^2 + u P u,   K = P u / S,   m += K (y - u . m),   P -= K S K^T = (P u)(P u)^T / S
+
+    (paper, appendix "Online Bayesian Linear Regression"). The score is u . m; the shared gradient is not used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = LinearRegression(LinearConfig(prior_variance=100.0, noise_variance=0.01))
+    >>> learner.grow(1, 1)
+    >>> everything = np.array([True])
+    >>> for value in (0.0, 1.0, 2.0, 3.0):
+    ...     x = np.array([value], dtype=np.float32)
+    ...     _ = learner.learn(x, everything, 5.0 + 2.0 * value, np.zeros(1, dtype=np.float32))
+    >>> learner.state()["mean"].round(2)
+    array([[5., 2.]])
+    """
+
+    name = "linear"
+    config: LinearConfig
+    forward = _forward
+    update = _learn
+
+    def hyper_numbers(self) -> list[float]:
+        """The noise variance."""
+        return [self.config.noise_variance]

@@ -1,0 +1,145 @@
+"""Online Bayesian logistic regression: the fast learner, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from braided.kernels.activations import all_finite, sigmoid, softmax
+from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.posterior import correct, inner, list_inputs, shrink, times_covariance
+from braided.learners.gaussian import GaussianConfig, GaussianLearner
+
+_KALMAN, _PAPER, _RELEASED = 0, 1, 2
+_GAINS = {"kalman": _KALMAN, "paper": _PAPER, "released": _RELEASED}
+
+
+@dataclass(frozen=True)
+class LogisticConfig(GaussianConfig):
+    """Settings of online Bayesian logistic regression.
+
+    Attributes
+    ----------
+    gain
+        Which recursion: `kalman`, `paper` or `released`; formulas in `LogisticRegression`.
+    score
+        What enters the sum: the `logit`, or the `probability` (as the released code does).
+    clamp
+        The latent score is kept within +-clamp; 0 means no bound.
+    """
+
+    gain: Literal["kalman", "paper", "released"] = "kalman"
+    score: Literal["logit", "probability"] = "logit"
+    clamp: float = 0.0
+
+
+@entry(FORWARD)
+def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
+    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
+    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
+    as_probability, clamp = hyper[1], hyper[2]
+    n = list_inputs(x, active, with_mask, index, work64)
+    latent = work64[2 * stride : 2 * stride + n_outputs]
+    if n_outputs == 2:
+        a = inner(double[mean_at : mean_at + stride], index, work64, n)
+        if clamp > 0:
+            a = min(max(a, -clamp), clamp)
+        latent[0], latent[1] = -a / 2.0, a / 2.0
+    else:
+        for k in range(n_outputs):
+            start = mean_at + k * stride
+            latent[k] = inner(double[start : start + stride], index, work64, n)
+            if clamp > 0:
+                latent[k] = min(max(latent[k], -clamp), clamp)
+    if as_probability:
+        probability = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
+        softmax(latent, probability)
+        for k in range(n_outputs):
+            scores[k] = probability[k]
+    else:
+        for k in range(n_outputs):
+            scores[k] = latent[k]
+
+
+@entry(LEARN)
+def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
+    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
+    gain = hyper[0]
+    n = 1 + active.shape[0] * (2 if with_mask else 1)
+    u, pu = work64[:stride], work64[stride : 2 * stride]
+    latent = work64[2 * stride : 2 * stride + n_outputs]
+    probability = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
+    covariance = double[covariance_at:]
+    if n_outputs == 2:
+        probability[1] = sigmoid(latent[1] - latent[0])
+        probability[0] = 1.0 - probability[1]
+        v = probability[1] * probability[0]
+    else:
+        softmax(latent, probability)
+        v = 0.0
+        for k in range(n_outputs):
+            v = max(v, 2.0 * probability[k] * (1.0 - probability[k]))
+    q = times_covariance(covariance, full, stride, size, index, u, n, pu)
+    if gain == _KALMAN:
+        innovation_variance = 1.0 + v * q
+        along, lost = 1.0 / innovation_variance, v / innovation_variance
+    elif gain == _PAPER:
+        innovation_variance = q * (1.0 + v * v)
+        along, lost = v / innovation_variance, v * v / innovation_variance
+    else:
+        innovation_variance = q + v * v
+        along, lost = 1.0 / innovation_variance, 1.0 / innovation_variance
+    if not (all_finite(probability) and np.isfinite(along) and np.isfinite(lost) and q > 0):
+        return False
+    place = int(y)
+    for row in range(1 if n_outputs == 2 else n_outputs):
+        k = 1 if n_outputs == 2 else row
+        innovation = (1.0 if place == k else 0.0) - probability[k]
+        start = mean_at + row * stride
+        correct(double[start : start + stride], full, size, index, n, pu, along * innovation)
+    shrink(covariance, full, stride, size, index, n, pu, lost)
+    return True
+
+
+class LogisticRegression(GaussianLearner):
+    """Bayesian logistic regression, one record at a time, without a learning rate.
+
+    With u = [1 ; x] (or [1 ; x ; mask]), a = u . m, s = sigma(a), v = s (1 - s), q = u P u, and y in {0, 1}:
+
+        kalman     S = 1 + v q          K = P u / S      m += K (y - s)      P -= v (P u)(P u)^T / S
+        paper      S = q (1 + v^2)      K = P u v / S    m += K (y - s)      P -= K S K^T
+        released   S = q + v^2          K = P u / S      m += K (y - s)      P -= K S K^T
+
+    `paper` is the paper's Algorithm 1 with its process noise Sigma = q; `kalman` is the recursion the paper relates
+    itself to, without that regularisation. The scores are (-a/2, a/2), or (1 - s, s) for `score="probability"`.
+
+    More than two classes: a_k = u . m_k, p = softmax(a), and each class has the innovation [y = k] - p_k under one
+    covariance that all classes share. For v stands max_k 2 p_k (1 - p_k), Gershgorin's bound of the largest
+    eigenvalue of diag(p) - p p^T: at most Boehning's 1/2, and with two classes the same recursion as above. A record
+    costs O(d^2 + d K).
+
+    The gradient of the sum is not used: this learner fits the labels by itself, and the others learn what it leaves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = LogisticRegression(LogisticConfig())
+    >>> learner.grow(1, 2)
+    >>> everything, unused = np.array([True]), np.zeros(2, dtype=np.float32)
+    >>> for value, label in [(-1.0, 0), (1.0, 1), (-2.0, 0), (2.0, 1)]:
+    ...     _ = learner.learn(np.array([value], dtype=np.float32), everything, label, unused)
+    >>> learner.scores(np.array([1.5], dtype=np.float32), everything).round(3)
+    array([-0.991,  0.991], dtype=float32)
+    """
+
+    name = "olr"
+    config: LogisticConfig
+    forward = _forward
+    update = _learn
+
+    def hyper_numbers(self) -> list[float]:
+        """The gain's code, whether scores are probabilities, and the clamp."""
+        return [_GAINS[self.config.gain], float(self.config.score == "probability"), self.config.clamp]

@@ -1,0 +1,177 @@
+"""Multilayer perceptron: the medium learner."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from braided.kernels.activations import all_finite, relu, relu_backward
+from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.dense import backward, backward_head, forward, forward_head, step, step_row
+from braided.learners.base import ArrayPlan, CompiledLearner
+from braided.learners.steps import StepConfig
+
+
+@dataclass(frozen=True)
+class MLPConfig(StepConfig):
+    """Settings of the multilayer perceptron.
+
+    Attributes
+    ----------
+    hidden
+        Widths of the hidden layers; () makes it a logistic (or linear) regression trained by gradient.
+    mask_inputs
+        Whether the availability of each feature is an input beside its value.
+    zero_output
+        Start the output layer at zero, so that the learner is silent until it has learned something.
+    """
+
+    hidden: tuple[int, ...] = (250, 250, 250)
+    mask_inputs: bool = True
+    zero_output: bool = False
+
+
+# Places in `shape`: sizes, then the widths of the hidden layers, then two offsets a layer (weights, bias).
+_OUTPUTS, _FEATURES, _WITH_MASK, _LAYERS, _ROW, _WIDTHS = 0, 1, 2, 3, 4, 5
+
+
+@entry(FORWARD)
+def _forward(shape, hyper, single, double, x, active, step_number, work, work64, index, scores):
+    n_layers, with_mask = shape[_LAYERS], shape[_WITH_MASK]
+    n_in = shape[_FEATURES] * (2 if with_mask else 1)
+    at = _WIDTHS + n_layers
+    layer_in = work[:n_in]
+    layer_in[:] = 0
+    for slot in active:
+        if with_mask:
+            layer_in[2 * slot] = x[slot]
+            layer_in[2 * slot + 1] = 1
+        else:
+            layer_in[slot] = x[slot]
+    place = n_in
+    for layer in range(n_layers):
+        width = shape[_WIDTHS + layer]
+        weights = single[shape[at] : shape[at] + n_in * width].reshape(n_in, width)
+        bias = single[shape[at + 1] : shape[at + 1] + width]
+        layer_out = work[place : place + width]
+        forward(weights, bias, layer_in, layer_out)
+        relu(layer_out, work.dtype.type(0))
+        layer_in, n_in = layer_out, width
+        place += width
+        at += 2
+    row, n_out = shape[_ROW], shape[_OUTPUTS]
+    head = single[shape[at] : shape[at] + n_out * row]
+    forward_head(head, row, single[shape[at + 1] : shape[at + 1] + n_out], layer_in, scores)
+
+
+@entry(LEARN)
+def _learn(shape, hyper, single, second, double, x, active, step_number, y, gradient, work, work64, index):
+    kind = work.dtype.type
+    step_size = (kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]))
+    n_layers, with_mask = shape[_LAYERS], shape[_WITH_MASK]
+    n_first = shape[_FEATURES] * (2 if with_mask else 1)
+    end = n_first
+    widest = n_first
+    for layer in range(n_layers):
+        end += shape[_WIDTHS + layer]
+        widest = max(widest, shape[_WIDTHS + layer])
+    above, below = work[end : end + widest], work[end + widest : end + 2 * widest]
+    at = _WIDTHS + 3 * n_layers
+    n_in = shape[_WIDTHS + n_layers - 1] if n_layers > 0 else n_first
+    row, n_out = shape[_ROW], shape[_OUTPUTS]
+    if not all_finite(gradient):
+        return False
+    below[:n_in] = 0
+    head = slice(shape[at], shape[at] + n_out * row)
+    bias = slice(shape[at + 1], shape[at + 1] + n_out)
+    backward_head(single[head], second[head], row, work[end - n_in : end], gradient, below, step_size)
+    step(single[bias], second[bias], gradient, step_size)
+    for layer in range(n_layers - 1, -1, -1):
+        above, below = below, above
+        width = shape[_WIDTHS + layer]
+        n_in = shape[_WIDTHS + layer - 1] if layer > 0 else n_first
+        layer_gradient = above[:width]
+        relu_backward(work[end - width : end], kind(0), layer_gradient)
+        if not all_finite(layer_gradient):
+            return False
+        end -= width
+        at -= 2
+        block = slice(shape[at], shape[at] + n_in * width)
+        bias = slice(shape[at + 1], shape[at + 1] + width)
+        weights, moments = single[block].reshape(n_in, width), second[block].reshape(n_in, width)
+        layer_in = work[end - n_in : end]
+        if layer > 0:
+            below[:n_in] = 0
+            backward(weights, moments, layer_in, layer_gradient, below, True, step_size)
+        else:
+            for j in range(n_in):
+                if layer_in[j] != 0:
+                    step_row(weights[j], moments[j], layer_in[j], layer_gradient, step_size)
+        step(single[bias], second[bias], layer_gradient, step_size)
+    return True
+
+
+class MLP(CompiledLearner):
+    """A multilayer perceptron with ReLU, trained by the gradient of the sum.
+
+    With h_0 = [x ; mask] (or x), zero where a feature is missing, and hidden layers l = 1 .. L:
+
+        h_l = ReLU(W_l h_{l-1} + b_l),   scores = W h_L + b
+
+    Backward from g = dL/dscores: each layer's weights move by their own gradient (`StepConfig`) with the values from
+    before the step. Weights and biases start uniform in +-1/sqrt(fan_in); the fan-in of the first layer is the number
+    of inputs known when the feature appears.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> learner = MLP(MLPConfig(hidden=(8,), learning_rate=0.1), seed=1)
+    >>> learner.grow(2, 2)
+    >>> x, mask = np.array([1.0, 0.0], dtype=np.float32), np.array([True, False])
+    >>> before = learner.scores(x, mask)
+    >>> learner.learn(x, mask, 1, np.array([0.5, -0.5], dtype=np.float32))
+    True
+    >>> bool((learner.scores(x, mask) - before)[1] > 0)
+    True
+    """
+
+    name = "mlp"
+    config: MLPConfig
+    forward = _forward
+    update = _learn
+
+    def _widths(self, n_features: int) -> list[int]:
+        """Inputs, then the hidden layers."""
+        return [n_features * (2 if self.config.mask_inputs else 1), *self.config.hidden]
+
+    def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
+        """Weights by input and a bias for each hidden layer; the output layer by output."""
+        arrays = {}
+        widths = self._widths(n_features)
+        for layer, (n_in, n_out) in enumerate(pairwise(widths), start=1):
+            bound = 1.0 / math.sqrt(max(n_in, 1))
+            arrays[f"weights {layer}"] = ArrayPlan((n_in, n_out), bound)
+            arrays[f"bias {layer}"] = ArrayPlan((n_out,), bound)
+        bound = 0.0 if self.config.zero_output else 1.0 / math.sqrt(max(widths[-1], 1))
+        arrays["weights out"] = ArrayPlan((n_outputs, widths[-1]), bound)
+        arrays["bias out"] = ArrayPlan((n_outputs,), bound)
+        return arrays
+
+    def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
+        """Outputs, features, mask, layers, row length of the output layer; hidden widths; two offsets a layer."""
+        hidden = self.config.hidden
+        row = self._widths(self._capacities[0])[-1]
+        numbers = [self.n_outputs, self.n_features, int(self.config.mask_inputs), len(hidden), row, *hidden]
+        for layer in [*range(1, len(hidden) + 1), "out"]:
+            numbers += [offsets[f"weights {layer}"], offsets[f"bias {layer}"]]
+        return numbers
+
+    def hyper_numbers(self) -> list[float]:
+        """The step."""
+        return self.config.step_numbers()
+
+    def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
+        """All activations, and two gradients as wide as the widest."""
+        widths = self._widths(n_features)
+        return sum(widths) + 2 * max(widths), 0, 0

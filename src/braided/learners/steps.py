@@ -1,0 +1,41 @@
+"""How gradient learners step: one dataclass of settings, and the numbers their kernels read from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from braided.errors import BraidedError
+
+
+@dataclass(frozen=True)
+class StepConfig:
+    """Settings of the gradient step of one weight w with gradient g.
+
+    Attributes
+    ----------
+    learning_rate
+        The rate in the formulas below.
+    optimiser
+        `sgd`: w -= rate g. `rmsprop`: v = decay v + (1 - decay) g^2, w -= rate g / (sqrt(v) + epsilon).
+        `adagrad`: v += g^2, w -= rate g / (sqrt(v) + epsilon). A weight whose input is zero keeps its v.
+    decay
+        For `rmsprop` alone.
+    epsilon
+        For the adaptive two.
+    """
+
+    learning_rate: float = 0.01
+    optimiser: Literal["sgd", "rmsprop", "adagrad"] = "sgd"
+    decay: float = 0.999
+    epsilon: float = 1e-6
+
+    def step_numbers(self) -> list[float]:
+        """rate, decay, share, epsilon as `braided.kernels.dense` reads them."""
+        if self.optimiser == "sgd":
+            return [self.learning_rate, 0.0, 0.0, 0.0]
+        if self.optimiser == "rmsprop":
+            return [self.learning_rate, self.decay, 1.0 - self.decay, self.epsilon]
+        if self.optimiser == "adagrad":
+            return [self.learning_rate, 1.0, 1.0, self.epsilon]
+        raise BraidedError(f"optimiser {self.optimiser!r} is not known: use 'sgd', 'rmsprop' or 'adagrad'")

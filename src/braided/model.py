@@ -1,0 +1,428 @@
+"""The estimators: `MODLClassifier` and `MODLRegressor`."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from river import base
+
+from braided import combiners, learners, presets
+from braided.engine import Braid
+from braided.errors import BraidedError
+from braided.features import ClassSpace, FeatureSpace, as_number
+from braided.learners import Learner, LearnerConfig
+from braided.presets import Preset
+
+Floats = NDArray[np.float64]
+
+
+class Progress(NamedTuple):
+    """What `predict_learn_many` saw before it learned each record.
+
+    Attributes
+    ----------
+    predictions
+        Class probabilities, (n, n_classes), with the columns in the order of `classes`; or values, (n, 1).
+    own
+        (n, n_learners): the class place or value that each learner alone would have said, -1 before any class is known.
+    """
+
+    predictions: Floats
+    own: Floats
+
+
+class MODL(base.Estimator):
+    """What the classifier and the regressor share."""
+
+    _regression: bool
+
+    def __init__(
+        self,
+        preset: str | Preset = "default",
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+        combiner: str | None = None,
+        seed: int = 0,
+        max_features: int = 10_000,
+        max_classes: int = 1_000,
+    ) -> None:
+        self.preset = preset
+        self.learners = learners
+        self.combiner = combiner
+        self.seed = seed
+        self.max_features = max_features
+        self.max_classes = max_classes
+        self._features = FeatureSpace(max_features)
+        self._classes = ClassSpace(max_classes)
+        self._braid: Braid | None = None
+
+    def _resolved(self) -> Preset:
+        """The preset object."""
+        return self.preset if isinstance(self.preset, Preset) else presets.get(self.preset)
+
+    def _build(self) -> Braid:
+        """The engine, made when the first record is learned."""
+        preset = self._resolved()
+        chosen: Sequence[LearnerConfig | Learner]
+        if self.learners is not None:
+            chosen = self.learners
+        else:
+            chosen = preset.for_regression() if self._regression else preset.learners
+        if not chosen:
+            raise BraidedError("learners is empty: give at least one learner configuration, or None for the preset's")
+        built: list[Learner] = []
+        for place, item in enumerate(chosen):
+            if type(item) in learners.LEARNERS:
+                built.append(learners.build(item, self.seed, place))  # type: ignore[arg-type]
+            elif isinstance(item, Learner):
+                built.append(copy.deepcopy(item))
+            else:
+                raise BraidedError(
+                    f"learners[{place}] is {item!r:.60}: give a learner configuration or an object with the methods of "
+                    "braided.learners.Learner"
+                )
+        combiner = combiners.build(self.combiner or preset.combiner, self._regression, self.seed)
+        return Braid(built, combiner, preset.standardise, self._regression)
+
+    @property
+    def braid(self) -> Braid:
+        """The engine with its learners; sizes are 0 until a record is learned."""
+        if self._braid is None:
+            self._braid = self._build()
+        return self._braid
+
+    @property
+    def learner_names(self) -> list[str]:
+        """A name for each learner; a repeated one gets a number."""
+        names: list[str] = []
+        for learner in self.braid.learners:
+            name = str(getattr(learner, "name", type(learner).__name__))
+            count = sum(other.split(" ")[0] == name for other in names)
+            names.append(f"{name} {count + 1}" if count else name)
+        return names
+
+    @property
+    def records_learned(self) -> int:
+        """How many records this model has learned."""
+        return self._braid.steps if self._braid is not None else 0
+
+    @property
+    def health(self) -> dict[str, dict[str, int]]:
+        """Updates that each learner skipped because they were not finite, and how often it was reset."""
+        table = self.braid.health
+        return {
+            name: {"skipped": int(table[i, 0]), "resets": int(table[i, 2])} for i, name in enumerate(self.learner_names)
+        }
+
+    def _n_outputs(self) -> int:
+        """Two at least, for classes: a stream's first class is learned against the one still to come."""
+        return 1 if self._regression else max(2, len(self._classes))
+
+    def _grow(self) -> None:
+        self.braid.grow(len(self._features), self._n_outputs())
+
+    def _predict_row(self, x: Mapping[Hashable, Any]) -> Floats | None:
+        """The engine's prediction for one record; None before anything was learned."""
+        row = self._features.row(x, self.records_learned + 1)
+        if self.records_learned == 0:
+            return None
+        predictions, _ = self.braid.run(row[None, :], None, None)
+        return predictions[0]
+
+    def _target(self, y: Any, record: int) -> Any:
+        raise NotImplementedError
+
+    def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
+        """Learn one record.
+
+        Parameters
+        ----------
+        x
+            Feature names to numbers; an absent key, None and NaN all mean missing.
+        y
+            The label, any hashable value (classifier), or a finite number (regressor).
+        """
+        record = self.records_learned + 1
+        new = self._features.new_in(x)
+        for name in new:
+            as_number(name, x[name], record)
+        row = self._features.row(x, record)
+        target = self._target(y, record)
+        self._features.check_room(new)
+        if not self._regression:
+            self._classes.check_room([target] if target not in self._classes.places else [])
+            target = self._classes.admit(target)
+        if new:
+            self._features.admit(new)
+            row = self._features.row(x, record)
+        self._grow()
+        self.braid.run(row[None, :], None, np.array([target], dtype=np.float64))
+
+    def _array(self, X: ArrayLike, names: Sequence[Hashable] | None) -> tuple[Floats, list[Hashable]]:
+        """A chunk as a fresh or contiguous float64 array, checked, and its column names."""
+        try:
+            values = np.require(X, dtype=np.float64, requirements=["C", "W"])
+        except (TypeError, ValueError) as error:
+            raise BraidedError(f"X cannot be read as an array of numbers ({error}): use NaN for missing values") from None
+        if values.ndim != 2:
+            raise BraidedError(f"X has {values.ndim} dimension(s): give records in rows and features in columns")
+        columns = list(range(values.shape[1])) if names is None else list(names)
+        if len(columns) != values.shape[1] or len(set(columns)) != len(columns):
+            raise BraidedError(f"X has {values.shape[1]} columns: give as many names, each once (got {len(columns)})")
+        infinite = np.argwhere(np.isinf(values))
+        if infinite.size:
+            row, column = infinite[0]
+            raise BraidedError(
+                f"feature {columns[column]!r} is {values[row, column]} in record {self.records_learned + row + 1}: "
+                "it must be finite, or NaN if missing"
+            )
+        return values, columns
+
+    def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
+        raise NotImplementedError
+
+    def predict_learn_many(
+        self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None
+    ) -> Progress:
+        """Predict each record, then learn it, in order: progressive validation of a chunk at compiled speed.
+
+        The result is bit for bit that of `predict_proba_one` (or `predict_one`) and `learn_one` on each record.
+
+        Parameters
+        ----------
+        X
+            (n, d) numbers, NaN for missing.
+        y
+            n labels or targets.
+        names
+            The columns' feature names; 0, 1, ... if not given.
+        """
+        values, columns = self._array(X, names)
+        n = values.shape[0]
+        new_labels, targets, label_at = self._encode_targets(y, n)
+        new_features: dict[int, list[Hashable]] = {}
+        for place, name in enumerate(columns):
+            if name not in self._features.slots:
+                present = np.flatnonzero(~np.isnan(values[:, place]))
+                if present.size:
+                    new_features.setdefault(int(present[0]), []).append(name)
+        order = [name for at in sorted(new_features) for name in self._features.sort(new_features[at])]
+        self._features.check_room(order)
+        self._classes.check_room(new_labels)
+
+        width = 1 if self._regression else len(self._classes) + len(new_labels)
+        progress = Progress(np.zeros((n, width)), np.full((n, len(self.braid.learners)), -1.0))
+        # Where something new appears, the record is predicted by the model as it was and learned by the grown one.
+        breaks = sorted(set(new_features) | set(label_at))
+        start = 0
+        for stop in [*breaks, n]:
+            self._run_part(values[start:stop], columns, targets[start:stop], progress, start)
+            if stop == n:
+                break
+            self._run_part(values[stop : stop + 1], columns, None, progress, stop)
+            self._features.admit(self._features.sort(new_features.get(stop, [])))
+            if stop in label_at:
+                self._classes.admit(label_at[stop])
+            self._grow()
+            self.braid.run(values[stop : stop + 1], self._features.columns(columns), targets[stop : stop + 1])
+            start = stop + 1
+        return progress
+
+    def _run_part(
+        self, values: Floats, columns: list[Hashable], targets: Floats | None, progress: Progress, start: int
+    ) -> None:
+        """Run records in which nothing new appears, and note the predictions from row `start` on."""
+        if values.shape[0] == 0 or (self.records_learned == 0 and targets is None):
+            return
+        self._grow()
+        predictions, own = self.braid.run(values, self._features.columns(columns), targets)
+        rows = slice(start, start + values.shape[0])
+        if not self._regression and len(self._classes) == 1:
+            progress.predictions[rows, 0] = 1.0
+            progress.own[rows] = 0.0
+        else:
+            progress.predictions[rows, : predictions.shape[1]] = predictions
+            progress.own[rows] = own
+
+    def learn_many(
+        self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None
+    ) -> None:
+        """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
+        self.predict_learn_many(X, y, names)
+
+    def _predict_rows(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats | None:
+        values, columns = self._array(X, names)
+        if self.records_learned == 0:
+            return None
+        predictions, _ = self.braid.run(values, self._features.columns(columns), None)
+        return predictions
+
+
+class MODLClassifier(MODL, base.Classifier):
+    """Multilearner online deep learning for classification.
+
+    A fast closed-form Bayesian learner, a medium MLP and a slow learner over the set of available features give
+    unnormalised scores; p = softmax(sum of scores), and all learn together from each record, once.
+
+    Parameters
+    ----------
+    preset
+        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+    learners
+        Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
+    combiner
+        How scores are joined; None for the preset's.
+    seed
+        Fixes every random choice. The same records and seed give the same bits.
+    max_features, max_classes
+        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory.
+
+    Examples
+    --------
+    >>> from braided import MODLClassifier
+    >>> from river import datasets, evaluate, metrics
+    >>> evaluate.progressive_val_score(datasets.Phishing(), MODLClassifier(), metrics.Accuracy())
+    Accuracy: 88.95%
+
+    Features may be missing, appear and vanish; nothing has to be declared.
+
+    >>> model = MODLClassifier()
+    >>> model.learn_one({"temperature": 20.5, "pressure": 1.2}, "idle")
+    >>> model.learn_one({"temperature": 80.0, "vibration": 3.0}, "running")
+    >>> model.learn_one({}, "idle")
+    >>> sorted(model.predict_proba_one({"pressure": 1.1, "vibration": None}))
+    ['idle', 'running']
+    """
+
+    _regression = False
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far, in the order of the columns of `predict_proba_many`."""
+        return list(self._classes.places)
+
+    def _target(self, y: Any, record: int) -> Hashable:
+        return self._classes.label(y, record)
+
+    def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
+        """New labels in order, every record's class place, and where each new label first appears."""
+        first = self.records_learned + 1
+        places = dict(self._classes.places)
+        label_at: dict[int, Any] = {}
+        if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biufUS":
+            distinct, first_at, inverse = np.unique(y, return_index=True, return_inverse=True)
+            codes = np.empty(distinct.size)
+            for i in np.argsort(first_at, kind="stable"):
+                label = self._classes.label(distinct[i], first + int(first_at[i]))
+                if label not in places:
+                    label_at[int(first_at[i])] = label
+                codes[i] = places.setdefault(label, len(places))
+            targets = codes[inverse]
+        else:
+            labels = [self._classes.label(value, first + i) for i, value in enumerate(y)]  # type: ignore[arg-type]
+            for i, label in enumerate(labels):
+                if label not in places:
+                    label_at[i] = label
+                    places[label] = len(places)
+            targets = np.array([places[label] for label in labels], dtype=np.float64)
+        if targets.size != n:
+            raise BraidedError(f"X has {n} records and y has {targets.size} labels: they must be as many")
+        return list(label_at.values()), targets, label_at
+
+    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of each class seen so far; empty before the first record was learned."""
+        row = self._predict_row(x)
+        if row is None:
+            return {}
+        labels = self._classes.places
+        if len(labels) == 1:
+            return dict.fromkeys(labels, 1.0)
+        return dict(zip(labels, row.tolist(), strict=True))
+
+    def predict_proba_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Floats:
+        """Class probabilities, (n, n_classes), columns in the order of `classes`."""
+        rows = self._predict_rows(X, names)
+        if rows is None:
+            return np.zeros((np.shape(X)[0], 0))
+        if len(self._classes) == 1:
+            return np.ones((rows.shape[0], 1))
+        return rows
+
+    def predict_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> list[Any]:
+        """The likeliest label of each record; None before anything was learned."""
+        probabilities = self.predict_proba_many(X, names)
+        if probabilities.shape[1] == 0:
+            return [None] * probabilities.shape[0]
+        labels = self.classes
+        return [labels[place] for place in probabilities.argmax(axis=1)]
+
+
+class MODLRegressor(MODL, base.Regressor):
+    """Multilearner online deep learning for regression.
+
+    The prediction is the sum of the learners' scores in units of the target's running mean and standard deviation; the
+    fast learner is the exact Bayesian linear recursion, the others follow the gradient prediction - y.
+
+    Parameters
+    ----------
+    preset
+        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+    learners
+        Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
+    combiner
+        How scores are joined; None for the preset's.
+    seed
+        Fixes every random choice. The same records and seed give the same bits.
+    max_features
+        Limit beyond which a record is refused, so that a stream gone wrong cannot fill the memory.
+
+    Examples
+    --------
+    >>> from braided import MODLRegressor
+    >>> from river import datasets, evaluate, metrics
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), MODLRegressor(), metrics.MAE())
+    MAE: 0.3
+    """
+
+    _regression = True
+
+    def __init__(
+        self,
+        preset: str | Preset = "default",
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+        combiner: str | None = None,
+        seed: int = 0,
+        max_features: int = 10_000,
+    ) -> None:
+        super().__init__(preset, learners, combiner, seed, max_features)
+
+    def _target(self, y: Any, record: int) -> float:
+        number = as_number("y", y, record) if not isinstance(y, str) else math.nan
+        if math.isnan(number):
+            raise BraidedError(f"the target of record {record} is {y!r}: every record to learn needs a finite number")
+        return number
+
+    def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
+        first = self.records_learned + 1
+        targets = np.array([self._target(value, first + i) for i, value in enumerate(y)])  # type: ignore[arg-type]
+        if targets.size != n:
+            raise BraidedError(f"X has {n} records and y has {targets.size} targets: they must be as many")
+        return [], targets, {}
+
+    def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> float:
+        """The predicted value; 0 before the first record was learned."""
+        row = self._predict_row(x)
+        return 0.0 if row is None else float(row[0])
+
+    def predict_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Floats:
+        """The predicted values, (n,)."""
+        rows = self._predict_rows(X, names)
+        return np.zeros(np.shape(X)[0]) if rows is None else rows[:, 0]

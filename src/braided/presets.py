@@ -1,0 +1,169 @@
+"""Whole configurations as frozen dataclasses, and the paper's settings per data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from braided.errors import BraidedError
+from braided.learners import LearnerConfig, LinearConfig, LogisticConfig, MLPConfig, SetConfig
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A whole model.
+
+    Attributes
+    ----------
+    name
+        How it is called on the command line and in reports.
+    learners
+        One configuration per learner, fast to slow.
+    standardise
+        Whether learners see running-standardised values; otherwise raw ones.
+    combiner
+        How scores are joined.
+    """
+
+    name: str
+    learners: tuple[LearnerConfig, ...]
+    standardise: bool
+    combiner: str = "score-sum"
+
+    def for_regression(self) -> tuple[LearnerConfig, ...]:
+        """The same learners with Bayesian linear regression in place of the logistic one, and linear outputs."""
+        shared = ("prior_variance", "mask_inputs", "full_covariance_up_to")
+        learners: list[LearnerConfig] = []
+        for config in self.learners:
+            if isinstance(config, LogisticConfig):
+                learners.append(LinearConfig(**{name: getattr(config, name) for name in shared}))
+            elif isinstance(config, SetConfig) and config.output == "softmax":
+                values = {field.name: getattr(config, field.name) for field in fields(config)}
+                learners.append(SetConfig(**{**values, "output": "linear"}))
+            else:
+                learners.append(config)
+        return tuple(learners)
+
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """What the paper tuned for one data set, and how it masked it; used by `paper` and `released` alone.
+
+    Attributes
+    ----------
+    learning_rate, released_learning_rate
+        The printed rate, and the one that gives the printed tables.
+    prior_variance
+        P0 of the released code (the paper prints the identity).
+    available
+        Probability that a feature is available in a record.
+    always
+        How many features, from the first, are always available.
+    n_features
+        How many features of the file are used.
+    set_blocks
+        Blocks of the released set learner.
+    """
+
+    learning_rate: float
+    released_learning_rate: float
+    prior_variance: float
+    available: float
+    always: int
+    n_features: int
+    set_blocks: int = 6
+
+
+PAPER_SETTINGS: dict[str, PaperSettings] = {
+    "german": PaperSettings(0.01, 0.01, 0.1, 0.73, 2, 24),
+    "svmguide3": PaperSettings(0.01, 0.03, 1.0, 0.72, 2, 21),
+    "magic04": PaperSettings(0.001, 0.001, 0.001, 0.68, 2, 10),
+    "a8a": PaperSettings(0.001, 0.005, 0.001, 0.75, 2, 123, set_blocks=1),
+    "higgs": PaperSettings(0.005, 0.001, 0.001, 0.5, 5, 21),
+    "susy": PaperSettings(0.005, 0.001, 0.001, 0.5, 2, 8),
+}
+#: For a stream that the paper does not know: its most careful settings.
+_OTHER = PaperSettings(0.001, 0.001, 0.001, 1.0, 0, 0)
+
+
+def paper(dataset: str | None = None) -> Preset:
+    """The equations of the paper, on raw values."""
+    settings = PAPER_SETTINGS.get(dataset or "", _OTHER)
+    rate = settings.learning_rate
+    return Preset(
+        "paper",
+        (
+            LogisticConfig(gain="paper", prior_variance=1.0, mask_inputs=True),
+            MLPConfig(hidden=(250, 250, 250), mask_inputs=True, learning_rate=rate),
+            SetConfig(width=128, blocks=6, layers=3, binding="none", pooling="sum", learning_rate=rate),
+        ),
+        standardise=False,
+    )
+
+
+def released(dataset: str | None = None) -> Preset:
+    """What produced the published tables, quirks included: see `docs/presets.md`. Its dropout acts on predictions."""
+    settings = PAPER_SETTINGS.get(dataset or "", _OTHER)
+    rate = settings.released_learning_rate
+    return Preset(
+        "released",
+        (
+            LogisticConfig(gain="released", prior_variance=settings.prior_variance, score="probability", clamp=10.0),
+            MLPConfig(hidden=(250, 250), mask_inputs=False, learning_rate=rate),
+            SetConfig(
+                width=250,
+                blocks=settings.set_blocks,
+                layers=2,
+                binding="none",
+                pooling="mean",
+                normalise=True,
+                slope=0.01,
+                dropout=0.3,
+                dropout_when_predicting=True,
+                output="softmax",
+                output_scale=0.25,
+                learning_rate=rate,
+            ),
+        ),
+        standardise=False,
+    )
+
+
+def default(dataset: str | None = None) -> Preset:
+    """Ours, the same for every stream: Kalman gain, standardised values, adaptive steps, values bound to their IDs."""
+    return Preset(
+        "default",
+        (
+            LogisticConfig(gain="kalman", prior_variance=0.1),
+            MLPConfig(hidden=(128, 128), optimiser="rmsprop", learning_rate=3e-4, zero_output=True),
+            SetConfig(
+                width=64,
+                blocks=2,
+                layers=2,
+                binding="relu",
+                pooling="sqrt",
+                optimiser="rmsprop",
+                learning_rate=3e-4,
+                zero_output=True,
+            ),
+        ),
+        standardise=True,
+    )
+
+
+#: Name -> a function from the data set's name (or None) to the preset.
+PRESETS = {"default": default, "paper": paper, "released": released}
+
+
+def get(name: str, dataset: str | None = None) -> Preset:
+    """The preset of that name, for that data set of the paper if it is one.
+
+    >>> get("released", "svmguide3").learners[0].prior_variance
+    1.0
+    >>> get("tuned")
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: preset 'tuned' is not known: use one of default, paper, released
+    """
+    if name not in PRESETS:
+        raise BraidedError(f"preset {name!r} is not known: use one of {', '.join(PRESETS)}")
+    return PRESETS[name](dataset)
