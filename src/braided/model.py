@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from braided import combiners, learners, presets
+from braided.checkpoint import pack_config, pack_name, read, unpack_config, unpack_name, write
 from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.features import ClassSpace, FeatureSpace, as_number
-from braided.learners import Learner, LearnerConfig
+from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
 
 Floats = NDArray[np.float64]
@@ -76,7 +78,7 @@ class MODL(base.Estimator):
             raise BraidedError("learners is empty: give at least one learner configuration, or None for the preset's")
         built: list[Learner] = []
         for place, item in enumerate(chosen):
-            if type(item) in learners.LEARNERS:
+            if type(item) in LEARNERS:
                 built.append(learners.build(item, self.seed, place))  # type: ignore[arg-type]
             elif isinstance(item, Learner):
                 built.append(copy.deepcopy(item))
@@ -104,6 +106,11 @@ class MODL(base.Estimator):
             count = sum(other.split(" ")[0] == name for other in names)
             names.append(f"{name} {count + 1}" if count else name)
         return names
+
+    @property
+    def n_features(self) -> int:
+        """How many features have been seen."""
+        return len(self._features)
 
     @property
     def records_learned(self) -> int:
@@ -253,6 +260,87 @@ class MODL(base.Estimator):
     ) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         self.predict_learn_many(X, y, names)
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything needed to go on exactly from here: JSON metadata and named arrays."""
+        if isinstance(self.preset, Preset):
+            preset: Any = pack_config(self.preset)
+        else:
+            preset = self.preset
+        chosen: list[Any] | None = None
+        if self.learners is not None:
+            chosen = [
+                pack_config(item) if type(item) in LEARNERS else {"type": type(item).__name__}
+                for item in self.learners
+            ]
+        metadata = {
+            "parameters": {
+                "preset": preset,
+                "learners": chosen,
+                "combiner": self.combiner,
+                "seed": self.seed,
+                "max_features": self.max_features,
+                "max_classes": self.max_classes,
+            },
+            "features": [pack_name(name) for name in self._features.slots],
+            "classes": [pack_name(label) for label in self._classes.places],
+        }
+        return metadata, self.braid.state()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, atomically: whoever reads it finds the old file or the new one.
+
+        A loaded model goes on exactly where this one stands, bit for bit. The file holds no code and no pickle.
+        """
+        write(path, type(self).__name__, *self.snapshot())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], learners: Sequence[LearnerConfig | Learner] | None = None) -> Self:
+        """Read a model written by `save` (or by `braided run --checkpoint`).
+
+        Parameters
+        ----------
+        path
+            The file.
+        learners
+            The learners that the model was made with; needed only if some are Python objects of your own, which a file
+            without code cannot bring back.
+        """
+        checkpoint = read(path, cls.__name__)
+        return cls.restore(checkpoint.metadata, checkpoint.arrays, learners)
+
+    @classmethod
+    def restore(
+        cls,
+        metadata: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+    ) -> Self:
+        """The inverse of `snapshot`."""
+        kinds: dict[str, type] = {kind.__name__: kind for kind in [Preset, *LEARNERS]}
+        parameters = dict(metadata["parameters"])
+        if isinstance(parameters["preset"], dict):
+            parameters["preset"] = unpack_config(parameters["preset"], kinds)
+        if learners is not None:
+            parameters["learners"] = learners
+        elif parameters["learners"] is not None:
+            foreign = [item["type"] for item in parameters["learners"] if item["type"] not in kinds]
+            if foreign:
+                raise BraidedError(
+                    f"the checkpoint holds learners of your own ({', '.join(foreign)}): pass load(..., learners=[...]) "
+                    "with the same ones"
+                )
+            parameters["learners"] = tuple(unpack_config(item, kinds) for item in parameters["learners"])
+        if cls._regression:
+            del parameters["max_classes"]
+        model = cls(**parameters)
+        model._features.admit([unpack_name(name) for name in metadata["features"]])
+        for label in metadata["classes"]:
+            model._classes.admit(unpack_name(label))
+        if int(arrays["steps"][0]) > 0:
+            model._grow()
+            model.braid.load_state(arrays)
+        return model
 
     def _predict_rows(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats | None:
         values, columns = self._array(X, names)

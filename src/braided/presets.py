@@ -93,7 +93,7 @@ def paper(dataset: str | None = None) -> Preset:
         "paper",
         (
             LogisticConfig(gain="paper", prior_variance=1.0, mask_inputs=True),
-            MLPConfig(hidden=(250, 250, 250), mask_inputs=True, learning_rate=rate),
+            MLPConfig(mask_inputs=True, learning_rate=rate, expected_features=settings.n_features),
             SetConfig(width=128, blocks=6, layers=3, binding="none", pooling="sum", learning_rate=rate),
         ),
         standardise=False,
@@ -108,7 +108,9 @@ def released(dataset: str | None = None) -> Preset:
         "released",
         (
             LogisticConfig(gain="released", prior_variance=settings.prior_variance, score="probability", clamp=10.0),
-            MLPConfig(hidden=(250, 250), mask_inputs=False, learning_rate=rate),
+            MLPConfig(
+                hidden=(250, 250), mask_inputs=False, learning_rate=rate, expected_features=settings.n_features
+            ),
             SetConfig(
                 width=250,
                 blocks=settings.set_blocks,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-_SMALLEST_VARIANCE = 1e-14
+_SMALLEST_VARIANCE = 1e-30
 
 
 @njit(cache=True)

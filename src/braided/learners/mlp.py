@@ -25,11 +25,15 @@ class MLPConfig(StepConfig):
         Whether the availability of each feature is an input beside its value.
     zero_output
         Start the output layer at zero, so that the learner is silent until it has learned something.
+    expected_features
+        At least so many features are assumed when the first layer's weights are drawn. On raw values the size of
+        the first weights matters, and only some of the features are there in the first record.
     """
 
     hidden: tuple[int, ...] = (250, 250, 250)
     mask_inputs: bool = True
     zero_output: bool = False
+    expected_features: int = 0
 
 
 # Places in `shape`: sizes, then the widths of the hidden layers, then two offsets a layer (weights, bias).
@@ -55,7 +59,7 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
         weights = single[shape[at] : shape[at] + n_in * width].reshape(n_in, width)
         bias = single[shape[at + 1] : shape[at + 1] + width]
         layer_out = work[place : place + width]
-        forward(weights, bias, layer_in, layer_out)
+        forward(weights, bias, layer_in, index, layer_out)
         relu(layer_out, work.dtype.type(0))
         layer_in, n_in = layer_out, width
         place += width
@@ -103,7 +107,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
         layer_in = work[end - n_in : end]
         if layer > 0:
             below[:n_in] = 0
-            backward(weights, moments, layer_in, layer_gradient, below, True, step_size)
+            backward(weights, moments, layer_in, layer_gradient, index, below, True, step_size)
         else:
             for j in range(n_in):
                 if layer_in[j] != 0:
@@ -121,7 +125,7 @@ class MLP(CompiledLearner):
 
     Backward from g = dL/dscores: each layer's weights move by their own gradient (`StepConfig`) with the values from
     before the step. Weights and biases start uniform in +-1/sqrt(fan_in); the fan-in of the first layer is the number
-    of inputs known when the feature appears.
+    of inputs known when the feature appears (see `expected_features`).
 
     Examples
     --------
@@ -149,11 +153,12 @@ class MLP(CompiledLearner):
         """Weights by input and a bias for each hidden layer; the output layer by output."""
         arrays = {}
         widths = self._widths(n_features)
+        fan_in = [self._widths(max(n_features, self.config.expected_features, 1))[0], *widths[1:]]
         for layer, (n_in, n_out) in enumerate(pairwise(widths), start=1):
-            bound = 1.0 / math.sqrt(max(n_in, 1))
+            bound = 1.0 / math.sqrt(fan_in[layer - 1])
             arrays[f"weights {layer}"] = ArrayPlan((n_in, n_out), bound)
             arrays[f"bias {layer}"] = ArrayPlan((n_out,), bound)
-        bound = 0.0 if self.config.zero_output else 1.0 / math.sqrt(max(widths[-1], 1))
+        bound = 0.0 if self.config.zero_output else 1.0 / math.sqrt(fan_in[-1])
         arrays["weights out"] = ArrayPlan((n_outputs, widths[-1]), bound)
         arrays["bias out"] = ArrayPlan((n_outputs,), bound)
         return arrays
@@ -172,6 +177,6 @@ class MLP(CompiledLearner):
         return self.config.step_numbers()
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """All activations, and two gradients as wide as the widest."""
+        """All activations, and two gradients as wide as the widest; a list of as many places."""
         widths = self._widths(n_features)
-        return sum(widths) + 2 * max(widths), 0, 0
+        return sum(widths) + 2 * max(widths), 0, max(widths) + 1

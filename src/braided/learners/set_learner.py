@@ -108,7 +108,7 @@ def _pool_factor(pooling, n):
 
 
 @njit(cache=True)
-def _encode(shape, single, x, active, pooled, out):
+def _encode(shape, single, x, active, pooled, index, out):
     """x_0 from the available features."""
     width, n_embedding, binding = shape[_WIDTH], shape[_EMBEDDING], shape[_BINDING]
     ids, encoder = shape[_AT], shape[_AT + 1]
@@ -135,11 +135,13 @@ def _encode(shape, single, x, active, pooled, out):
     for i in range(pooled.shape[0]):
         pooled[i] *= factor
     out[:] = 0
-    accumulate(_part(single, encoder, pooled.shape[0], width), pooled, out)
+    accumulate(_part(single, encoder, pooled.shape[0], width), pooled, index, out)
 
 
 @njit(cache=True)
-def _encode_backward(shape, single, second, x, active, pooled, gradient, pooled_gradient, id_gradient, step_size):
+def _encode_backward(
+    shape, single, second, x, active, pooled, gradient, index, pooled_gradient, id_gradient, step_size
+):
     """Steps of the encoder and of the available features' embeddings, from the gradient of x_0."""
     width, n_embedding, binding = shape[_WIDTH], shape[_EMBEDDING], shape[_BINDING]
     ids, encoder = shape[_AT], shape[_AT + 1]
@@ -160,7 +162,7 @@ def _encode_backward(shape, single, second, x, active, pooled, gradient, pooled_
     pooled_gradient[:] = 0
     backward(
         _part(single, encoder, n_pooled, width), _part(second, encoder, n_pooled, width), pooled, gradient,
-        pooled_gradient, False, step_size,
+        index, pooled_gradient, False, step_size,
     )  # fmt: skip
     for slot in active:
         own = slice(ids + slot * n_embedding, ids + (slot + 1) * n_embedding)
@@ -189,14 +191,14 @@ def _drop_backward(gradient, share, key, step_number, block):
 
 
 @njit(cache=True)
-def _network(shape, hyper, single, x, active, drop, step_number, work, scores):
+def _network(shape, hyper, single, x, active, drop, step_number, work, index, scores):
     """The forward pass; leaves in `work` what the backward pass needs."""
     kind = work.dtype.type
     n_outputs, width, n_blocks, n_layers = shape[_OUTPUTS], shape[_WIDTH], shape[_BLOCKS], shape[_LAYERS]
     slope = kind(hyper[_SLOPE])
     n_pooled = _n_pooled(shape)
     block_in = work[n_pooled : n_pooled + width]
-    _encode(shape, single, x, active, work[:n_pooled], block_in)
+    _encode(shape, single, x, active, work[:n_pooled], index, block_in)
     scores[:] = 0
     at, place = _AT + 2, n_pooled + width
     for block in range(n_blocks):
@@ -213,7 +215,7 @@ def _network(shape, hyper, single, x, active, drop, step_number, work, scores):
         for layer in range(n_layers):
             weights, bias = shape[at + _FIRST_LAYER + 2 * layer], shape[at + _FIRST_LAYER + 2 * layer + 1]
             layer_out = vectors[_LAYER_OUT + layer]
-            forward(_part(single, weights, width, width), single[bias : bias + width], layer_in, layer_out)
+            forward(_part(single, weights, width, width), single[bias : bias + width], layer_in, index, layer_out)
             relu(layer_out, slope)
             if layer == 0 and drop:
                 _drop(layer_out, hyper[_DROPOUT], shape[_KEY], step_number, block)
@@ -225,7 +227,7 @@ def _network(shape, hyper, single, x, active, drop, step_number, work, scores):
             total[:] = 0
             if block > 0:
                 add_row(work[place - vectors.size - _block_work(shape) + _SUM * width :][:width], kind(1), total)
-            accumulate(_part(single, shape[at + _PROJECTION], width, width), layer_in, total)
+            accumulate(_part(single, shape[at + _PROJECTION], width, width), layer_in, index, total)
             bias = shape[at + _HEAD_BIAS]
             forward_head(head, width, single[bias : bias + n_outputs], total, outputs)
             softmax(outputs, outputs)
@@ -234,7 +236,7 @@ def _network(shape, hyper, single, x, active, drop, step_number, work, scores):
         add_row(outputs, kind(hyper[_OUTPUT_SCALE]), scores)
         if block + 1 < n_blocks:
             block_out = vectors[_OUT]
-            forward(_part(single, shape[at + _SKIP], width, width), layer_in, block_in, block_out)
+            forward(_part(single, shape[at + _SKIP], width, width), layer_in, block_in, index, block_out)
             relu(block_out, kind(0))
             block_in = block_out
         place += 1 + n_outputs
@@ -244,7 +246,7 @@ def _network(shape, hyper, single, x, active, drop, step_number, work, scores):
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step_number, work, work64, index, scores):
     drop = hyper[_DROPOUT] > 0 and shape[_DROP_IN_PREDICTION] == 1
-    _network(shape, hyper, single, x, active, drop, step_number, work, scores)
+    _network(shape, hyper, single, x, active, drop, step_number, work, index, scores)
 
 
 @entry(LEARN)
@@ -268,7 +270,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
         return False
     drop = hyper[_DROPOUT] > 0
     if drop and shape[_DROP_IN_PREDICTION] == 0:
-        _network(shape, hyper, single, x, active, True, step_number, work, head_gradient)
+        _network(shape, hyper, single, x, active, True, step_number, work, index, head_gradient)
     out_gradient[:] = 0
     sum_gradient[:] = 0
     per_block = _FIRST_LAYER + 2 * n_layers
@@ -299,7 +301,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
             projection = shape[at + _PROJECTION]
             backward(
                 _part(single, projection, width, width), _part(second, projection, width, width), last, sum_gradient,
-                layer_gradient, rectified, step_size,
+                index, layer_gradient, rectified, step_size,
             )  # fmt: skip
         else:
             backward_head(single[head], second[head], width, last, head_gradient, layer_gradient, step_size)
@@ -310,8 +312,8 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
             add_row(out_gradient, kind(1), layer_gradient)
             skip = shape[at + _SKIP]
             backward(
-                _part(single, skip, width, width), _part(second, skip, width, width), block_in, out_gradient, in_gradient,
-                block > 0, step_size,
+                _part(single, skip, width, width), _part(second, skip, width, width), block_in, out_gradient, index,
+                in_gradient, block > 0, step_size,
             )  # fmt: skip
         for layer in range(n_layers - 1, -1, -1):
             if layer == 0 and drop:
@@ -327,13 +329,13 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
             if layer > 0:
                 below[:] = 0
                 backward(
-                    matrix, moments, vectors[_LAYER_OUT + layer - 1], layer_gradient, below, rectified, step_size
+                    matrix, moments, vectors[_LAYER_OUT + layer - 1], layer_gradient, index, below, rectified, step_size
                 )
             elif shape[_NORMALISE]:
                 below[:] = 0
-                backward(matrix, moments, vectors[_INPUT], layer_gradient, below, False, step_size)
+                backward(matrix, moments, vectors[_INPUT], layer_gradient, index, below, False, step_size)
             else:
-                backward(matrix, moments, block_in, layer_gradient, in_gradient, block > 0, step_size)
+                backward(matrix, moments, block_in, layer_gradient, index, in_gradient, block > 0, step_size)
             step(single[bias], second[bias], layer_gradient, step_size)
             layer_gradient, below = below, layer_gradient
         if shape[_NORMALISE]:
@@ -350,7 +352,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
     if not all_finite(out_gradient):
         return False
     _encode_backward(
-        shape, single, second, x, active, work[:n_pooled], out_gradient, pooled_gradient, id_gradient, step_size
+        shape, single, second, x, active, work[:n_pooled], out_gradient, index, pooled_gradient, id_gradient, step_size
     )
     return True
 
@@ -459,8 +461,9 @@ class SetLearner(CompiledLearner):
         return [*self.config.step_numbers(), self.config.dropout, self.config.slope, self.config.output_scale]
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """The pooled vector, x_0, each block's part; seven gradients of one width, one of the outputs, one pooled."""
+        """The pooled vector, x_0, each block's part; seven gradients of one width, one of the outputs, one
+        pooled; a list of places."""
         config = self.config
         n_pooled = 2 + 2 * config.embedding
         block = (_LAYER_OUT + config.layers) * config.width + 1 + n_outputs
-        return 2 * n_pooled + 8 * config.width + config.blocks * block + n_outputs, 0, 0
+        return 2 * n_pooled + 8 * config.width + config.blocks * block + n_outputs, 0, max(n_pooled, config.width) + 1

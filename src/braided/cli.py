@@ -1,0 +1,162 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from braided import __version__
+from braided.errors import BraidedError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Online deep learning for data streams whose features come and go.",
+)
+bench_app = typer.Typer(no_args_is_help=True, help="Benchmarks: commands that measure and print, on this machine, now.")
+app.add_typer(bench_app, name="bench")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"braided {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    stream: Annotated[
+        str,
+        typer.Argument(
+            help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy), a file (CSV, LIBSVM or JSON lines, "
+            'plain or .gz), or - for JSON lines {"x": {...}, "y": ...} on standard input.'
+        ),
+    ] = "shuttle",
+    model: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="Model: modl, olr, mlp or set. Repeat for several.")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
+    combiner: Annotated[str | None, typer.Option(help="How scores are joined; the preset's if not given.")] = None,
+    available: Annotated[
+        float | None, typer.Option(help="Probability that a feature is available in a record (i.i.d.).")
+    ] = None,
+    always: Annotated[int | None, typer.Option(help="The first so many features are always available.")] = None,
+    shuffle: Annotated[
+        bool | None, typer.Option("--shuffle/--no-shuffle", help="Order the records by the seed, or as they come.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="First seed.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 1,
+    limit: Annotated[int | None, typer.Option(help="Stop after so many records.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Label column of a CSV file: its name, or its number from 0 without a header.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for curve.csv, metrics.json and curve.png.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File to write model and progress to, at intervals and at the end.")
+    ] = None,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 2.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run models over a stream: predict each record, count the error, then learn it.
+
+    Data sets of the paper follow its protocol (shuffled by seed, features missing at random) unless options say otherwise.
+    """
+    from braided.display import Display
+    from braided.report import summary_table, write_folder
+    from braided.run import Job, RunOptions
+
+    options = RunOptions(
+        stream=stream,
+        models=tuple(dict.fromkeys(model or ["modl"])),
+        preset=preset,
+        combiner=combiner,
+        available=available,
+        always=always,
+        shuffle=shuffle,
+        seed=seed,
+        seeds=seeds,
+        limit=limit,
+        target=target,
+    )
+    errors = Console(stderr=True)
+    if out is not None and out.exists() and not out.is_dir():
+        raise BraidedError(f"--out {out} is a file: give a folder")
+    if resume and checkpoint is not None and not checkpoint.exists():
+        errors.print(f"no checkpoint at {checkpoint} yet: starting from the first record", highlight=False)
+    job = Job(options, data_dir, checkpoint, checkpoint_every, resume)
+    with Display(errors) as display:
+        display.follow(job.run())
+    document = job.document()
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        Console().print(summary_table(document))
+    if out is not None:
+        for path in write_folder(job, out):
+            errors.print(f"wrote {path}", highlight=False)
+
+
+@bench_app.command()
+def speed(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Time per record beside eager PyTorch and a memory-traffic floor; cold start and compile time."""
+    from braided.bench.speed import measure, table
+
+    result = measure(records, Console(stderr=True))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        Console().print(table(result))
+
+
+@bench_app.command()
+def memory(
+    records: Annotated[int, typer.Option(help="Records to learn.")] = 1_000_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Resident memory while a long stream is learned: it must stay where it is."""
+    from braided.bench.memory import measure, table
+
+    result = measure(records, Console(stderr=True))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        Console().print(table(result))
+
+
+def main() -> None:
+    """Run the command line; bad input is one line on standard error and exit code 2."""
+    try:
+        app()
+    except BraidedError as error:
+        print(f"braided: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("braided: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

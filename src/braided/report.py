@@ -1,0 +1,137 @@
+"""What a run leaves behind: a table on the screen, and curve, metrics and picture in a folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from rich.table import Table
+
+from braided.errors import BraidedError
+from braided.files import write_atomically
+from braided.run import Finished, Job
+
+_COLOURS = ("#1b4965", "#c8553d", "#588157", "#7b2d8b", "#d4a017", "#2a9d8f", "#6d6875")
+
+
+def summary_table(document: dict[str, Any]) -> Table:
+    """One row a model, the majority class beside it."""
+    records, majority = document["records"], document["majority_errors"]
+    title = f"{document['stream']}: {records:,} records, {document['features']} features, {document['classes']} classes"
+    table = Table(title=title, title_style="bold")
+    table.add_column("")
+    for name in ("errors", "sd", "error rate", "records/s", "skipped", "resets"):
+        table.add_column(name, justify="right")
+    table.add_row("majority class", f"{majority:,}", "", f"{majority / records:.2%}")
+    for model, figures in document["summary"].items():
+        runs = [run for run in document["runs"] if run["model"] == model]
+        several = len(runs) > 1
+        table.add_row(
+            f"{model} ({runs[0]['preset']}, {len(runs)} seed{'s' if several else ''})",
+            f"{figures['errors_mean']:,.1f}" if several else f"{runs[0]['errors']:,}",
+            f"{figures['errors_sd']:.1f}" if several else "",
+            f"{figures['errors_mean'] / records:.2%}",
+            f"{np.mean([run['records_per_second'] for run in runs]):,.0f}",
+            style="bold",
+        )
+        for name in runs[0]["learners"]:
+            own = [run["learners"][name] for run in runs]
+            errors = float(np.mean([one["errors"] for one in own]))
+            table.add_row(
+                f"  {name} alone",
+                f"{errors:,.1f}" if several else f"{errors:,.0f}",
+                "",
+                f"{errors / records:.2%}",
+                "",
+                str(sum(one["skipped"] for one in own)),
+                str(sum(one["resets"] for one in own)),
+            )
+    return table
+
+
+def curve_csv(job: Job) -> str:
+    """Cumulative errors of every run, with those of its learners alone."""
+    names = list(dict.fromkeys(name for run in job.finished for name in run.result["learners"]))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "seed", "records", "errors", *(f"{name}_errors" for name in names)])
+    for run in job.finished:
+        own = list(run.result["learners"])
+        for row in run.curve.tolist():
+            values = dict(zip(own, row[2:], strict=True))
+            writer.writerow([run.model, run.seed, row[0], row[1], *(values.get(name, "") for name in names)])
+    return out.getvalue()
+
+
+def _rates(runs: list[Finished], column: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Records and the mean over runs of the error rate up to there; runs of one stream share their records."""
+    records = runs[0].curve[:, 0].astype(float)
+    return records, np.mean([run.curve[:, column] / run.curve[:, 0] for run in runs], axis=0)
+
+
+def curve_figure(job: Job) -> Figure:
+    """Running error rate of each model, bold, of its learners alone, thin, and of the majority class, dashed."""
+    document = job.document()
+    figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    for place, model in enumerate(job.options.models):
+        runs = [run for run in job.finished if run.model == model]
+        several = len(job.options.models) > 1
+        axes.plot(
+            *_rates(runs, 1), color=_COLOURS[place % len(_COLOURS)], linewidth=2.4, zorder=3,
+            label=f"{model}: {document['summary'][model]['errors_mean']:,.0f} errors",
+        )  # fmt: skip
+        if several or len(runs[0].result["learners"]) == 1:
+            continue
+        for i, name in enumerate(runs[0].result["learners"]):
+            axes.plot(
+                *_rates(runs, 2 + i), color=_COLOURS[(1 + i) % len(_COLOURS)], linewidth=1.0, label=f"{name} alone"
+            )
+    majority = document["majority_errors"] / document["records"]
+    if majority > 0:
+        axes.axhline(majority, color="grey", linestyle="--", linewidth=1.0, label="majority class")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.2%}" if value < 0.01 else f"{value:.0%}")
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:.0%}" if value >= 0.01 and _leads(value) else "")
+    axes.set_xlim(0, document["records"])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_xlabel("records")
+    axes.set_ylabel("errors so far / records so far")
+    seeds = f", mean of {job.options.seeds} seeds" if job.options.seeds > 1 else ""
+    mask = f", features available {job.options.available:.0%}" if job.options.available != 1.0 else ""
+    axes.set_title(f"{document['stream']}{mask}, preset {job.options.preset}{seeds}", loc="left", fontsize=11)
+    axes.grid(alpha=0.25, which="both", linewidth=0.5)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, fontsize=9, ncols=2)
+    return figure
+
+
+def _leads(value: float) -> bool:
+    """Whether a tick's first digit is 2 or 5: enough labels on a log scale, and not too many."""
+    return f"{value:e}"[0] in "25"
+
+
+def write_folder(job: Job, folder: Path) -> list[Path]:
+    """Write curve.csv, metrics.json and curve.png, each whole or not at all; returns their paths."""
+    picture = io.BytesIO()
+    FigureCanvasAgg(curve_figure(job)).print_png(picture)
+    contents = {
+        "curve.csv": curve_csv(job).encode(),
+        "metrics.json": (json.dumps(job.document(), indent=2) + "\n").encode(),
+        "curve.png": picture.getvalue(),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            write_atomically(folder / name, content)
+    except OSError as error:
+        raise BraidedError(f"--out {folder}: cannot be written: {error.strerror or error}") from None
+    return [folder / name for name in contents]

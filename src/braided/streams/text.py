@@ -1,0 +1,61 @@
+"""What the text readers share: opening files, numbers, labels, missing values, and errors that name file and line."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from braided.errors import BraidedError
+
+MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, gzip-compressed if its name ends in .gz."""
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+                yield from file
+        else:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                yield from file
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BraidedError(f"{path}: cannot be read: {reason}") from None
+    except UnicodeDecodeError as error:
+        raise BraidedError(f"{path}: is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def number(text: str, where: str, column: str) -> float:
+    """A field as a number; NaN for one of the usual spellings of a missing value."""
+    try:
+        value = float(text)
+    except ValueError:
+        if text.strip().lower() in MISSING:
+            return math.nan
+        raise BraidedError(
+            f"{where}: column {column!r} is {text.strip()!r}: features must be numbers, or empty if missing; "
+            "encode categories as numbers first"
+        ) from None
+    if math.isinf(value):
+        raise BraidedError(f"{where}: column {column!r} is {text.strip()!r}: features must be finite, or empty if missing")
+    return value
+
+
+def label(text: str, where: str) -> Any:
+    """A field as a class label: an integer if it is a whole number in any spelling, else the text as it stands.
+
+    >>> label("+1", "file:1"), label("1.000e+00", "file:1"), label(" g ", "file:1"), label("0.5", "file:1")
+    (1, 1, 'g', '0.5')
+    """
+    text = text.strip()
+    if text.lower() in MISSING:
+        raise BraidedError(f"{where}: the label is missing: every record needs one")
+    try:
+        value = float(text)
+    except ValueError:
+        return text
+    return int(value) if value.is_integer() else text
