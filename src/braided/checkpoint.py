@@ -1,8 +1,8 @@
-"""The checkpoint file: named arrays and JSON metadata, versioned and checksummed, without pickle.
+r"""The checkpoint file: named arrays and JSON metadata, versioned and checksummed, without pickle.
 
 Layout, integers little-endian:
 
-    8 bytes    magic "BRAIDED\\n"
+    8 bytes    magic "BRAIDED\n"
     4 bytes    format version
     8 bytes    length of the header
     8 bytes    length of the whole file
@@ -74,7 +74,9 @@ def write(
 def decode(content: bytes, name: str, kind: str) -> Checkpoint:
     """Read a checkpoint from bytes; `name` is what errors call it, `kind` what it must be."""
     if content[: len(MAGIC)] != MAGIC:
-        raise BraidedError(f"checkpoint {name} is not a braided checkpoint: give a file written by save or --checkpoint")
+        raise BraidedError(
+            f"checkpoint {name} is not a braided checkpoint: give a file written by save or --checkpoint"
+        )
     if len(content) < _START.size:
         raise BraidedError(f"checkpoint {name} is truncated: it ends after {len(content)} bytes; use an older copy")
     _, version, header_length, length = _START.unpack_from(content)
@@ -91,7 +93,9 @@ def decode(content: bytes, name: str, kind: str) -> Checkpoint:
         raise BraidedError(f"checkpoint {name} was altered: its checksum does not match; use an older copy")
     header = json.loads(content[_START.size : _START.size + header_length])
     if header["kind"] != kind:
-        raise BraidedError(f"checkpoint {name} holds a {header['kind']}, not a {kind}: load it with {header['kind']}.load")
+        raise BraidedError(
+            f"checkpoint {name} holds a {header['kind']}, not a {kind}: load it with {header['kind']}.load"
+        )
     first = _START.size + header_length
     arrays = {}
     for entry in header["arrays"]:
@@ -144,7 +148,9 @@ def pack_config(config: Any) -> dict[str, Any]:
     """A frozen dataclass as JSON, with its type's name."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     packed = {
-        name: [pack_config(item) if is_dataclass(item) else item for item in value] if isinstance(value, tuple) else value
+        name: [pack_config(item) if is_dataclass(item) else item for item in value]
+        if isinstance(value, tuple)
+        else value
         for name, value in values.items()
     }
     return {"type": type(config).__name__, **packed}

@@ -80,7 +80,8 @@ def run(
 ) -> None:
     """Run models over a stream: predict each record, count the error, then learn it.
 
-    Data sets of the paper follow its protocol (shuffled by seed, features missing at random) unless options say otherwise.
+    Data sets of the paper follow its protocol (shuffled by seed, features missing at random) unless options say
+    otherwise.
     """
     from braided.display import Display
     from braided.report import summary_table, write_folder

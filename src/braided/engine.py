@@ -78,9 +78,7 @@ class Braid:
             self._table = np.stack(rows)
             self._combiner_row = self.combiner.table_row()
 
-    def run(
-        self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None
-    ) -> tuple[Floats, Floats]:
+    def run(self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None) -> tuple[Floats, Floats]:
         """Predict every record of a chunk, each before learning it if there are targets.
 
         Parameters

@@ -39,7 +39,9 @@ def as_number(name: Hashable, value: Any, record: int) -> float:
         except OverflowError:
             number = math.inf
         if math.isinf(number):
-            raise BraidedError(f"feature {name!r} is {value!s:.40} in record {record}: it must be finite, or None if missing")
+            raise BraidedError(
+                f"feature {name!r} is {value!s:.40} in record {record}: it must be finite, or None if missing"
+            )
         return number
     if value is None:
         return math.nan

@@ -138,7 +138,8 @@ class MODL(base.Estimator):
         if self.records_learned == 0:
             return None
         predictions, _ = self.braid.run(row[None, :], None, None)
-        return predictions[0]
+        first: Floats = predictions[0]
+        return first
 
     def _target(self, y: Any, record: int) -> Any:
         raise NotImplementedError
@@ -174,10 +175,12 @@ class MODL(base.Estimator):
         try:
             values = np.require(X, dtype=np.float64, requirements=["C", "W"])
         except (TypeError, ValueError) as error:
-            raise BraidedError(f"X cannot be read as an array of numbers ({error}): use NaN for missing values") from None
+            raise BraidedError(
+                f"X cannot be read as an array of numbers ({error}): use NaN for missing values"
+            ) from None
         if values.ndim != 2:
             raise BraidedError(f"X has {values.ndim} dimension(s): give records in rows and features in columns")
-        columns = list(range(values.shape[1])) if names is None else list(names)
+        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
         if len(columns) != values.shape[1] or len(set(columns)) != len(columns):
             raise BraidedError(f"X has {values.shape[1]} columns: give as many names, each once (got {len(columns)})")
         infinite = np.argwhere(np.isinf(values))
@@ -255,9 +258,7 @@ class MODL(base.Estimator):
             progress.predictions[rows, : predictions.shape[1]] = predictions
             progress.own[rows] = own
 
-    def learn_many(
-        self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None
-    ) -> None:
+    def learn_many(self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         self.predict_learn_many(X, y, names)
 
@@ -270,8 +271,7 @@ class MODL(base.Estimator):
         chosen: list[Any] | None = None
         if self.learners is not None:
             chosen = [
-                pack_config(item) if type(item) in LEARNERS else {"type": type(item).__name__}
-                for item in self.learners
+                pack_config(item) if type(item) in LEARNERS else {"type": type(item).__name__} for item in self.learners
             ]
         metadata = {
             "parameters": {

@@ -108,9 +108,7 @@ def released(dataset: str | None = None) -> Preset:
         "released",
         (
             LogisticConfig(gain="released", prior_variance=settings.prior_variance, score="probability", clamp=10.0),
-            MLPConfig(
-                hidden=(250, 250), mask_inputs=False, learning_rate=rate, expected_features=settings.n_features
-            ),
+            MLPConfig(hidden=(250, 250), mask_inputs=False, learning_rate=rate, expected_features=settings.n_features),
             SetConfig(
                 width=250,
                 blocks=settings.set_blocks,

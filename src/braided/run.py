@@ -247,7 +247,9 @@ class Job:
         saved = read(self.checkpoint, _KIND)
         run = saved.metadata.get("run")
         if run is None:
-            raise BraidedError(f"checkpoint {self.checkpoint} holds a model but no run: it was not made by --checkpoint")
+            raise BraidedError(
+                f"checkpoint {self.checkpoint} holds a model but no run: it was not made by --checkpoint"
+            )
         now = dataclasses.asdict(self.options)
         for name, then in run["options"].items():
             then = tuple(then) if isinstance(then, list) else then

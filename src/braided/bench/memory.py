@@ -34,7 +34,7 @@ def measure(records: int, console: Console) -> dict[str, Any]:
     values, labels = stream(1_000)
     names = tuple(range(values.shape[1]))
     batch = Batch(names, values, labels.tolist())
-    points = []
+    points: list[dict[str, Any]] = []
     start = time.perf_counter()
     while evaluation.records < records:
         evaluation.observe(batch.part(0, min(len(batch), records - evaluation.records)))

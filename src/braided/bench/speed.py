@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,10 @@ def configs(width: int) -> tuple[LogisticConfig, MLPConfig, SetConfig]:
 def _n_weights(model: MODLClassifier) -> int:
     """Float32 weights of the gradient learners."""
     return sum(
-        array.size for learner in model.braid.learners for array in learner.state().values() if array.dtype == np.float32
+        array.size
+        for learner in model.braid.learners
+        for array in learner.state().values()
+        if array.dtype == np.float32
     )
 
 
@@ -69,7 +73,7 @@ def _case(width: int, records: int, console: Console) -> dict[str, Any]:
     preset = Preset("bench", learners, standardise=False)
     model = MODLClassifier(preset=preset)
     model.learn_many(values[:records], labels[:records])
-    rows = [
+    rows: list[dict[Hashable, float]] = [
         {name: float(value) for name, value in enumerate(row) if not np.isnan(value)} for row in values[records:]
     ]
     times: dict[str, list[float]] = {"ours": [], "floor": [], "one": [], "torch": []}

@@ -1,4 +1,4 @@
-"""The benchmark's architecture in eager PyTorch: the same learners, score sum and steps, written as leanly as eager allows."""
+"""The benchmark's architecture in eager PyTorch: the same learners, sum and steps, as lean as eager allows."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def _measure(
     nn, relu = torch.nn, torch.nn.functional.relu
     n_features, width = values.shape[1], set_config.width
     linears = [
-        nn.Linear(n_in, n_out)
-        for n_in, n_out in zip([2 * n_features, *mlp.hidden], [*mlp.hidden, 2], strict=True)
+        nn.Linear(n_in, n_out) for n_in, n_out in zip([2 * n_features, *mlp.hidden], [*mlp.hidden, 2], strict=True)
     ]
     embedding = nn.Embedding(n_features, set_config.embedding)
     encoder = nn.Linear(1 + set_config.embedding, width)

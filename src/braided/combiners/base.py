@@ -17,8 +17,8 @@ Arrays = dict[str, NDArray[Any]]
 class Combiner:
     """Two compiled entry points over flat buffers; a combiner without weights only names its kernels.
 
-    The prediction is the class probabilities, (n_outputs,), or for regression the value in units of the target's running
-    statistics, (1,). The gradients are dL/dscores, (n_learners, n_outputs).
+    The prediction is the class probabilities, (n_outputs,), or for regression the value in units of the target's
+    running statistics, (1,). The gradients are dL/dscores, (n_learners, n_outputs).
     """
 
     name: ClassVar[str]
@@ -45,7 +45,7 @@ class Combiner:
 
     def table_row(self) -> NDArray[np.int64]:
         """What the record loop needs to call this combiner."""
-        arrays = [self.shape, self.hyper, self.single, self.work]
+        arrays: list[NDArray[Any]] = [self.shape, self.hyper, self.single, self.work]
         return table_row(self.combine_kernel, self.gradients_kernel, arrays)
 
     def combine(

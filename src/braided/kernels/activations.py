@@ -95,7 +95,7 @@ def sigmoid(a):
 
 @njit(cache=True, fastmath=FAST)
 def all_finite(x):
-    """Whether no entry is NaN or infinite, nor so large that their sum is: one vectorised pass instead of a test each."""
+    """Whether no entry is NaN or infinite, nor so large that their sum is: one vectorised pass, not a test each."""
     total = x.dtype.type(0)
     for i in range(x.shape[0]):
         total += abs(x[i])

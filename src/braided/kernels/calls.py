@@ -29,7 +29,7 @@ _MATRIX = types.float32[:, ::1]
 FORWARD = types.void(
     _INTS, _DOUBLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, types.int64, _SINGLES, _DOUBLES, _INTS, _SINGLES
 )
-#: learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index) -> whether it was finite
+#: learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index) -> whether finite
 LEARN = types.boolean(
     _INTS, _DOUBLES, _SINGLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, types.int64, types.float64, _SINGLES, _SINGLES,
     _DOUBLES, _INTS,
@@ -37,13 +37,11 @@ LEARN = types.boolean(
 #: combine(shape, hyper, single, x, active, scores, work, prediction)
 COMBINE = types.void(_INTS, _DOUBLES, _SINGLES, _SINGLES, _INTS, _MATRIX, _SINGLES, _DOUBLES)
 #: gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients)
-GRADIENTS = types.void(
-    _INTS, _DOUBLES, _SINGLES, _SINGLES, _INTS, _MATRIX, types.float64, _DOUBLES, _SINGLES, _MATRIX
-)
+GRADIENTS = types.void(_INTS, _DOUBLES, _SINGLES, _SINGLES, _INTS, _MATRIX, types.float64, _DOUBLES, _SINGLES, _MATRIX)
 
 
 class Entry:
-    """A function with one of the signatures above, compiled (or read from the disk cache) when its address is asked for."""
+    """A function with one of the signatures above, compiled or read from the disk cache when first needed."""
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.function = function
@@ -68,7 +66,7 @@ def _caller(signature: Any) -> Any:
     """An intrinsic that turns an address into a callable of `signature`."""
     kind = types.FunctionType(signature)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def as_function(typing_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             function = cgutils.create_struct_proxy(kind)(context, builder)
@@ -84,7 +82,7 @@ def _pointer(element: Any) -> Any:
     """An intrinsic that turns an address into a pointer to `element`."""
     kind = types.CPointer(element)
 
-    @intrinsic  # type: ignore[untyped-decorator]
+    @intrinsic
     def as_pointer(typing_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             return builder.inttoptr(arguments[0], context.get_value_type(kind))

@@ -76,7 +76,8 @@ def run(
     n_learners = table.shape[0]
     for t in range(values.shape[0]):
         available = active[: encode(values[t], columns, statistics, standardise, x, active)]
-        step = first_step + t
+        # Predictions alone are all made at the step that comes next.
+        step = first_step + t if learn else first_step
         for i in range(n_learners):
             if not (reuse and t == 0):
                 call_forward(table[i], x, available, step, scores[i])

@@ -35,7 +35,7 @@ def list_inputs(x, active, with_mask, index, u):
 
 @njit(cache=True)
 def inner(mean, index, u, n):
-    """u . m"""
+    """The latent score u . m."""
     total = 0.0
     for k in range(n):
         total += mean[index[k]] * u[k]
@@ -65,7 +65,7 @@ def times_covariance(flat, full, stride, size, index, u, n, pu):
 
 @njit(cache=True)
 def correct(mean, full, size, index, n, pu, amount):
-    """m += amount P u"""
+    """Move the mean: m += amount P u."""
     if full:
         for i in range(size):
             mean[i] += amount * pu[i]

@@ -33,16 +33,14 @@ def unit_interval(bits):
 
 @njit(cache=True)
 def _fill_uniform(out, key, first_row, first_column, bound):
-    """Draw uniform(-bound, bound) for rows from `first_row` on, and in earlier rows for columns from `first_column` on."""
+    """Draw uniform(-bound, bound) outside the corner of `first_row` rows and `first_column` columns."""
     for i in range(out.shape[0]):
         row_key = mix(key, i)
         for j in range(0 if i >= first_row else first_column, out.shape[1]):
             out[i, j] = bound * (2.0 * unit_interval(mix(row_key, j)) - 1.0)
 
 
-def fill_uniform(
-    out: NDArray[np.float32], key: int, first_row: int, first_column: int, bound: float
-) -> None:
+def fill_uniform(out: NDArray[np.float32], key: int, first_row: int, first_column: int, bound: float) -> None:
     """Draw the entries of `out` outside its old corner, which ends before (`first_row`, `first_column`)."""
     _fill_uniform(out, np.uint64(key), first_row, first_column, bound)
 

@@ -35,6 +35,7 @@ def build(config: LearnerConfig, seed: int, place: int) -> CompiledLearner:
 
 __all__ = [
     "LEARNERS",
+    "MLP",
     "CompiledLearner",
     "Learner",
     "LearnerConfig",
@@ -42,7 +43,6 @@ __all__ = [
     "LinearRegression",
     "LogisticConfig",
     "LogisticRegression",
-    "MLP",
     "MLPConfig",
     "SetConfig",
     "SetLearner",

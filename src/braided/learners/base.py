@@ -24,9 +24,7 @@ class Learner(Protocol):
     def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """The scores, (n_outputs,), of values x, (n_features,), of which `mask` are available. Changes nothing."""
 
-    def learn(
-        self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]
-    ) -> bool:
+    def learn(self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]) -> bool:
         """Learn one record and say whether the update was finite; a learner that skips an update returns False.
 
         `y` is the class's place among the classes, or the target in units of its running statistics; `gradient` is
@@ -141,7 +139,7 @@ class CompiledLearner(ABC):
         self.index = np.zeros(max(index, 1), dtype=np.int64)
         for name, plan in plans.items():
             start, size = self._offsets[name], int(np.prod(plan.shape))
-            buffers = {name: self.double} if plan.double else {name: self.single}
+            buffers: Arrays = {name: self.double if plan.double else self.single}
             if self.adaptive and not plan.double:
                 buffers[f"{name} second moment"] = self.second
             for key, buffer in buffers.items():
@@ -197,9 +195,7 @@ class CompiledLearner(ABC):
         call_forward(self.table_row(), x, np.flatnonzero(mask), self.steps, out)
         return out
 
-    def learn(
-        self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]
-    ) -> bool:
+    def learn(self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]) -> bool:
         """Learn one record; the forward pass is done anew, so no earlier call of `scores` is assumed."""
         self.scores(x, mask)
         step, self.steps = self.steps, self.steps + 1

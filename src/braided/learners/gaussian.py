@@ -88,7 +88,7 @@ class GaussianLearner(CompiledLearner):
             self.views["mean"][1, : difference.size] = difference / 2.0
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """n_outputs, with_mask, full, row length of mean and covariance, inputs in use, start of mean, of covariance."""
+        """Outputs, mask, full, row length of mean and covariance, inputs in use, start of mean, of covariance."""
         stride = self.n_inputs(self._capacities[0])
         return [
             self.n_outputs,

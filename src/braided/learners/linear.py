@@ -25,15 +25,14 @@ class LinearConfig(GaussianConfig):
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
-    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
+    with_mask, stride, mean_at = shape[1], shape[3], shape[5]
     n = list_inputs(x, active, with_mask, index, work64)
     scores[0] = inner(double[mean_at : mean_at + stride], index, work64, n)
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
+    with_mask, full, stride = shape[1], shape[2], shape[3]
     size, mean_at, covariance_at = shape[4], shape[5], shape[6]
     noise_variance = hyper[0]
     n = list_inputs(x, active, with_mask, index, work64)

@@ -37,8 +37,7 @@ class LogisticConfig(GaussianConfig):
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
-    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
+    n_outputs, with_mask, stride, mean_at = shape[0], shape[1], shape[3], shape[5]
     as_probability, clamp = hyper[1], hyper[2]
     n = list_inputs(x, active, with_mask, index, work64)
     latent = work64[2 * stride : 2 * stride + n_outputs]

@@ -258,14 +258,14 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
     n_pooled = _n_pooled(shape)
     rectified = slope == 0
     end = n_pooled + width + n_blocks * _block_work(shape)
-    scratch = _part(work, end, 7, width)
+    scratch = _part(work, end, 5, width)
     layer_gradient, below, out_gradient, in_gradient, sum_gradient = (
         scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
     )  # fmt: skip
-    id_gradient = work[end + 5 * width : end + 7 * width]
-    after = end + 7 * width
+    after = end + 5 * width
     head_gradient = work[after : after + n_outputs]
     pooled_gradient = work[after + n_outputs : after + n_outputs + n_pooled]
+    id_gradient = work[after + n_outputs + n_pooled :]
     if not all_finite(gradient):
         return False
     drop = hyper[_DROPOUT] > 0
@@ -322,9 +322,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
             if not all_finite(layer_gradient):
                 return False
             weights = shape[at + _FIRST_LAYER + 2 * layer]
-            bias = slice(
-                shape[at + _FIRST_LAYER + 2 * layer + 1], shape[at + _FIRST_LAYER + 2 * layer + 1] + width
-            )
+            bias = slice(shape[at + _FIRST_LAYER + 2 * layer + 1], shape[at + _FIRST_LAYER + 2 * layer + 1] + width)
             matrix, moments = _part(single, weights, width, width), _part(second, weights, width, width)
             if layer > 0:
                 below[:] = 0
@@ -372,9 +370,13 @@ class SetLearner(CompiledLearner):
         h_{r,1} = FC_{r,1}(N_r(x_{r-1})),  ...,  h_{r,L} = FC_{r,L}(h_{r,L-1})
         x_r = ReLU(W_r x_{r-1} + h_{r,L})
 
-    Output `linear`: y_r = y_{r-1} + Q_r h_{r,L}, scores = output_scale y_R. Output `softmax`: t_r = t_{r-1} + V_r h_{r,L},
-    scores = output_scale sum_r softmax(H_r t_r + b_r). (Paper, "Slow learner with set inputs"; in the printed equation of
-    x_r the index r-1 of h is a slip.) W_R would reach no output and is left out.
+    Outputs:
+
+        linear    y_r = y_{r-1} + Q_r h_{r,L},   scores = output_scale y_R
+        softmax   t_r = t_{r-1} + V_r h_{r,L},   scores = output_scale sum_r softmax(H_r t_r + b_r)
+
+    (Paper, "Slow learner with set inputs"; in its printed equation of x_r the index r-1 of h is a slip.) W_R would
+    reach no output and is left out.
 
     Weights start uniform in +-1/sqrt(fan_in), `none` embeddings in +-1/sqrt(150) as in the released code, the others
     in +-1.
@@ -461,9 +463,10 @@ class SetLearner(CompiledLearner):
         return [*self.config.step_numbers(), self.config.dropout, self.config.slope, self.config.output_scale]
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """The pooled vector, x_0, each block's part; seven gradients of one width, one of the outputs, one
-        pooled; a list of places."""
+        """The pooled vector, x_0, each block's part; gradients: five widths, outputs, pooled, an ID; places."""
         config = self.config
         n_pooled = 2 + 2 * config.embedding
         block = (_LAYER_OUT + config.layers) * config.width + 1 + n_outputs
-        return 2 * n_pooled + 8 * config.width + config.blocks * block + n_outputs, 0, max(n_pooled, config.width) + 1
+        gradients = 5 * config.width + n_outputs + n_pooled + max(2 * config.width, config.embedding)
+        work = n_pooled + config.width + config.blocks * block + gradients
+        return work, 0, max(n_pooled, config.width) + 1

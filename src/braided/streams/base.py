@@ -31,7 +31,7 @@ class Batch:
     labels: list[Any]
 
     def __len__(self) -> int:
-        return self.values.shape[0]
+        return int(self.values.shape[0])
 
     def part(self, start: int, stop: int) -> Batch:
         """The records from `start` to `stop`."""
@@ -41,7 +41,9 @@ class Batch:
 class Stream(Protocol):
     """A source of batches. Iterating anew starts from the first record, except on standard input."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What tables and errors call it."""
 
     @property
     def n_records(self) -> int | None:

@@ -70,7 +70,9 @@ class CSVStream:
             named = [i for i, name in enumerate(names) if header and name.lower() in TARGET_NAMES]
             return names, header, named[0] if named else len(names) - 1
         if self.target not in names:
-            raise BraidedError(f"{self.path}: there is no column {self.target!r}: choose --target from {', '.join(names)}")
+            raise BraidedError(
+                f"{self.path}: there is no column {self.target!r}: choose --target from {', '.join(names)}"
+            )
         return names, header, names.index(self.target)
 
     def batches(self) -> Iterator[Batch]:

@@ -43,7 +43,9 @@ class WhitespaceStream:
                 continue
             where = f"{self.path}:{count}"
             if len(fields) != self.n_features + 1:
-                raise BraidedError(f"{where}: {len(fields)} fields where {self.n_features + 1} are expected: mend the line")
+                raise BraidedError(
+                    f"{where}: {len(fields)} fields where {self.n_features + 1} are expected: mend the line"
+                )
             rows.append([text.number(field, where, name) for field, name in zip(fields[:-1], names, strict=True)])
             labels.append(text.label(fields[-1], where))
             if len(rows) == BATCH:

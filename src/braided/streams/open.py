@@ -16,7 +16,7 @@ _LIBSVM_LINE = re.compile(r"^\s*[^\s:,]+(\s+\d+:\S+)*\s*(#.*)?$")
 
 
 def open_stream(source: str, data_dir: Path | None = None, target: str | None = None) -> Stream:
-    """The stream that `source` names: `shuttle`, a data set of the paper, a file, or `-` for JSON lines on standard input.
+    """The stream that `source` names: `shuttle`, a data set of the paper, a file, or `-` for standard input.
 
     A file is read by its name's ending (.csv, .jsonl, with .gz or without), else by its first line.
     """

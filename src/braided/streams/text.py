@@ -41,7 +41,9 @@ def number(text: str, where: str, column: str) -> float:
             "encode categories as numbers first"
         ) from None
     if math.isinf(value):
-        raise BraidedError(f"{where}: column {column!r} is {text.strip()!r}: features must be finite, or empty if missing")
+        raise BraidedError(
+            f"{where}: column {column!r} is {text.strip()!r}: features must be finite, or empty if missing"
+        )
     return value
 
 

@@ -1,4 +1,4 @@
-"""Streams made from streams: shuffled, masked, shortened. Each is a pure function of its seed and the record's number."""
+"""Streams made from streams: shuffled, masked, shortened; each a function of its seed and the record's number."""
 
 from __future__ import annotations
 

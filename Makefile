@@ -1,0 +1,50 @@
+# Two commands: `make demo` and `make test`. Both create .venv and install what they need on first use.
+#   make test EXTRAS=all   also installs the heavy extras and runs their tests
+#   make check             ruff and mypy alone
+#   make slow              the tests that take minutes (reproduction of published figures)
+PYTHON ?= python3
+EXTRAS ?=
+BIN := .venv/bin
+ifeq ($(EXTRAS),all)
+DEV := .venv/.all
+else
+DEV := .venv/.dev
+endif
+
+.PHONY: demo test check slow clean
+
+demo: .venv/.core
+	$(BIN)/braided run --out demo
+	@echo "the learning curve is in demo/curve.png"
+
+test: check
+	$(BIN)/python -m pytest -q
+
+check: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+slow: $(DEV)
+	$(BIN)/python -m pytest -q -m slow
+
+.venv/.python:
+	$(PYTHON) -c "import sys; sys.exit('braided needs Python 3.11 or later' if sys.version_info < (3, 11) else 0)"
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/.core: .venv/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+.venv/.dev: .venv/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ .venv/.core
+
+.venv/.all: .venv/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+	touch $@ .venv/.dev .venv/.core
+
+clean:
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

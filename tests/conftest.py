@@ -1,0 +1,37 @@
+"""What tests share: where the real data are, and records made up on the spot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+DATA = Path(os.environ.get("BRAIDED_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+
+
+@pytest.fixture
+def data_dir() -> Path:
+    """The folder with the real data sets; tests that need it are skipped where it is not."""
+    if not (DATA / "german").is_dir():
+        pytest.skip(f"no data sets under {DATA}: set BRAIDED_DATA to run the tests on real files")
+    return DATA
+
+
+def made_up(
+    n: int, d: int = 6, classes: int = 2, available: float = 0.7, seed: int = 0
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Records with missing values and labels that depend on them linearly and by a product."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, d)) * rng.uniform(0.5, 20.0, size=d) + rng.normal(size=d) * 10
+    z = (values - values.mean(axis=0)) / values.std(axis=0)
+    labels = (z @ rng.normal(size=(d, classes)) + 1.5 * (z[:, :1] * z[:, 1:2]) * np.arange(classes)).argmax(axis=1)
+    values[rng.random(values.shape) >= available] = np.nan
+    return values, labels
+
+
+def as_records(values: NDArray[np.float64]) -> list[dict[int, float]]:
+    """Rows as dicts without the missing values."""
+    return [{j: float(v) for j, v in enumerate(row) if not np.isnan(v)} for row in values]
