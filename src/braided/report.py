@@ -6,17 +6,18 @@ import csv
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.table import Table
 
 from braided.errors import BraidedError
 from braided.files import write_atomically
 from braided.run import Finished, Job
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLOURS = ("#1b4965", "#c8553d", "#588157", "#7b2d8b", "#d4a017", "#2a9d8f", "#6d6875")
 
@@ -78,6 +79,8 @@ def _rates(runs: list[Finished], column: int) -> tuple[NDArray[np.float64], NDAr
 
 def curve_figure(job: Job) -> Figure:
     """Running error rate of each model, bold, of its learners alone, thin, and of the majority class, dashed."""
+    from matplotlib.figure import Figure  # matplotlib is slow to import, and not every run draws
+
     document = job.document()
     figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
     axes = figure.add_subplot()
@@ -122,7 +125,7 @@ def _leads(value: float) -> bool:
 def write_folder(job: Job, folder: Path) -> list[Path]:
     """Write curve.csv, metrics.json and curve.png, each whole or not at all; returns their paths."""
     picture = io.BytesIO()
-    FigureCanvasAgg(curve_figure(job)).print_png(picture)
+    curve_figure(job).savefig(picture, format="png")
     contents = {
         "curve.csv": curve_csv(job).encode(),
         "metrics.json": (json.dumps(job.document(), indent=2) + "\n").encode(),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from river import datasets as river_datasets
 
 from braided.errors import BraidedError
 from braided.presets import PAPER_SETTINGS
@@ -140,7 +139,9 @@ def load(name: str, data_dir: Path | None) -> Stream:
 
 def shuttle() -> ArrayStream:
     """River's bundled Shuttle data: 9 sensors of a space shuttle, 49,097 records, 7% anomalies."""
-    records = list(river_datasets.Shuttle())
+    from river.datasets import Shuttle  # half a second to import, and only needed here
+
+    records = list(Shuttle())
     names = tuple(records[0][0])
     values = np.array([[float(x[name]) for name in names] for x, _ in records])
     return ArrayStream("shuttle", Batch(names, values, [int(y) for _, y in records]))

@@ -1,0 +1,68 @@
+"""The paper's data sets, by their official counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from braided import BraidedError
+from braided.presets import PAPER_SETTINGS
+from braided.streams import datasets, read_whole
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("german", {1: 700, 2: 300}),
+        ("svmguide3", {-1: 947, 1: 296}),
+        ("magic04", {"g": 12_332, "h": 6_688}),
+        ("a8a", {-1: 24_720, 1: 7_841}),
+    ],
+)
+def test_records_features_and_labels(name: str, counts: dict[object, int], data_dir: Path) -> None:
+    table = read_whole(datasets.load(name, data_dir)).table
+    assert Counter(table.labels) == counts
+    assert len(table.names) == PAPER_SETTINGS[name].n_features
+    assert np.isfinite(table.values).all()
+
+
+def test_german_splits_at_any_white_space(data_dir: Path) -> None:
+    """Rows with three-digit amounts have single spaces between fields."""
+    table = read_whole(datasets.load("german", data_dir)).table
+    raw = np.loadtxt(data_dir / "german" / "german.data-numeric")
+    np.testing.assert_array_equal(table.values, raw[:, :24])
+
+
+@pytest.mark.parametrize(("name", "first"), [("higgs", "lepton_pT"), ("susy", "lepton 1 pT")])
+def test_label_first_files(name: str, first: str, data_dir: Path) -> None:
+    table = read_whole(datasets.load(name, data_dir)).table
+    assert table.names[0] == first
+    assert len(table.names) == PAPER_SETTINGS[name].n_features
+    assert set(table.labels) == {0, 1}
+
+
+def test_the_official_format_has_no_header(tmp_path: Path) -> None:
+    (tmp_path / "higgs").mkdir()
+    row = ",".join(["1.000000000000000000e+00", *(f"{i}.5e-01" for i in range(28))])
+    (tmp_path / "higgs" / "HIGGS.csv").write_text(f"{row}\n{row}\n")
+    table = read_whole(datasets.load("higgs", tmp_path)).table
+    assert table.labels == [1, 1]
+    assert table.values.shape == (2, 21)
+    assert table.values[0, 3] == 0.35
+
+
+def test_a_data_set_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BraidedError, match=r"holds none of magic04\.data\. Get magic04\.data from the UCI"):
+        datasets.load("magic04", tmp_path)
+    monkeypatch.delenv("BRAIDED_DATA", raising=False)
+    with pytest.raises(BraidedError, match="give --data-dir DIR or set BRAIDED_DATA"):
+        datasets.load("magic04", None)
+
+
+def test_shuttle_is_bundled() -> None:
+    table = datasets.shuttle().table
+    assert table.values.shape == (49_097, 9)
+    assert Counter(table.labels) == {0: 45_586, 1: 3_511}

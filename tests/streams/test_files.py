@@ -1,0 +1,134 @@
+"""Files in, batches out, and errors that name file, line and remedy."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from braided import BraidedError
+from braided.streams import read_whole
+from braided.streams.open import open_stream
+
+
+def write(path: Path, text: str) -> str:
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return str(path)
+
+
+CSV = "a,b,y\n1,2.5,yes\n,4,no\n?,nan,yes\n"
+
+
+@pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
+def test_csv_with_a_header(tmp_path: Path, name: str) -> None:
+    table = read_whole(open_stream(write(tmp_path / name, CSV))).table
+    assert table.names == ("a", "b")
+    np.testing.assert_array_equal(table.values, [[1, 2.5], [np.nan, 4], [np.nan, np.nan]])
+    assert table.labels == ["yes", "no", "yes"]
+
+
+def test_csv_without_a_header_takes_the_last_column(tmp_path: Path) -> None:
+    table = read_whole(open_stream(write(tmp_path / "d.csv", "1,2,g\n3,4,h\n"))).table
+    assert table.names == ("0", "1")
+    assert table.labels == ["g", "h"]
+    table = read_whole(open_stream(str(tmp_path / "d.csv"), target="2")).table
+    assert table.labels == ["g", "h"]
+
+
+def test_csv_quoting_blank_lines_and_a_chosen_target(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", 'class,"b, c",z\r\n1,"2",a\r\n\r\n3,4,"b"\r\n')
+    table = read_whole(open_stream(path, target="z")).table
+    assert table.names == ("class", "b, c")
+    np.testing.assert_array_equal(table.values, [[1, 2], [3, 4]])
+    assert table.labels == ["a", "b"]
+
+
+def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
+    table = read_whole(open_stream(write(tmp_path / "d.csv", "Label,b\n1,2\n0,3\n"))).table
+    assert table.names == ("b",)
+    assert table.labels == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "target", "message"),
+    [
+        ("", None, "d.csv:1: the file is empty"),
+        ("a,b\n1,2\n3\n", None, "d.csv:3: 1 fields where 2 are expected"),
+        ("a,b,y\n1,x,0\n", None, "d.csv:2: column 'b' is 'x': features must be numbers"),
+        ("a,b,y\n1,inf,0\n", None, "d.csv:2: column 'b' is 'inf': features must be finite"),
+        ("a,b,y\n1,2,\n", None, "d.csv:2: the label is missing"),
+        ("a,b,y\n1,2,0\n", "z", "there is no column 'z': choose --target from a, b, y"),
+        ("a,a,y\n1,2,0\n", None, "d.csv:1: column 'a' appears twice"),
+        ('a,b,y\n1,"2,0\n', None, "d.csv:2: not readable as CSV"),
+    ],
+)
+def test_bad_csv(tmp_path: Path, content: str, target: str | None, message: str) -> None:
+    path = write(tmp_path / "d.csv", content)
+    with pytest.raises(BraidedError, match=message.replace("(", r"\(")):
+        read_whole(open_stream(path, target=target))
+
+
+def test_libsvm(tmp_path: Path) -> None:
+    table = read_whole(open_stream(write(tmp_path / "d.txt", "+1 1:0.5 3:2\n-1 2:1 # note\n\n1\n"))).table
+    assert table.names == (1, 2, 3)
+    np.testing.assert_array_equal(table.values, [[0.5, 0, 2], [0, 1, 0], [0, 0, 0]])
+    assert table.labels == [1, -1, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("1 1:2\n1 a:2\n", "d.svm:2: 'a:2' is not index:value"),
+        ("1 1:2\n1 0:2\n", "d.svm:2: '0:2' is not index:value"),
+        ("1 1:2\n1 1:x\n", "d.svm:2: column '1' is 'x'"),
+        ("1 999999:2\n", "feature 999999"),
+    ],
+)
+def test_bad_libsvm(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(BraidedError, match=message):
+        read_whole(open_stream(write(tmp_path / "d.svm", content)))
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    text = '{"x": {"b": 1, "a": null}, "y": "u"}\n\n{"x": {"c": true}, "y": 2}\n'
+    table = read_whole(open_stream(write(tmp_path / "d.jsonl", text))).table
+    assert table.names == ("a", "b", "c")
+    np.testing.assert_array_equal(table.values, [[np.nan, 1, np.nan], [np.nan, np.nan, 1]])
+    assert table.labels == ["u", 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "d.jsonl:2: not JSON"),
+        ("[1]", "d.jsonl:2: .*give"),
+        ('{"x": {}}', 'd.jsonl:2: the label "y" is missing'),
+        ('{"x": {}, "y": [1]}', 'd.jsonl:2: the label "y" is'),
+        ('{"x": {"a": "b"}, "y": 1}', "d.jsonl:2: feature 'a' is 'b': numbers"),
+        ('{"x": {"a": 1e999}, "y": 1}', "d.jsonl:2: feature 'a' is inf"),
+    ],
+)
+def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
+    path = write(tmp_path / "d.jsonl", '{"x": {}, "y": 1}\n' + line + "\n")
+    with pytest.raises(BraidedError, match=message):
+        read_whole(open_stream(path))
+
+
+def test_what_is_no_stream(tmp_path: Path) -> None:
+    with pytest.raises(BraidedError, match="is neither a file nor a data set"):
+        open_stream(str(tmp_path / "nothing.csv"))
+    with pytest.raises(BraidedError, match="neither CSV nor LIBSVM nor JSON lines"):
+        open_stream(write(tmp_path / "d.txt", "hello world\n"))
+    with pytest.raises(BraidedError, match="--target 'y' is for CSV files"):
+        open_stream(write(tmp_path / "d.svm", "1 1:2\n"), target="y")
+    (tmp_path / "d.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(BraidedError, match=r"d\.csv\.gz: cannot be read"):
+        read_whole(open_stream(str(tmp_path / "d.csv.gz")))
+    (tmp_path / "e.csv").write_bytes(b"a,y\n\xff\xfe,1\n")
+    with pytest.raises(BraidedError, match="is not text in UTF-8"):
+        read_whole(open_stream(str(tmp_path / "e.csv")))
