@@ -26,6 +26,8 @@ def summary_table(document: dict[str, Any]) -> Table:
     """One row a model, the majority class beside it."""
     records, majority = document["records"], document["majority_errors"]
     title = f"{document['stream']}: {records:,} records, {document['features']} features, {document['classes']} classes"
+    n_seeds = len({run["seed"] for run in document["runs"]})
+    title += f", mean of {n_seeds} seeds" if n_seeds > 1 else ""
     table = Table(title=title, title_style="bold")
     table.add_column("")
     for name in ("errors", "sd", "error rate", "records/s", "skipped", "resets"):
@@ -35,7 +37,7 @@ def summary_table(document: dict[str, Any]) -> Table:
         runs = [run for run in document["runs"] if run["model"] == model]
         several = len(runs) > 1
         table.add_row(
-            f"{model} ({runs[0]['preset']}, {len(runs)} seed{'s' if several else ''})",
+            f"{model}, {runs[0]['preset']}",
             f"{figures['errors_mean']:,.1f}" if several else f"{runs[0]['errors']:,}",
             f"{figures['errors_sd']:.1f}" if several else "",
             f"{figures['errors_mean'] / records:.2%}",

@@ -131,7 +131,7 @@ class LogisticRegression(GaussianLearner):
     >>> for value, label in [(-1.0, 0), (1.0, 1), (-2.0, 0), (2.0, 1)]:
     ...     _ = learner.learn(np.array([value], dtype=np.float32), everything, label, unused)
     >>> learner.scores(np.array([1.5], dtype=np.float32), everything).round(3)
-    array([-0.991,  0.991], dtype=float32)
+    array([-0.732,  0.732], dtype=float32)
     """
 
     name = "olr"

@@ -49,7 +49,7 @@ class Masked:
     >>> stream = ArrayStream("ones", Batch(("a", "b"), np.ones((1000, 2)), [0] * 1000))
     >>> masked = read_whole(Masked(stream, available=0.3, always=1, seed=0))
     >>> (~np.isnan(masked.table.values)).mean(axis=0)
-    array([1.   , 0.285])
+    array([1.   , 0.281])
     """
 
     stream: Stream

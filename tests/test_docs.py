@@ -1,0 +1,89 @@
+"""Every code block of README and docs runs, and prints what it says."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import DATA
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+#: Times differ from machine to machine: this column of a table is not compared, nor are quantities with a unit.
+TIMES = re.compile(r"[\d.,]+ (us|s|MiB)\b")
+
+
+def blocks(language: str) -> list[tuple[Path, str, str]]:
+    return [
+        (page, words.strip(), body) for page in PAGES for found, words, body in BLOCK.findall(page.read_text())
+        if found == language
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks(page: Path) -> None:
+    """The blocks of a page share their names, like one session."""
+    source = "\n".join(body for found, _, body in blocks("python") if found == page)
+    test = doctest.DocTestParser().get_doctest(source, {}, page.name, str(page), 0)
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    report: list[str] = []
+    runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+def without_times(line: str) -> str:
+    """A table's row without its records/s, and times in words without their numbers."""
+    cells = line.split("│")
+    if len(cells) == 9:
+        del cells[5]
+    return TIMES.sub(r"... \1", "│".join(cells))
+
+
+def run_console(body: str) -> None:
+    command, *expected = body.rstrip("\n").split("\n")
+    environment = {
+        **os.environ, "BRAIDED_DATA": str(DATA), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "80",
+    }  # fmt: skip
+    done = subprocess.run(
+        command.removeprefix("$ "), shell=True, capture_output=True, text=True, env=environment, timeout=1_500
+    )
+    assert done.returncode == 0, done.stderr
+    want = "\n".join(without_times(line) for line in expected)
+    got = "\n".join(without_times(line) for line in done.stdout.rstrip("\n").split("\n"))
+    assert doctest.OutputChecker().check_output(want, got, OPTIONS), f"{command}\nexpected\n{want}\ngot\n{got}"
+
+
+def console_blocks(slow: bool) -> list[object]:
+    return [
+        pytest.param(body, id=body.split("\n")[0][2:50])
+        for _, words, body in blocks("console")
+        if body.startswith(("$ braided", "$ printf"))
+        if ("slow" in words) == slow
+    ]
+
+
+@pytest.mark.parametrize("body", console_blocks(slow=False))
+def test_console_blocks(body: str) -> None:
+    run_console(body)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", console_blocks(slow=True))
+def test_slow_console_blocks(body: str, data_dir: Path) -> None:
+    run_console(body)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
