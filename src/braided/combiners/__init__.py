@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from braided.combiners.base import Combiner
+from braided.combiners.ensemble import Ensemble
+from braided.combiners.greedy import Greedy
+from braided.combiners.moe import MixtureOfExperts
+from braided.combiners.multiplication import Multiplication
 from braided.combiners.score_sum import ScoreSum
 from braided.errors import BraidedError
 
 #: Name -> combiner class. Adding a combiner is its file and one line here.
 COMBINERS: dict[str, type[Combiner]] = {
     ScoreSum.name: ScoreSum,
+    Multiplication.name: Multiplication,
+    Ensemble.name: Ensemble,
+    MixtureOfExperts.name: MixtureOfExperts,
+    Greedy.name: Greedy,
 }
 
 
@@ -20,7 +28,18 @@ def build(name: str, regression: bool, seed: int) -> Combiner:
     """
     if name not in COMBINERS:
         raise BraidedError(f"combiner {name!r} is not known: use one of {', '.join(COMBINERS)}")
+    if regression and name != ScoreSum.name:
+        raise BraidedError(f"combiner {name!r} mixes class probabilities: for regression use {ScoreSum.name!r}")
     return COMBINERS[name](regression, seed)
 
 
-__all__ = ["COMBINERS", "Combiner", "ScoreSum", "build"]
+__all__ = [
+    "COMBINERS",
+    "Combiner",
+    "Ensemble",
+    "Greedy",
+    "MixtureOfExperts",
+    "Multiplication",
+    "ScoreSum",
+    "build",
+]

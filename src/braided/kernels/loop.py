@@ -7,6 +7,7 @@ from numba import njit
 
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
+from braided.kernels.mixture import best
 from braided.kernels.scale import COUNT, MEAN, SQUARES, encode, including, remember, standardised
 
 # Columns of the combiner's row: two addresses, then address and length of each array.
@@ -49,16 +50,6 @@ def target_from_units(z, target):
     if target[COUNT] == 0.0:
         return 0.0
     return target[MEAN] + z * np.sqrt(target[SQUARES] / target[COUNT])
-
-
-@njit(cache=True)
-def best(scores):
-    """The place of the largest score, the first of equals."""
-    top = 0
-    for k in range(1, scores.shape[0]):
-        if scores[k] > scores[top]:
-            top = k
-    return top
 
 
 @njit(cache=True)

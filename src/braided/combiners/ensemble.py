@@ -1,0 +1,39 @@
+"""Ensemble: the mean of the learners' distributions, each learner on its own."""
+
+from __future__ import annotations
+
+from braided.combiners.base import Combiner
+from braided.kernels.calls import COMBINE, GRADIENTS, entry
+from braided.kernels.mixture import add_softmax, own_loss_gradient
+
+
+@entry(COMBINE)
+def _combine(shape, hyper, single, x, active, scores, work, prediction):
+    prediction[:] = 0.0
+    for i in range(scores.shape[0]):
+        add_softmax(scores[i], 1.0 / scores.shape[0], prediction)
+
+
+@entry(GRADIENTS)
+def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+    for i in range(scores.shape[0]):
+        own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
+
+
+class Ensemble(Combiner):
+    """p = 1/N sum_i softmax(f_i); every learner follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y).
+
+    (Deep ensembles, as the paper compares with them.)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nothing = np.zeros(0, dtype=np.float32)
+    >>> scores = np.array([[0.0, 1.0], [0.0, -0.5]], dtype=np.float32)
+    >>> Ensemble(regression=False).combine(nothing, nothing.astype(bool), scores).round(3)
+    array([0.446, 0.554])
+    """
+
+    name = "ensemble"
+    combine_kernel = _combine
+    gradients_kernel = _gradients

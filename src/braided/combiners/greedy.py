@@ -1,0 +1,79 @@
+"""Greedy weighing: distributions weighted by recent accuracy, each learner on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.combiners.base import Arrays, Combiner
+from braided.kernels.calls import COMBINE, GRADIENTS, entry
+from braided.kernels.mixture import add_softmax, best, own_loss_gradient
+
+WINDOW = 100
+
+
+@entry(COMBINE)
+def _combine(shape, hyper, single, x, active, scores, work, prediction):
+    n_learners, window = scores.shape[0], shape[1]
+    # `single` holds the ring's position, then a row of hits for each learner; weights = softmax(accuracy).
+    total = 0.0
+    for i in range(n_learners):
+        row = single[1 + i * window : 1 + (i + 1) * window]
+        work[i] = np.exp(row.sum() / window)
+        total += work[i]
+    prediction[:] = 0.0
+    for i in range(n_learners):
+        add_softmax(scores[i], work[i] / total, prediction)
+
+
+@entry(GRADIENTS)
+def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+    window = shape[1]
+    place = int(single[0])
+    for i in range(scores.shape[0]):
+        own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
+        single[1 + i * window + place] = 1.0 if best(scores[i]) == int(y) else 0.0
+    single[0] = (place + 1) % window
+
+
+class Greedy(Combiner):
+    """p = sum_i softmax(lambda)_i softmax(f_i), with lambda_i learner i's accuracy over the last K = 100 records.
+
+    lambda_i = 1/K sum_{j = t-K .. t-1} [f_i was right on record j]: the current label has no part in the weights it
+    is predicted with. Every learner follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nothing = np.zeros(0, dtype=np.float32)
+    >>> scores = np.array([[0.0, 1.0], [0.0, -0.5]], dtype=np.float32)
+    >>> combiner = Greedy(regression=False)
+    >>> combiner.grow(0, 2, 2)
+    >>> combiner.combine(nothing, nothing.astype(bool), scores).round(3)
+    array([0.446, 0.554])
+    """
+
+    name = "greedy"
+    combine_kernel = _combine
+    gradients_kernel = _gradients
+
+    def __init__(self, regression: bool, seed: int = 0) -> None:
+        super().__init__(regression, seed)
+        self.shape = np.array([int(regression), WINDOW], dtype=np.int64)
+
+    def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
+        """One window a learner, made once."""
+        if self.work.size != n_learners or self.single.size == 1:
+            self.single = np.zeros(1 + n_learners * WINDOW, dtype=np.float32)
+            self.work = np.zeros(n_learners, dtype=np.float32)
+
+    def state(self) -> Arrays:
+        """Position in the window, and the hits of every learner."""
+        return {"window": self.single.copy()}
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the windows."""
+        self.single[:] = arrays["window"]

@@ -1,0 +1,124 @@
+"""Mixture of experts: distributions weighted by a gate that looks at the record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.combiners.base import Arrays, Combiner
+from braided.kernels.activations import relu, relu_backward, softmax
+from braided.kernels.calls import COMBINE, GRADIENTS, entry
+from braided.kernels.dense import add_row, backward_head, forward_head, step, step_row
+from braided.kernels.mixture import add_softmax, log_normaliser, own_loss_gradient
+from braided.kernels.random import fill_uniform, key_of
+
+HIDDEN = 50
+LEARNING_RATE = 0.01
+
+# The flat weights: hidden bias, output bias, output weights by learner, then hidden weights by feature, which can grow.
+
+
+@entry(COMBINE)
+def _combine(shape, hyper, single, x, active, scores, work, prediction):
+    n_learners, n_hidden = shape[1], shape[2]
+    out_bias, out, inputs = n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
+    hidden, gate = work[:n_hidden], work[n_hidden : n_hidden + n_learners]
+    hidden[:] = single[:n_hidden]
+    for slot in active:
+        start = inputs + slot * n_hidden
+        add_row(single[start : start + n_hidden], x[slot], hidden)
+    relu(hidden, single.dtype.type(0))
+    forward_head(single[out:inputs], n_hidden, single[out_bias:out], hidden, gate)
+    softmax(gate, gate)
+    prediction[:] = 0.0
+    for i in range(n_learners):
+        add_softmax(scores[i], np.float64(gate[i]), prediction)
+    # The gate is float32: bring the sum back to one.
+    prediction /= prediction.sum()
+
+
+@entry(GRADIENTS)
+def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+    kind = single.dtype.type
+    n_learners, n_hidden = shape[1], shape[2]
+    step_size = (kind(hyper[0]), kind(0), kind(0), kind(0))
+    out_bias, out, inputs = n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
+    hidden, gate = work[:n_hidden], work[n_hidden : n_hidden + n_learners]
+    gate_gradient = work[n_hidden + n_learners : n_hidden + 2 * n_learners]
+    hidden_gradient = work[n_hidden + 2 * n_learners : 2 * n_hidden + 2 * n_learners]
+    label = int(y)
+    chance = max(prediction[label], 1e-30)
+    for i in range(n_learners):
+        responsibility = gate[i] * np.exp(np.float64(scores[i, label]) - log_normaliser(scores[i])) / chance
+        own_loss_gradient(scores[i], label, responsibility, gradients[i])
+        gate_gradient[i] = gate[i] - responsibility
+    hidden_gradient[:] = 0
+    backward_head(single[out:inputs], single[out:inputs], n_hidden, hidden, gate_gradient, hidden_gradient, step_size)
+    step(single[out_bias:out], single[out_bias:out], gate_gradient, step_size)
+    relu_backward(hidden, kind(0), hidden_gradient)
+    step(single[:n_hidden], single[:n_hidden], hidden_gradient, step_size)
+    for slot in active:
+        row = slice(inputs + slot * n_hidden, inputs + (slot + 1) * n_hidden)
+        step_row(single[row], single[row], x[slot], hidden_gradient, step_size)
+
+
+class MixtureOfExperts(Combiner):
+    """p = sum_i G_i softmax(f_i), with the gate G = softmax(V ReLU(W x + b) + c) on the record, trained jointly.
+
+    With the responsibility r_i = G_i softmax(f_i)_y / p_y:
+
+        dL/df_i = r_i (softmax(f_i) - onehot(y)),   dL/dgate_i = G_i - r_i
+
+    and the gate's weights follow their gradient by plain steps. x is zero where a feature is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x, mask = np.ones(1, dtype=np.float32), np.array([True])
+    >>> combiner = MixtureOfExperts(regression=False, seed=1)
+    >>> combiner.grow(1, 2, 2)
+    >>> scores = np.array([[0.0, 1.0], [0.0, -0.5]], dtype=np.float32)
+    >>> p = combiner.combine(x, mask, scores)
+    >>> bool(abs(p.sum() - 1) < 1e-12)
+    True
+    """
+
+    name = "moe"
+    combine_kernel = _combine
+    gradients_kernel = _gradients
+
+    def __init__(self, regression: bool, seed: int = 0) -> None:
+        super().__init__(regression, seed)
+        self.hyper = np.array([LEARNING_RATE])
+        self._n_features = 0
+
+    def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
+        """A row of hidden weights for each new feature; the rest is made once."""
+        fixed = HIDDEN + n_learners + n_learners * HIDDEN
+        fresh = np.zeros(fixed + n_features * HIDDEN, dtype=np.float32)
+        if self.single.size == 1:
+            bound = 1.0 / math.sqrt(HIDDEN)
+            self._fill("output", fresh[HIDDEN:fixed].reshape(-1, 1), 0, bound)
+            self._fill("bias", fresh[:HIDDEN].reshape(-1, 1), 0, 1.0 / math.sqrt(max(n_features, 1)))
+        else:
+            fresh[: self.single.size] = self.single
+        rows = fresh[fixed:].reshape(n_features, HIDDEN)
+        self._fill("input", rows, self._n_features, 1.0 / math.sqrt(max(n_features, 1)))
+        self.single, self._n_features = fresh, n_features
+        self.work = np.zeros(2 * HIDDEN + 2 * n_learners, dtype=np.float32)
+        self.shape = np.array([int(self.regression), n_learners, HIDDEN], dtype=np.int64)
+
+    def _fill(self, name: str, rows: NDArray[np.float32], first: int, bound: float) -> None:
+        fill_uniform(rows, key_of(self.seed, self.name, name), first, rows.shape[1], bound)
+
+    def state(self) -> Arrays:
+        """The gate's weights."""
+        return {"gate": self.single.copy()}
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the gate's weights."""
+        self.single[:] = arrays["gate"]

@@ -1,0 +1,135 @@
+"""Combiners against automatic differentiation and their own definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from braided import BraidedError, combiners
+from braided.combiners import COMBINERS
+from braided.combiners.greedy import WINDOW
+from braided.combiners.moe import HIDDEN, LEARNING_RATE
+
+jax.config.update("jax_enable_x64", True)
+X, MASK = np.array([0.5, 0.0, -1.5], dtype=np.float32), np.array([True, False, True])
+RNG = np.random.default_rng(0)
+SCORES = RNG.normal(size=(3, 4)).astype(np.float32) * 2
+LABEL = 2
+
+
+def made(name: str) -> Any:
+    combiner = combiners.build(name, regression=False, seed=3)
+    combiner.grow(3, 4, 3)
+    return combiner
+
+
+def mixture(f: Any) -> Any:
+    return jax.nn.softmax(f, axis=1)
+
+
+def gate(weights: Any) -> Any:
+    bias, rest = weights[:HIDDEN], weights[HIDDEN:]
+    out_bias, out, rows = (
+        rest[:3],
+        rest[3 : 3 + 3 * HIDDEN].reshape(3, HIDDEN),
+        rest[3 + 3 * HIDDEN :].reshape(3, HIDDEN),
+    )
+    return jax.nn.softmax(out @ jax.nn.relu(bias + jnp.asarray(X * MASK) @ rows) + out_bias)
+
+
+JOINT: dict[str, Callable[[Any], Any]] = {
+    "score-sum": lambda f: jax.nn.softmax(f.sum(0)),
+    "multiplication": lambda f: jax.nn.softmax(jax.nn.log_softmax(f, axis=1).sum(0)),
+}
+
+
+@pytest.mark.parametrize("name", JOINT)
+def test_joint_combiners_follow_the_loss_of_the_whole(name: str) -> None:
+    combiner = made(name)
+    p = combiner.combine(X, MASK, SCORES)
+    np.testing.assert_allclose(p, JOINT[name](jnp.asarray(SCORES, dtype=float)), rtol=1e-9)
+    expected = jax.grad(lambda f: -jnp.log(JOINT[name](f)[LABEL]))(jnp.asarray(SCORES, dtype=float))
+    np.testing.assert_allclose(combiner.gradients(X, MASK, SCORES, LABEL, p), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["ensemble", "greedy"])
+def test_independent_combiners_follow_each_learners_own_loss(name: str) -> None:
+    combiner = made(name)
+    p = combiner.combine(X, MASK, SCORES)
+    np.testing.assert_allclose(p, mixture(jnp.asarray(SCORES, dtype=float)).mean(0), rtol=1e-6)
+    expected = jax.grad(lambda f: -jax.nn.log_softmax(f, axis=1)[:, LABEL].sum())(jnp.asarray(SCORES, dtype=float))
+    np.testing.assert_allclose(combiner.gradients(X, MASK, SCORES, LABEL, p), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_mixture_of_experts_trains_gate_and_learners_jointly() -> None:
+    combiner = made("moe")
+    weights = jnp.asarray(combiner.state()["gate"], dtype=float)
+
+    def loss(f: Any, w: Any) -> Any:
+        return -jnp.log((gate(w)[:, None] * mixture(f)).sum(0)[LABEL])
+
+    p = combiner.combine(X, MASK, SCORES)
+    np.testing.assert_allclose(
+        p, (gate(weights)[:, None] * mixture(jnp.asarray(SCORES, dtype=float))).sum(0), rtol=1e-5
+    )
+    by_score, by_weight = jax.grad(loss, argnums=(0, 1))(jnp.asarray(SCORES, dtype=float), weights)
+    found = combiner.gradients(X, MASK, SCORES, LABEL, p)
+    np.testing.assert_allclose(found, by_score, rtol=1e-4, atol=1e-6)
+    moved = (weights - combiner.state()["gate"]) / LEARNING_RATE
+    np.testing.assert_allclose(moved, by_weight, rtol=1e-2, atol=2e-5)
+    assert np.abs(moved).max() > 1e-3
+
+
+def test_multiplication_is_the_score_sum() -> None:
+    one, other = (made(name).combine(X, MASK, SCORES) for name in ("multiplication", "score-sum"))
+    np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_greedy_weighs_by_past_accuracy_and_never_by_the_current_label() -> None:
+    combiner = made("greedy")
+    right_wrong_right = np.array([[5, 0, 0, 0], [0, 5, 0, 0], [5, 0, 0, 0]], dtype=np.float32)
+    for _ in range(WINDOW // 2):
+        p = combiner.combine(X, MASK, right_wrong_right)
+        combiner.gradients(X, MASK, right_wrong_right, 0, p)
+    accuracy = np.array([0.5, 0.0, 0.5])  # hits so far over the whole window
+    weights = np.exp(accuracy) / np.exp(accuracy).sum()
+    expected = weights @ np.asarray(mixture(jnp.asarray(SCORES, dtype=float)))
+    np.testing.assert_allclose(combiner.combine(X, MASK, SCORES), expected, rtol=1e-5)
+    for _ in range(WINDOW):  # the window forgets
+        p = combiner.combine(X, MASK, right_wrong_right)
+        combiner.gradients(X, MASK, right_wrong_right, 1, p)
+    weights = np.exp([0.0, 1.0, 0.0]) / np.exp([0.0, 1.0, 0.0]).sum()
+    expected = weights @ np.asarray(mixture(jnp.asarray(SCORES, dtype=float)))
+    np.testing.assert_allclose(combiner.combine(X, MASK, SCORES), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", COMBINERS)
+def test_extreme_scores_give_probabilities(name: str) -> None:
+    combiner = made(name)
+    extreme = np.array([[1e4, -1e4, 0, 0], [-1e4, 1e4, 0, 0], [0, 0, 0, 0]], dtype=np.float32)
+    p = combiner.combine(X, MASK, extreme)
+    assert np.isfinite(p).all()
+    assert p.sum() == pytest.approx(1.0, rel=1e-12)
+    assert np.isfinite(combiner.gradients(X, MASK, extreme, 3, p)).all()
+
+
+def test_growth_keeps_the_gate() -> None:
+    combiner = made("moe")
+    before = combiner.combine(X, MASK, SCORES)
+    combiner.grow(7, 4, 3)
+    wide, mask = np.concatenate([X, np.zeros(4, dtype=np.float32)]), np.concatenate([MASK, np.zeros(4, dtype=bool)])
+    np.testing.assert_array_equal(combiner.combine(wide, mask, SCORES), before)
+
+
+def test_regression_takes_the_sum_alone() -> None:
+    for name in COMBINERS:
+        if name == "score-sum":
+            combiners.build(name, regression=True, seed=0)
+        else:
+            with pytest.raises(BraidedError, match="for regression use 'score-sum'"):
+                combiners.build(name, regression=True, seed=0)
