@@ -20,14 +20,29 @@ def test_speed_reports_every_key() -> None:
         assert case["floor_ratio"] == pytest.approx(case["ours_us"] / case["floor_us"])
 
 
+def test_depth_reports_every_case() -> None:
+    result = json.loads(braided("bench", "depth", "--records", "20", "--json").stdout)
+    cases = {(case["model"], case["layers"], case["width"]) for case in result["cases"]}
+    assert cases == {(m, n, w) for m in ("odl", "fodl") for n in (5, 10, 20, 40) for w in (25, 50, 100)}
+    assert all(case["us"] > 0 for case in result["cases"])
+
+
 def test_pytorch_has_the_same_architecture() -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: run make test EXTRAS=all")
-    from braided.bench.speed import configs, stream
-    from braided.bench.torch_model import torch_seconds
+    from braided.bench.speed import N_FEATURES, configs, stream
+    from braided.bench.torch_model import TorchModel, torch_seconds
+    from braided.learners import build
 
-    values, labels = stream(40)
     _, mlp, set_config = configs(16)
+    ours = 0
+    for config in (mlp, set_config):
+        learner = build(config, 0, 0)
+        learner.grow(N_FEATURES, 2)
+        ours += sum(array.size for array in learner.state().values())
+    theirs = TorchModel(N_FEATURES, mlp, set_config)
+    assert sum(p.numel() for p in theirs.modules.parameters()) == ours
+    values, labels = stream(40)
     seconds = torch_seconds(values, labels, mlp, set_config, 30)
     assert seconds is not None
     assert seconds > 0

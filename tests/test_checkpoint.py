@@ -72,6 +72,9 @@ def test_learners_of_ones_own_are_given_back_by_the_caller(tmp_path: Path) -> No
     model.save(tmp_path / "model")
     with pytest.raises(BraidedError, match="holds learners of your own \\(Constant\\)"):
         MODLClassifier.load(tmp_path / "model")
+    for others in ([Constant()], [Constant(), LogisticConfig()], [LogisticConfig(gain="paper"), Constant()]):
+        with pytest.raises(BraidedError, match="was made with other learners"):
+            MODLClassifier.load(tmp_path / "model", learners=others)
     loaded = MODLClassifier.load(tmp_path / "model", learners=[LogisticConfig(), Constant()])
     assert state_digest(loaded) == state_digest(model)
 

@@ -13,6 +13,7 @@ from braided import MODLClassifier, MODLRegressor, presets
 from braided.kernels.loop import PATIENCE
 from braided.learners import CompiledLearner, LogisticConfig, LogisticRegression, MLPConfig, build
 from conftest import made_up
+from constant_learner import Constant
 
 
 class InPython:
@@ -149,3 +150,74 @@ def test_a_huge_value_does_not_destroy_the_model(preset: str, huge: float) -> No
         assert np.isfinite(progress.predictions).all()
         results[name] = (progress.predictions.argmax(axis=1) != truth).mean()
     assert results["hit"] < results["calm"] + 0.05
+
+
+@pytest.mark.parametrize("when", [0, 3, 9])
+@pytest.mark.parametrize("huge", [1e4, 1e6, 1e308])
+def test_a_huge_value_among_the_first_does_not_hide_its_feature(huge: float, when: int) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(1_500, 3))
+    labels = (values[:, 0] > 0).astype(int)
+    values[when, 0] = huge
+    model = MODLClassifier()
+    predictions = model.predict_learn_many(values, labels).predictions
+    truth = np.array([model.classes.index(label) for label in labels.tolist()])
+    assert (predictions.argmax(axis=1) != truth)[750:].mean() < 0.1
+
+
+def test_large_numbers_with_small_differences_are_information() -> None:
+    """Nanosecond timestamps: 1.7e18 and differences of 1e12."""
+    rng = np.random.default_rng(0)
+    values = 1.7e18 + 1e12 * rng.normal(size=(800, 1))
+    labels = (values[:, 0] > 1.7e18).astype(int)
+    model = MODLClassifier()
+    predictions = model.predict_learn_many(values, labels).predictions
+    truth = np.array([model.classes.index(label) for label in labels.tolist()])
+    assert (predictions.argmax(axis=1) != truth)[400:].mean() < 0.1
+
+
+def test_a_reset_leaves_no_dangling_addresses() -> None:
+    """After a reset the loop must call on the arrays that the learner has now, not on freed ones."""
+    learners = (LogisticConfig(), MLPConfig(hidden=(16,), learning_rate=1e30))
+    model, twin = MODLClassifier(learners=learners), MODLClassifier(learners=learners)
+    values, labels = made_up(400, d=2)
+    for i in range(0, 400, 7):
+        model.learn_many(values[i : i + 7], labels[i : i + 7])
+        _ = [np.full(size, 123_456_789) for size in range(1, 40) for _ in range(20)]  # reuse whatever was freed
+        for learner in model.braid.learners:
+            assert isinstance(learner, CompiledLearner)
+        np.testing.assert_array_equal(model.braid._table, [learner.table_row() for learner in model.braid.learners])  # type: ignore[attr-defined]
+    assert model.health["mlp"]["resets"] >= 2
+    twin.learn_many(values, labels)
+    for name, array in twin.braid.state().items():
+        np.testing.assert_array_equal(model.braid.state()[name], array, err_msg=name)
+
+
+def test_asking_a_learner_directly_does_not_disturb_the_model() -> None:
+    values, labels = made_up(60)
+    model, undisturbed = MODLClassifier(), MODLClassifier()
+    for row, label in zip(values, labels.tolist(), strict=True):
+        x = {j: float(v) for j, v in enumerate(row) if not np.isnan(v)}
+        model.predict_proba_one(x)
+        for learner in model.braid.learners:
+            if model.records_learned:
+                n = model.n_features
+                learner.scores(np.full(n, 9.0, dtype=np.float32), np.ones(n, dtype=bool))
+        model.learn_one(x, label)
+        undisturbed.learn_one(x, label)
+    for name, array in undisturbed.braid.state().items():
+        np.testing.assert_array_equal(model.braid.state()[name], array, err_msg=name)
+
+
+def test_a_learner_may_return_nothing_and_names_stay_apart() -> None:
+    class Silent(Constant):
+        name = "my learner"
+
+        def learn(self, *arguments: Any) -> None:  # type: ignore[override]
+            super().learn(*arguments)
+
+    values, labels = made_up(40)
+    model = MODLClassifier(learners=[Silent(), Silent(), LogisticConfig()])
+    model.learn_many(values, labels)
+    assert model.learner_names == ["my learner", "my learner 2", "olr"]
+    assert all(health == {"skipped": 0, "resets": 0} for health in model.health.values())

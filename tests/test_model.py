@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets
 from braided.evaluate import state_digest
-from braided.learners import LinearConfig, LogisticConfig, MLPConfig, SetConfig
+from braided.learners import HedgeConfig, LinearConfig, LogisticConfig, MLPConfig, OLVFConfig, SetConfig
 from braided.presets import Preset
 from conftest import as_records, made_up
 
@@ -209,12 +210,17 @@ def test_records_of_any_shape(records: list[tuple[dict[Any, Any], Any]], standar
     [
         ({"age": "abc"}, 1, "feature 'age' is 'abc' in record 1: numbers, None or NaN only"),
         ({"age": math.inf}, 1, "feature 'age' is inf in record 1: it must be finite"),
-        ({"age": 10**400}, 1, "feature 'age' is 1000000000000000000000000000000000000000 in record 1"),
+        ({"age": 10**400}, 1, "it must be finite"),
+        ({"age": 10**5000}, 1, "feature 'age' is a int in record 1: it must be finite"),
+        ({"age": np.array([1.0, 2.0])}, 1, "numbers, None or NaN only"),
+        ({"age": np.timedelta64(1, "s")}, 1, "numbers, None or NaN only"),
         ({"age": [1.0]}, 1, "numbers, None or NaN only"),
         ({"age": 1 + 2j}, 1, "numbers, None or NaN only"),
         ({"age": 1.0}, None, "the label of record 1 is None: every record to learn needs one"),
         ({"age": 1.0}, math.nan, "the label of record 1 is nan"),
         ({"age": 1.0}, [1], "labels must be hashable"),
+        ({"age": 1.0}, (1, [2]), "labels must be hashable"),
+        ({"age": 1.0}, np.array([1, 2]), "labels must be hashable"),
     ],
 )
 def test_bad_records_are_refused_and_change_nothing(record: dict[str, Any], label: Any, message: str) -> None:
@@ -261,7 +267,14 @@ def test_limits_on_features_and_classes() -> None:
     ("X", "y", "message"),
     [
         ([1.0, 2.0], [0, 1], "X has 1 dimension"),
-        ([["a"]], [0], "cannot be read as an array of numbers"),
+        ([["a"]], [0], "X holds values of type <U1"),
+        (np.array([["1.5"]]), [0], "X holds values of type <U3"),
+        (np.array([[1 + 2j]]), [0], "X holds values of type complex128"),
+        (np.array([["2020-01-01"]], dtype="datetime64[D]"), [0], "X holds values of type datetime64"),
+        (np.array([[1.0, "abc"]], dtype=object), [0], "feature 1 is 'abc' in record 1: numbers, None or NaN only"),
+        (np.array([[1.0, 10**400]], dtype=object), [0], "feature 1 is .* in record 1: it must be finite"),
+        ([[1.0]], 0, "y is 0: give a list or array"),
+        ([[1.0]], np.array([[0, 1]]), "y has 2 dimension"),
         ([[1.0], [math.inf]], [0, 1], "feature 0 is inf in record 2"),
         ([[1.0], [2.0]], [0], "X has 2 records and y has 1 labels"),
         ([[1.0]], [None], "the label of record 1 is None"),
@@ -282,7 +295,11 @@ def test_bad_arguments_are_named() -> None:
         ({"combiner": "vote"}, "combiner 'vote' is not known: use one of score-sum"),
         ({"learners": ()}, "learners is empty"),
         ({"learners": ("mlp",)}, "learners\\[0\\] is 'mlp'"),
-        ({"learners": (MLPConfig(optimiser="adam"),)}, "optimiser 'adam' is not known"),  # type: ignore[arg-type]
+        ({"learners": MLPConfig()}, "learners is MLPConfig.* give a list or tuple"),
+        ({"learners": (LinearConfig(),)}, "learner 'linear' is for regression, not for classification"),
+        ({"seed": -1}, "seed is -1: use a whole number from 0"),
+        ({"seed": 2**64}, "use a whole number from 0"),
+        ({"seed": None}, "seed is None"),
     ]:
         with pytest.raises(BraidedError, match=message):
             MODLClassifier(**arguments).learn_one({"a": 1.0}, 0)  # type: ignore[arg-type]
@@ -365,6 +382,21 @@ class TestRegressor:
         model.learn_one({"a": 1.0}, 2.0)
         assert isinstance(model.braid.learners[0].config, LinearConfig)  # type: ignore[attr-defined]
 
+    @pytest.mark.parametrize("huge", [1e100, 1e160, -1.7e308])
+    @pytest.mark.parametrize("when", [0, 3, 500])
+    def test_a_huge_target_does_not_ruin_the_model(self, huge: float, when: int) -> None:
+        values, targets = self.stream(2_000)
+        targets = targets - 1e4
+        targets[when] = huge
+        model = MODLRegressor()
+        predictions = model.predict_learn_many(values, targets).predictions[:, 0]
+        late = slice(1_000, None)
+        assert np.abs(predictions - targets)[late].mean() < np.abs(targets - targets[late].mean())[late].mean()
+
+    def test_classification_learners_are_refused(self) -> None:
+        with pytest.raises(BraidedError, match="learner 'olr' is for classification, not for regression"):
+            MODLRegressor(learners=(LogisticConfig(),)).learn_one({"a": 1.0}, 1.0)
+
     def test_bad_targets_are_refused(self) -> None:
         model = MODLRegressor()
         for target in (None, "high", math.nan, math.inf):
@@ -372,3 +404,63 @@ class TestRegressor:
                 model.learn_one({"a": 1.0}, target)
         assert model.n_features == 0
         assert model.records_learned == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        (MLPConfig, {"optimiser": "adam"}, "MLPConfig.optimiser is 'adam': use one of 'sgd', 'rmsprop', 'adagrad'"),
+        (MLPConfig, {"hidden": (0,)}, "MLPConfig.hidden is"),
+        (MLPConfig, {"learning_rate": -1.0}, "MLPConfig.learning_rate is -1.0"),
+        (MLPConfig, {"epsilon": 0.0, "optimiser": "rmsprop"}, "MLPConfig.epsilon is 0.0: use a finite number above 0"),
+        (SetConfig, {"binding": "glue"}, "SetConfig.binding is 'glue'"),
+        (SetConfig, {"pooling": "max"}, "SetConfig.pooling is 'max'"),
+        (SetConfig, {"output": "tanh"}, "SetConfig.output is 'tanh'"),
+        (SetConfig, {"blocks": 0}, "SetConfig.blocks is 0: use a whole number from 1 on"),
+        (SetConfig, {"layers": 0}, "SetConfig.layers is 0"),
+        (SetConfig, {"width": 1, "normalise": True}, "SetConfig.width is 1"),
+        (SetConfig, {"dropout": 1.0}, "SetConfig.dropout is 1.0"),
+        (LogisticConfig, {"gain": "best"}, "LogisticConfig.gain is 'best'"),
+        (LogisticConfig, {"score": "prob"}, "LogisticConfig.score is 'prob'"),
+        (LogisticConfig, {"prior_variance": -1.0}, "LogisticConfig.prior_variance is -1.0"),
+        (LinearConfig, {"noise_variance": 0.0}, "LinearConfig.noise_variance is 0.0"),
+        (HedgeConfig, {"aux_layer": 6}, "HedgeConfig.aux_layer is 6 of 6 layers"),
+        (HedgeConfig, {"exits": "all"}, "HedgeConfig.exits is 'all'"),
+        (OLVFConfig, {"aggressiveness": 0.0}, "OLVFConfig.aggressiveness is 0.0"),
+    ],
+)
+def test_bad_settings_are_refused_when_made(kind: type, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(BraidedError, match=message):
+        kind(**arguments)
+
+
+def test_numpy_scalars_and_arrays_of_many_kinds(tmp_path: Path) -> None:
+    values, labels = made_up(30)
+    expected = MODLClassifier(seed=3)
+    expected.learn_many(values, labels, names=[0, 1, 2, 3, 4, 5])
+    read_only = np.asfortranarray(values)
+    read_only.setflags(write=False)
+    objects = np.where(np.isnan(values), None, values.astype(object))
+    for X in (read_only, objects, np.ma.masked_invalid(values)):
+        model = MODLClassifier(seed=np.int64(3), max_features=np.int64(50))  # type: ignore[arg-type]
+        model.learn_many(X, labels, names=np.arange(6))  # type: ignore[arg-type]
+        model.save(tmp_path / "model")
+        assert state_digest(MODLClassifier.load(tmp_path / "model")) == state_digest(expected)
+
+
+def test_slots_of_huge_integer_names_do_not_depend_on_the_order_of_keys() -> None:
+    one, other = MODLClassifier(), MODLClassifier()
+    one.learn_one({2**53: 1.0, 2**53 + 1: 2.0, 10**400: 3.0}, 0)
+    other.learn_one({10**400: 3.0, 2**53 + 1: 2.0, 2**53: 1.0}, 0)
+    assert list(one._features.slots) == list(other._features.slots) == [2**53, 2**53 + 1, 10**400]
+
+
+def test_empty_chunks_and_records() -> None:
+    model = MODLClassifier()
+    model.learn_many(np.zeros((0, 3)), [])
+    assert model.records_learned == 0
+    model.learn_many(np.zeros((4, 0)), [0, 1, 0, 1])
+    model.learn_one({}, 1)
+    assert model.records_learned == 5
+    assert model.predict_proba_many(np.zeros((2, 0))).shape == (2, 2)
+    assert sum(model.predict_proba_one({}).values()) == pytest.approx(1.0)

@@ -19,7 +19,7 @@ from braided import MODLClassifier
 from braided.errors import BraidedError
 from braided.evaluate import Curve, Evaluation, state_digest
 from braided.run import Job, RunOptions
-from braided.streams import Batch, datasets
+from braided.streams import ArrayStream, Batch, datasets
 from conftest import made_up
 
 
@@ -125,6 +125,12 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
         (["{csv}", "--available", "1.5"], "--available is 1.5: give a probability"),
         (["{csv}", "--seeds", "0"], "--seeds is 0"),
         (["{csv}", "--limit", "0"], "--limit is 0"),
+        (["{csv}", "--seed", "99999999999999999999999"], "use a whole number from 0 to 2**63 - 1"),
+        (["{csv}", "--max-features", "3"], "would be number 4, and max_features is 3"),
+        (["{csv}", "--max-classes", "2"], "would be number 3, and max_classes is 2"),
+        (["{csv}", "--model", "olvf"], "olvf takes 2 classes only"),
+        (["{csv}", "--checkpoint", "."], "checkpoint . cannot be written"),
+        (["x" * 300], "File name too long"),
         (["{csv}", "--resume"], "--resume needs --checkpoint FILE"),
         (["{csv}", "--resume", "--checkpoint", "{csv}"], "is not a braided checkpoint"),
         (["{csv}", "--checkpoint", "/no such folder/c"], "cannot be written"),
@@ -249,7 +255,48 @@ def test_the_curve_thins_itself_and_ends_at_the_last_record() -> None:
     assert (np.diff(table[:-1, 0]) == curve.interval).all()
 
 
-def test_majority_errors() -> None:
+def test_resuming_on_a_changed_file_is_refused(csv_file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(csv_file.read_bytes())
+    arguments = ["run", str(copy), "--checkpoint", str(tmp_path / "c"), "--resume", "--json"]
+    braided(*arguments)
+    copy.write_text("\n".join(copy.read_text().splitlines()[:100]))
+    done = braided(*arguments, check=False)
+    assert done.returncode == 2
+    assert "was made from another file" in done.stderr
+
+
+def test_a_stream_shorter_than_the_checkpoint_is_refused() -> None:
     evaluation = Evaluation(MODLClassifier())
-    evaluation.observe(Batch(("a",), np.zeros((10, 1)), [0] * 7 + [1] * 3))
-    assert evaluation.majority_errors == 3
+    table = Batch(("a",), np.zeros((10, 1)), [0, 1] * 5)
+    evaluation.observe(table)
+    with pytest.raises(BraidedError, match="ends 4 records before"):
+        list(evaluation.run(ArrayStream("short", table.part(0, 6))))
+
+
+def test_names_with_markup_and_formulas_are_printed_as_they_are(csv_file: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "a[red]b$x_{$[/b].csv"
+    odd.parent.mkdir(parents=True, exist_ok=True)
+    folder = tmp_path / "o[" / "x]"
+    odd = tmp_path / "a[red]b$x_{$.csv"
+    odd.write_bytes(csv_file.read_bytes())
+    done = braided("run", str(odd), "--limit", "100", "--out", str(folder))
+    assert "[red]b$x_{$.csv" in done.stdout.replace("\n", "").replace(" ", "")
+    assert (folder / "curve.png").exists()
+
+
+def test_closed_standard_input_is_one_line() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m braided run - <&-", shell=True, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("model", ["river-logistic", "majority"])
+def test_rivers_models_resume_by_starting_the_unfinished_run_over(model: str, csv_file: Path, tmp_path: Path) -> None:
+    arguments = ["run", str(csv_file), "--json", "--model", model, "--seeds", "2", "--checkpoint", str(tmp_path / "c")]
+    first = json.loads(braided(*arguments).stdout)
+    second = json.loads(braided(*arguments, "--resume").stdout)
+    assert first == second
+    assert first["runs"][0]["learners"] == {}

@@ -71,8 +71,8 @@ def write(
         raise BraidedError(f"checkpoint {path} cannot be written: {error.strerror or error}") from None
 
 
-def decode(content: bytes, name: str, kind: str) -> Checkpoint:
-    """Read a checkpoint from bytes; `name` is what errors call it, `kind` what it must be."""
+def decode(content: bytes, name: str, *kinds: str) -> Checkpoint:
+    """Read a checkpoint from bytes; `name` is what errors call it, `kinds` what it may be."""
     if content[: len(MAGIC)] != MAGIC:
         raise BraidedError(
             f"checkpoint {name} is not a braided checkpoint: give a file written by save or --checkpoint"
@@ -92,9 +92,10 @@ def decode(content: bytes, name: str, kind: str) -> Checkpoint:
     if len(content) > length or hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
         raise BraidedError(f"checkpoint {name} was altered: its checksum does not match; use an older copy")
     header = json.loads(content[_START.size : _START.size + header_length])
-    if header["kind"] != kind:
+    found = header["kind"]
+    if found not in kinds:
         raise BraidedError(
-            f"checkpoint {name} holds a {header['kind']}, not a {kind}: load it with {header['kind']}.load"
+            f"checkpoint {name} holds a {found}, not a {' or '.join(kinds)}: give a file of the right kind"
         )
     first = _START.size + header_length
     arrays = {}
@@ -105,13 +106,13 @@ def decode(content: bytes, name: str, kind: str) -> Checkpoint:
     return Checkpoint(header["kind"], header["metadata"], arrays)
 
 
-def read(path: str | os.PathLike[str], kind: str) -> Checkpoint:
-    """Read and verify a checkpoint file."""
+def read(path: str | os.PathLike[str], *kinds: str) -> Checkpoint:
+    """Read and verify a checkpoint file of one of these kinds."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         raise BraidedError(f"checkpoint {path} cannot be read: {error.strerror or error}") from None
-    return decode(content, str(path), kind)
+    return decode(content, str(path), *kinds)
 
 
 def pack_name(name: Hashable) -> Any:

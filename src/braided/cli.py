@@ -50,10 +50,19 @@ def run(
         ),
     ] = "shuttle",
     model: Annotated[
-        list[str] | None, typer.Option("--model", "-m", help="Model: modl, olr, mlp or set. Repeat for several.")
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="modl, its parts (olr, mlp, set, modl-olr+mlp, modl-olr+set) and variants (modl-glr, modl-5), odl, "
+            "fodl, auxdrop-odl, auxdrop-fodl, auxdrop-ogd, olvf, majority, river-logistic, river-arf. Repeatable.",
+        ),
     ] = None,
     preset: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
-    combiner: Annotated[str | None, typer.Option(help="How scores are joined; the preset's if not given.")] = None,
+    combiner: Annotated[
+        str | None,
+        typer.Option(help="score-sum, multiplication, ensemble, moe or greedy; the preset's if not given."),
+    ] = None,
     available: Annotated[
         float | None, typer.Option(help="Probability that a feature is available in a record (i.i.d.).")
     ] = None,
@@ -67,10 +76,16 @@ def run(
     target: Annotated[
         str | None, typer.Option(help="Label column of a CSV file: its name, or its number from 0 without a header.")
     ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether a CSV file's first line names its columns; else seen."),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for curve.csv, metrics.json and curve.png.")] = None,
+    max_features: Annotated[int, typer.Option(help="Refuse a stream with more features than this.")] = 10_000,
+    max_classes: Annotated[int, typer.Option(help="Refuse a stream with more classes than this.")] = 1_000,
     checkpoint: Annotated[
         Path | None, typer.Option(help="File to write model and progress to, at intervals and at the end.")
     ] = None,
@@ -84,7 +99,7 @@ def run(
     otherwise.
     """
     from braided.display import Display
-    from braided.report import summary_table, write_folder
+    from braided.report import check_folder, summary_table, write_folder
     from braided.run import Job, RunOptions
 
     options = RunOptions(
@@ -99,23 +114,26 @@ def run(
         seeds=seeds,
         limit=limit,
         target=target,
+        header=header,
+        max_features=max_features,
+        max_classes=max_classes,
     )
     errors = Console(stderr=True)
-    if out is not None and out.exists() and not out.is_dir():
-        raise BraidedError(f"--out {out} is a file: give a folder")
+    if out is not None:
+        check_folder(out)
     if resume and checkpoint is not None and not checkpoint.exists():
-        errors.print(f"no checkpoint at {checkpoint} yet: starting from the first record", highlight=False)
+        typer.echo(f"no checkpoint at {checkpoint} yet: starting from the first record", err=True)
     job = Job(options, data_dir, checkpoint, checkpoint_every, resume)
     with Display(errors) as display:
         display.follow(job.run())
     document = job.document()
+    if out is not None:
+        for path in write_folder(job, out):
+            typer.echo(f"wrote {path}", err=True)
     if as_json:
         typer.echo(json.dumps(document))
     else:
         Console().print(summary_table(document))
-    if out is not None:
-        for path in write_folder(job, out):
-            errors.print(f"wrote {path}", highlight=False)
 
 
 @bench_app.command()
@@ -148,6 +166,21 @@ def memory(
         Console().print(table(result))
 
 
+@bench_app.command()
+def depth(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 1_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Time per record of ODL and Fast ODL at several depths and widths, beside the paper's wall-clock ratios."""
+    from braided.bench.depth import measure, table
+
+    result = measure(records, Console(stderr=True))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        Console().print(table(result))
+
+
 def main() -> None:
     """Run the command line; bad input is one line on standard error and exit code 2."""
     try:
@@ -155,9 +188,12 @@ def main() -> None:
     except BraidedError as error:
         print(f"braided: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("braided: interrupted", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as error:
+        print(f"braided: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("braided: interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -13,12 +13,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from braided.run import Progress
+from braided.run import JobProgress
 
 _PLAIN_EVERY = 30.0
 
 
-def _view(progress: Progress) -> Group:
+def _view(progress: JobProgress) -> Group:
     evaluation = progress.evaluation
     records = evaluation.records
     rate = records / evaluation.seconds if evaluation.seconds else 0.0
@@ -61,7 +61,7 @@ class Display:
         if self._live:
             self._live.stop()
 
-    def follow(self, steps: Iterable[Progress]) -> None:
+    def follow(self, steps: Iterable[JobProgress]) -> None:
         """Run the job to its end."""
         for progress in steps:
             if self._live:

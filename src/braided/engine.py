@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from braided.combiners import Combiner
 from braided.kernels import loop
 from braided.kernels.activations import all_finite
-from braided.kernels.scale import encode, remember
+from braided.kernels.scale import STATISTICS, encode, remember
 from braided.learners import CompiledLearner, Learner
 
 Arrays = dict[str, NDArray[Any]]
@@ -46,8 +46,8 @@ class Braid:
         self.n_features = 0
         self.n_outputs = 0
         self.steps = 0
-        self.statistics = np.zeros((3, 0))
-        self.target = np.zeros(3)
+        self.statistics = np.zeros((0, STATISTICS))
+        self.target = np.zeros(STATISTICS)
         self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
 
     def grow(self, n_features: int, n_outputs: int) -> None:
@@ -57,8 +57,8 @@ class Braid:
         for learner in self.learners:
             learner.grow(n_features, n_outputs)
         self.combiner.grow(n_features, n_outputs, len(self.learners))
-        statistics = np.zeros((3, n_features))
-        statistics[:, : self.n_features] = self.statistics
+        statistics = np.zeros((n_features, STATISTICS))
+        statistics[: self.n_features] = self.statistics
         self.statistics = statistics
         self.n_features, self.n_outputs = n_features, n_outputs
         self._bind()
@@ -120,7 +120,7 @@ class Braid:
                 learner.reset()
                 self.health[i, loop.RESETS] += 1
                 self.health[i, loop.IN_A_ROW] = 0
-                self._scored = None
+                self._bind()  # a reset may replace arrays whose addresses the table holds
 
     def _run_compiled(
         self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
@@ -160,7 +160,11 @@ class Braid:
             y = loop.target_in_units(targets[0], self.target) if self.regression else targets[0]
             gradients = self.combiner.gradients(x, mask, scores, y, prediction)
             for i, learner in enumerate(self.learners):
-                fine = usable[i] and bool(all_finite(gradients[i])) and learner.learn(x, mask, y, gradients[i])
+                fine = (
+                    usable[i]
+                    and bool(all_finite(gradients[i]))
+                    and learner.learn(x, mask, y, gradients[i]) is not False
+                )
                 if fine:
                     self.health[i, loop.IN_A_ROW] = 0
                 else:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.errors import BraidedError
 from braided.model import MODLClassifier
+from braided.river_models import RiverModel
 from braided.streams import Batch, Stream
 
 _MOST_POINTS = 2_000
@@ -69,7 +71,7 @@ class Evaluation:
         The model; it learns.
     """
 
-    def __init__(self, model: MODLClassifier) -> None:
+    def __init__(self, model: MODLClassifier | RiverModel) -> None:
         self.model = model
         self.seconds = 0.0
         self.counts: Counter[Hashable] = Counter()
@@ -89,11 +91,6 @@ class Evaluation:
     def learner_errors(self) -> dict[str, int]:
         """What each learner's own scores would have got wrong."""
         return dict(zip(self.model.learner_names, self.curve.totals[2:].tolist(), strict=True))
-
-    @property
-    def majority_errors(self) -> int:
-        """The errors of always answering the most frequent class."""
-        return self.records - max(self.counts.values(), default=0)
 
     def observe(self, batch: Batch) -> None:
         """Predict and learn a batch."""
@@ -117,6 +114,10 @@ class Evaluation:
             skip = 0
             self.observe(rest)
             yield rest
+        if skip > 0:
+            raise BraidedError(
+                f"the stream ends {skip} records before where the checkpoint stands: it is another stream"
+            )
 
     def result(self) -> dict[str, Any]:
         """The figures of this run."""
@@ -128,8 +129,16 @@ class Evaluation:
             "learners": {
                 name: {"errors": errors, **self.model.health[name]} for name, errors in self.learner_errors.items()
             },
-            "state_sha256": state_digest(self.model),
+            "state_sha256": state_digest(self.model) if isinstance(self.model, MODLClassifier) else None,
         }
+
+
+def warm_up(model: MODLClassifier | RiverModel) -> None:
+    """Compile, or load, the code that a model of this kind needs, so that its first records are not timed with it."""
+    if isinstance(model, MODLClassifier):
+        trial = model.clone()
+        for label in (0, 1):
+            trial.predict_learn_many([[0.5], [1.0]], [label, label])
 
 
 def state_digest(model: MODLClassifier) -> str:

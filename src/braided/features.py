@@ -16,10 +16,24 @@ from braided.errors import BraidedError
 def _order(name: Hashable) -> tuple[str, Any]:
     """Sorts names of mixed types: numbers first by value, then text, then the rest by what they print as."""
     if isinstance(name, Real):
-        return ("0", float(name))
+        return ("0", name)
     if isinstance(name, str):
         return ("1", name)
     return (f"2 {type(name).__name__}", repr(name))
+
+
+def shown(value: Any) -> str:
+    """A value in an error message: what it prints as, cut short, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # a 5,000-digit integer, or an object whose repr fails, must still be refused in words
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def is_missing(value: Any) -> bool:
+    """None and NaN of any float type."""
+    return value is None or (isinstance(value, float | np.floating) and value != value)
 
 
 def as_number(name: Hashable, value: Any, record: int) -> float:
@@ -32,20 +46,19 @@ def as_number(name: Hashable, value: Any, record: int) -> float:
         ...
     braided.errors.BraidedError: feature 'age' is 'abc' in record 17: numbers, None or NaN only
     """
-    kind = type(value)
-    if kind is float or kind is int or kind is bool or isinstance(value, (Real, np.bool_)):
+    if value is None:
+        return math.nan
+    if isinstance(value, Real | np.bool_) and not isinstance(value, np.timedelta64):
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if math.isinf(number):
             raise BraidedError(
-                f"feature {name!r} is {value!s:.40} in record {record}: it must be finite, or None if missing"
+                f"feature {name!r} is {shown(value)} in record {record}: it must be finite, or None if missing"
             )
         return number
-    if value is None:
-        return math.nan
-    raise BraidedError(f"feature {name!r} is {value!r:.60} in record {record}: numbers, None or NaN only")
+    raise BraidedError(f"feature {name!r} is {shown(value)} in record {record}: numbers, None or NaN only")
 
 
 class FeatureSpace:
@@ -75,8 +88,7 @@ class FeatureSpace:
         """The names with a value that have no slot yet, in the order they will get theirs."""
         if x.keys() <= self.slots.keys():
             return []
-        # value != value only for NaN
-        return self.sort(n for n, v in x.items() if n not in self.slots and v is not None and v == v)
+        return self.sort(name for name, value in x.items() if name not in self.slots and not is_missing(value))
 
     def sort(self, names: Iterable[Hashable]) -> list[Hashable]:
         """Names in the order in which new ones get their slots."""
@@ -124,30 +136,40 @@ class ClassSpace:
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
         self.places: dict[Hashable, int] = {}
+        self.restrict(
+            limit,
+            f"max_classes is {limit}: raise max_classes, or use MODLRegressor if the target is a quantity",
+        )
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def restrict(self, limit: int, reason: str) -> None:
+        """Take at most `limit` labels; `reason` ends the sentence that refuses the next one."""
+        self.limit = limit
+        self.reason = reason
 
     def label(self, y: Any, record: int) -> Hashable:
         """The label as it is stored: NumPy scalars become plain ones; a missing or unhashable label is refused."""
         if isinstance(y, np.generic):
             y = y.item()
-        if y is None or y != y:
+        if is_missing(y):
             raise BraidedError(f"the label of record {record} is {y!r}: every record to learn needs one")
-        if not isinstance(y, Hashable):
-            raise BraidedError(f"the label of record {record} is {y!r:.60}: labels must be hashable (text or a number)")
-        return y
+        try:
+            hash(y)
+        except TypeError:
+            raise BraidedError(
+                f"the label of record {record} is {shown(y)}: labels must be hashable (text or a number)"
+            ) from None
+        label: Hashable = y
+        return label
 
     def check_room(self, labels: list[Hashable]) -> None:
         """Refuse labels that would exceed the limit."""
         if len(self.places) + len(labels) > self.limit:
             room = max(self.limit - len(self.places), 0)
-            raise BraidedError(
-                f"class {labels[room]!r} would be number {self.limit + 1}, and max_classes is {self.limit}: "
-                "raise max_classes, or use MODLRegressor if the target is a quantity"
-            )
+            raise BraidedError(f"class {labels[room]!r} would be number {self.limit + 1}, and {self.reason}")
 
     def admit(self, label: Hashable) -> int:
         """The place of a label, a new one if need be."""

@@ -16,7 +16,7 @@ from braided import combiners, learners, presets
 from braided.checkpoint import pack_config, pack_name, read, unpack_config, unpack_name, write
 from braided.engine import Braid
 from braided.errors import BraidedError
-from braided.features import ClassSpace, FeatureSpace, as_number
+from braided.features import ClassSpace, FeatureSpace, as_number, shown
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
 
@@ -38,6 +38,20 @@ class Progress(NamedTuple):
     own: Floats
 
 
+def _listed(y: ArrayLike | Iterable[Any]) -> list[Any]:
+    """Labels or targets as a list; a single value, or a table, is refused."""
+    if isinstance(y, np.ndarray) and y.ndim != 1:
+        raise BraidedError(f"y has {y.ndim} dimension(s): give one label or target a record")
+    if isinstance(y, str) or not isinstance(y, Iterable):
+        raise BraidedError(f"y is {shown(y)}: give a list or array of labels or targets")
+    return list(y)
+
+
+def _describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
+    """A learner as a checkpoint notes it: its configuration, or only the type of one in Python."""
+    return pack_config(learner) if type(learner) in LEARNERS else {"type": type(learner).__name__}
+
+
 class MODL(base.Estimator):
     """What the classifier and the regressor share."""
 
@@ -51,6 +65,7 @@ class MODL(base.Estimator):
         seed: int = 0,
         max_features: int = 10_000,
         max_classes: int = 1_000,
+        first_features: tuple[Hashable, ...] | None = None,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -58,7 +73,9 @@ class MODL(base.Estimator):
         self.seed = seed
         self.max_features = max_features
         self.max_classes = max_classes
+        self.first_features = first_features
         self._features = FeatureSpace(max_features)
+        self._features.admit(list(first_features or ()))
         self._classes = ClassSpace(max_classes)
         self._braid: Braid | None = None
 
@@ -68,9 +85,13 @@ class MODL(base.Estimator):
 
     def _build(self) -> Braid:
         """The engine, made when the first record is learned."""
+        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
+            raise BraidedError(f"seed is {shown(self.seed)}: use a whole number from 0 to 2**63 - 1")
         preset = self._resolved()
         chosen: Sequence[LearnerConfig | Learner]
         if self.learners is not None:
+            if not isinstance(self.learners, list | tuple):
+                raise BraidedError(f"learners is {shown(self.learners)}: give a list or tuple of learners")
             chosen = self.learners
         else:
             chosen = preset.for_regression() if self._regression else preset.learners
@@ -79,15 +100,24 @@ class MODL(base.Estimator):
         built: list[Learner] = []
         for place, item in enumerate(chosen):
             if type(item) in LEARNERS:
-                built.append(learners.build(item, self.seed, place))  # type: ignore[arg-type]
+                built.append(learners.build(item, int(self.seed), place))
             elif isinstance(item, Learner):
                 built.append(copy.deepcopy(item))
             else:
                 raise BraidedError(
-                    f"learners[{place}] is {item!r:.60}: give a learner configuration or an object with the methods of "
-                    "braided.learners.Learner"
+                    f"learners[{place}] is {shown(item)}: give a learner configuration, or an object with the methods "
+                    "of braided.learners.Learner"
                 )
-        combiner = combiners.build(self.combiner or preset.combiner, self._regression, self.seed)
+        task = "regression" if self._regression else "classification"
+        for learner in built:
+            name = getattr(learner, "name", type(learner).__name__)
+            only = getattr(learner, "task", None) or task
+            if only != task:
+                raise BraidedError(f"learner {name!r} is for {only}, not for {task}: leave it out")
+            most = getattr(learner, "most_classes", self._classes.limit)
+            if most < self._classes.limit:
+                self._classes.restrict(most, f"{name} takes {most} classes only: use another model")
+        combiner = combiners.build(self.combiner or preset.combiner, self._regression, int(self.seed))
         return Braid(built, combiner, preset.standardise, self._regression)
 
     @property
@@ -102,9 +132,12 @@ class MODL(base.Estimator):
         """A name for each learner; a repeated one gets a number."""
         names: list[str] = []
         for learner in self.braid.learners:
-            name = str(getattr(learner, "name", type(learner).__name__))
-            count = sum(other.split(" ")[0] == name for other in names)
-            names.append(f"{name} {count + 1}" if count else name)
+            name = plain = str(getattr(learner, "name", type(learner).__name__))
+            number = 1
+            while name in names:
+                number += 1
+                name = f"{plain} {number}"
+            names.append(name)
         return names
 
     @property
@@ -154,7 +187,7 @@ class MODL(base.Estimator):
         y
             The label, any hashable value (classifier), or a finite number (regressor).
         """
-        record = self.records_learned + 1
+        record = self.braid.steps + 1
         new = self._features.new_in(x)
         for name in new:
             as_number(name, x[name], record)
@@ -172,22 +205,29 @@ class MODL(base.Estimator):
 
     def _array(self, X: ArrayLike, names: Sequence[Hashable] | None) -> tuple[Floats, list[Hashable]]:
         """A chunk as a fresh or contiguous float64 array, checked, and its column names."""
-        try:
-            values = np.require(X, dtype=np.float64, requirements=["C", "W"])
-        except (TypeError, ValueError) as error:
-            raise BraidedError(
-                f"X cannot be read as an array of numbers ({error}): use NaN for missing values"
-            ) from None
-        if values.ndim != 2:
-            raise BraidedError(f"X has {values.ndim} dimension(s): give records in rows and features in columns")
-        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
-        if len(columns) != values.shape[1] or len(set(columns)) != len(columns):
-            raise BraidedError(f"X has {values.shape[1]} columns: give as many names, each once (got {len(columns)})")
+        array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+        if array.ndim != 2:
+            raise BraidedError(f"X has {array.ndim} dimension(s): give records in rows and features in columns")
+        columns: list[Hashable] = list(range(array.shape[1]))
+        if names is not None:
+            columns = [name.item() if isinstance(name, np.generic) else name for name in names]
+        if len(columns) != array.shape[1] or len(set(columns)) != len(columns):
+            raise BraidedError(f"X has {array.shape[1]} columns: give as many names, each once (got {len(columns)})")
+        first = self.records_learned + 1
+        if array.dtype.kind == "O":
+            rows = [
+                [as_number(name, value, first + i) for name, value in zip(columns, row, strict=True)]
+                for i, row in enumerate(array.tolist())
+            ]
+            array = np.array(rows, dtype=np.float64).reshape(array.shape)
+        elif array.dtype.kind not in "biuf":
+            raise BraidedError(f"X holds values of type {array.dtype}: give numbers, NaN for missing ones")
+        values: Floats = np.require(array, dtype=np.float64, requirements=["C", "W"])
         infinite = np.argwhere(np.isinf(values))
         if infinite.size:
             row, column = infinite[0]
             raise BraidedError(
-                f"feature {columns[column]!r} is {values[row, column]} in record {self.records_learned + row + 1}: "
+                f"feature {columns[column]!r} is {values[row, column]} in record {first + row}: "
                 "it must be finite, or NaN if missing"
             )
         return values, columns
@@ -211,6 +251,7 @@ class MODL(base.Estimator):
         names
             The columns' feature names; 0, 1, ... if not given.
         """
+        n_learners = len(self.braid.learners)
         values, columns = self._array(X, names)
         n = values.shape[0]
         new_labels, targets, label_at = self._encode_targets(y, n)
@@ -225,7 +266,7 @@ class MODL(base.Estimator):
         self._classes.check_room(new_labels)
 
         width = 1 if self._regression else len(self._classes) + len(new_labels)
-        progress = Progress(np.zeros((n, width)), np.full((n, len(self.braid.learners)), -1.0))
+        progress = Progress(np.zeros((n, width)), np.full((n, n_learners), -1.0))
         # Where something new appears, the record is predicted by the model as it was and learned by the grown one.
         breaks = sorted(set(new_features) | set(label_at))
         start = 0
@@ -278,9 +319,10 @@ class MODL(base.Estimator):
                 "preset": preset,
                 "learners": chosen,
                 "combiner": self.combiner,
-                "seed": self.seed,
-                "max_features": self.max_features,
-                "max_classes": self.max_classes,
+                "seed": int(self.seed),
+                "max_features": int(self.max_features),
+                "max_classes": int(self.max_classes),
+                "first_features": [pack_name(name) for name in self.first_features or ()],
             },
             "features": [pack_name(name) for name in self._features.slots],
             "classes": [pack_name(label) for label in self._classes.places],
@@ -322,6 +364,10 @@ class MODL(base.Estimator):
         if isinstance(parameters["preset"], dict):
             parameters["preset"] = unpack_config(parameters["preset"], kinds)
         if learners is not None:
+            stored = parameters["learners"] or []
+            if [_describe(item) for item in learners] != stored:
+                kinds_stored = ", ".join(item["type"] for item in stored) or "those of its preset"
+                raise BraidedError(f"the checkpoint was made with other learners ({kinds_stored}): pass the same ones")
             parameters["learners"] = learners
         elif parameters["learners"] is not None:
             foreign = [item["type"] for item in parameters["learners"] if item["type"] not in kinds]
@@ -331,10 +377,12 @@ class MODL(base.Estimator):
                     "with the same ones"
                 )
             parameters["learners"] = tuple(unpack_config(item, kinds) for item in parameters["learners"])
+        parameters["first_features"] = tuple(unpack_name(name) for name in parameters["first_features"]) or None
         if cls._regression:
-            del parameters["max_classes"]
+            del parameters["max_classes"], parameters["first_features"]
         model = cls(**parameters)
-        model._features.admit([unpack_name(name) for name in metadata["features"]])
+        known = [unpack_name(name) for name in metadata["features"]]
+        model._features.admit([name for name in known if name not in model._features.slots])
         for label in metadata["classes"]:
             model._classes.admit(unpack_name(label))
         if int(arrays["steps"][0]) > 0:
@@ -368,6 +416,8 @@ class MODLClassifier(MODL, base.Classifier):
         Fixes every random choice. The same records and seed give the same bits.
     max_features, max_classes
         Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory.
+    first_features
+        Names that get the first slots, in this order. Aux-Drop takes them for its base features; others need none.
 
     Examples
     --------
@@ -390,7 +440,7 @@ class MODLClassifier(MODL, base.Classifier):
 
     @property
     def _multiclass(self) -> bool:
-        return True
+        return all(getattr(learner, "most_classes", 3) > 2 for learner in self.braid.learners)
 
     @property
     def classes(self) -> list[Hashable]:
@@ -415,7 +465,7 @@ class MODLClassifier(MODL, base.Classifier):
                 codes[i] = places.setdefault(label, len(places))
             targets = codes[inverse]
         else:
-            labels = [self._classes.label(value, first + i) for i, value in enumerate(y)]  # type: ignore[arg-type]
+            labels = [self._classes.label(value, first + i) for i, value in enumerate(_listed(y))]
             for i, label in enumerate(labels):
                 if label not in places:
                     label_at[i] = label
@@ -493,14 +543,17 @@ class MODLRegressor(MODL, base.Regressor):
         super().__init__(preset, learners, combiner, seed, max_features)
 
     def _target(self, y: Any, record: int) -> float:
-        number = as_number("y", y, record) if not isinstance(y, str) else math.nan
+        try:
+            number = as_number("y", y, record)
+        except BraidedError:
+            number = math.nan
         if math.isnan(number):
-            raise BraidedError(f"the target of record {record} is {y!r}: every record to learn needs a finite number")
+            raise BraidedError(f"the target of record {record} is {shown(y)}: every record needs a finite number")
         return number
 
     def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
         first = self.records_learned + 1
-        targets = np.array([self._target(value, first + i) for i, value in enumerate(y)])  # type: ignore[arg-type]
+        targets = np.array([self._target(value, first + i) for i, value in enumerate(_listed(y))])
         if targets.size != n:
             raise BraidedError(f"X has {n} records and y has {targets.size} targets: they must be as many")
         return [], targets, {}

@@ -1,40 +1,159 @@
-"""The models that `braided run --model NAME` knows."""
+"""The models that `braided run --model NAME` knows: MODL, its parts and variants, and what it is compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 
 from braided.errors import BraidedError
-from braided.learners import LEARNERS
+from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
 from braided.model import MODLClassifier
-from braided.presets import Preset
+from braided.presets import PaperSettings, Preset, settings_for
+from braided.river_models import RiverModel, majority, river_arf, river_logistic
 
 
-def _modl(preset: Preset, combiner: str | None, seed: int) -> MODLClassifier:
-    return MODLClassifier(preset=preset, combiner=combiner, seed=seed)
+@dataclass(frozen=True)
+class Wish:
+    """What a model is built from.
+
+    Attributes
+    ----------
+    preset
+        Learners and scaling; a baseline takes the scaling, and `paper` and `released` give it the paper's settings.
+    combiner
+        How scores are joined; None for the preset's.
+    seed
+        Fixes every random choice.
+    dataset
+        Name of the data set, if it is one of the paper's.
+    base_features
+        The always-available features, which Aux-Drop feeds to its first layer.
+    max_features, max_classes
+        Limits beyond which a stream is refused.
+    """
+
+    preset: Preset
+    combiner: str | None = None
+    seed: int = 0
+    dataset: str | None = None
+    base_features: tuple[Hashable, ...] = ()
+    max_features: int = 10_000
+    max_classes: int = 1_000
+
+    @property
+    def settings(self) -> PaperSettings:
+        """The paper's settings; those for streams it does not know under our own preset."""
+        return settings_for(None if self.preset.name == "default" else self.dataset)
+
+    def model(
+        self, learners: tuple[LearnerConfig, ...] | None = None, first_features: tuple[Hashable, ...] | None = None
+    ) -> MODLClassifier:
+        """A MODL with these learners, or the preset's."""
+        return MODLClassifier(
+            preset=self.preset,
+            learners=learners,
+            combiner=self.combiner,
+            seed=self.seed,
+            max_features=self.max_features,
+            max_classes=self.max_classes,
+            first_features=first_features,
+        )
 
 
-def _alone(name: str) -> Callable[[Preset, str | None, int], MODLClassifier]:
-    """The preset's learner of that name by itself."""
+Builder = Callable[[Wish], MODLClassifier | RiverModel]
 
-    def build(preset: Preset, combiner: str | None, seed: int) -> MODLClassifier:
-        chosen = tuple(config for config in preset.learners if LEARNERS[type(config)].name == name)
-        return MODLClassifier(preset=preset, learners=chosen, combiner=combiner, seed=seed)
+
+def _named(*names: str) -> Builder:
+    """The preset's learners of these names, without the others."""
+    return lambda wish: wish.model(tuple(c for c in wish.preset.learners if LEARNERS[type(c)].name in names))
+
+
+def _gradient_logistic(wish: Wish) -> MODLClassifier:
+    """The fast learner trained by gradient, with the steps of the preset's MLP; at the paper's rate if it has one."""
+    mlp = next(config for config in wish.preset.learners if isinstance(config, MLPConfig))
+    rate = mlp.learning_rate
+    if wish.preset.name != "default":
+        rate = 0.01 if wish.dataset in {"german", "svmguide3"} else 0.001
+    learners: list[LearnerConfig] = []
+    for config in wish.preset.learners:
+        if isinstance(config, LogisticConfig):
+            learners.append(replace(mlp, hidden=(), mask_inputs=config.mask_inputs, learning_rate=rate))
+        else:
+            learners.append(config)
+    return wish.model(tuple(learners))
+
+
+def _five(wish: Wish) -> MODLClassifier:
+    """Two more MLPs, of one and two more layers."""
+    mlp = next(config for config in wish.preset.learners if isinstance(config, MLPConfig))
+    deeper = tuple(replace(mlp, hidden=(*mlp.hidden, *mlp.hidden[-1:] * more)) for more in (1, 2))
+    return wish.model((*wish.preset.learners, *deeper))
+
+
+def _hedge(fast: bool) -> Builder:
+    def build(wish: Wish) -> MODLClassifier:
+        settings = wish.settings
+        return wish.model(
+            (
+                HedgeConfig(
+                    layers=settings.auxdrop_layers,
+                    learning_rate=settings.auxdrop_learning_rate,
+                    fast=fast,
+                    expected_features=settings.n_features,
+                ),
+            )
+        )
 
     return build
 
 
-#: Name -> a function from preset, combiner and seed to the model. Adding a model is one line here.
-MODELS: dict[str, Callable[[Preset, str | None, int], MODLClassifier]] = {
-    "modl": _modl,
-    "olr": _alone("olr"),
-    "mlp": _alone("mlp"),
-    "set": _alone("set"),
+def _auxdrop(base: str) -> Builder:
+    def build(wish: Wish) -> MODLClassifier:
+        settings = wish.settings
+        config = HedgeConfig(
+            layers=settings.auxdrop_layers,
+            learning_rate=settings.auxdrop_learning_rate,
+            fast=base != "odl",
+            exits="last" if base == "ogd" else "hedge",
+            aux_layer=3,
+            aux_width=settings.auxdrop_width,
+            base_features=len(wish.base_features),
+            softmax_twice=wish.preset.name == "released",
+            expected_features=settings.n_features,
+        )
+        return wish.model((config,), wish.base_features or None)
+
+    return build
+
+
+def _olvf(wish: Wish) -> MODLClassifier:
+    return wish.model((OLVFConfig(aggressiveness=wish.settings.olvf_aggressiveness),))
+
+
+#: Name -> how it is built. Adding a model is one line here.
+MODELS: dict[str, Builder] = {
+    "modl": lambda wish: wish.model(),
+    "olr": _named("olr"),
+    "mlp": _named("mlp"),
+    "set": _named("set"),
+    "modl-olr+mlp": _named("olr", "mlp"),
+    "modl-olr+set": _named("olr", "set"),
+    "modl-glr": _gradient_logistic,
+    "modl-5": _five,
+    "odl": _hedge(fast=False),
+    "fodl": _hedge(fast=True),
+    "auxdrop-odl": _auxdrop("odl"),
+    "auxdrop-fodl": _auxdrop("fodl"),
+    "auxdrop-ogd": _auxdrop("ogd"),
+    "olvf": _olvf,
+    "majority": lambda wish: majority(),
+    "river-logistic": lambda wish: river_logistic(),
+    "river-arf": lambda wish: river_arf(wish.seed),
 }
 
 
-def build(name: str, preset: Preset, combiner: str | None, seed: int) -> MODLClassifier:
+def build(name: str, wish: Wish) -> MODLClassifier | RiverModel:
     """A fresh model of that name."""
     if name not in MODELS:
         raise BraidedError(f"model {name!r} is not known: use one of {', '.join(MODELS)}")
-    return MODELS[name](preset, combiner, seed)
+    return MODELS[name](wish)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
+from rich.text import Text
 
 from braided.errors import BraidedError
 from braided.files import write_atomically
@@ -27,8 +29,8 @@ def summary_table(document: dict[str, Any]) -> Table:
     records, majority = document["records"], document["majority_errors"]
     title = f"{document['stream']}: {records:,} records, {document['features']} features, {document['classes']} classes"
     n_seeds = len({run["seed"] for run in document["runs"]})
-    title += f", mean of {n_seeds} seeds" if n_seeds > 1 else ""
-    table = Table(title=title, title_style="bold")
+    title += f", {document['runs'][0]['preset']}" + (f", {n_seeds} seeds" if n_seeds > 1 else "")
+    table = Table(title=Text(title, style="bold"))
     table.add_column("")
     for name in ("errors", "sd", "error rate", "records/s", "skipped", "resets"):
         table.add_column(name, justify="right")
@@ -37,7 +39,7 @@ def summary_table(document: dict[str, Any]) -> Table:
         runs = [run for run in document["runs"] if run["model"] == model]
         several = len(runs) > 1
         table.add_row(
-            f"{model}, {runs[0]['preset']}",
+            model,
             f"{figures['errors_mean']:,.1f}" if several else f"{runs[0]['errors']:,}",
             f"{figures['errors_sd']:.1f}" if several else "",
             f"{figures['errors_mean'] / records:.2%}",
@@ -111,7 +113,9 @@ def curve_figure(job: Job) -> Figure:
     axes.set_ylabel("errors so far / records so far")
     seeds = f", mean of {job.options.seeds} seeds" if job.options.seeds > 1 else ""
     mask = f", features available {job.options.available:.0%}" if job.options.available != 1.0 else ""
-    axes.set_title(f"{document['stream']}{mask}, preset {job.options.preset}{seeds}", loc="left", fontsize=11)
+    axes.set_title(
+        f"{document['stream']}{mask}, preset {job.options.preset}{seeds}", loc="left", fontsize=11, parse_math=False
+    )
     axes.grid(alpha=0.25, which="both", linewidth=0.5)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
@@ -122,6 +126,15 @@ def curve_figure(job: Job) -> Figure:
 def _leads(value: float) -> bool:
     """Whether a tick's first digit is 2 or 5: enough labels on a log scale, and not too many."""
     return f"{value:e}"[0] in "25"
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that could not be written, before anything is run."""
+    if folder.exists() and not folder.is_dir():
+        raise BraidedError(f"--out {folder} is a file: give a folder")
+    nearest = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise BraidedError(f"--out {folder}: {nearest} is not a writable folder")
 
 
 def write_folder(job: Job, folder: Path) -> list[Path]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,16 @@ from numpy.typing import NDArray
 from braided import models, presets
 from braided.checkpoint import pack_name, read, unpack_name, write
 from braided.errors import BraidedError
-from braided.evaluate import Evaluation
+from braided.evaluate import Evaluation, warm_up
 from braided.model import MODLClassifier
+from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
 from braided.streams import ArrayStream, Limited, Masked, Stream, datasets, read_whole, shuffled
 from braided.streams.open import open_stream
 
 _KIND = MODLClassifier.__name__
+#: Kind of a checkpoint after a run whose last model was not ours.
+_NO_MODEL = "finished runs"
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,10 @@ class RunOptions:
         First seed and number of seeds.
     limit
         Stop after so many records.
-    target
-        Column of the label in a CSV file.
+    target, header
+        Column of the label in a CSV file, and whether its first line is a header (None: seen from the lines).
+    max_features, max_classes
+        Limits beyond which a stream is refused.
     """
 
     stream: str = "shuttle"
@@ -60,6 +66,9 @@ class RunOptions:
     seeds: int = 1
     limit: int | None = None
     target: str | None = None
+    header: bool | None = None
+    max_features: int = 10_000
+    max_classes: int = 1_000
 
     def resolved(self) -> RunOptions:
         """With the stream's protocol filled in, and checked."""
@@ -82,12 +91,21 @@ class RunOptions:
             ("--always", options.always, 0),
             ("--seed", options.seed, 0),
             ("--limit", options.limit, 1),
+            ("--max-features", options.max_features, 1),
+            ("--max-classes", options.max_classes, 1),
         ):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
         for name in options.models:
-            models.build(name, presets.get(options.preset, self.stream), options.combiner, 0)
+            model = models.build(name, options.wish(options.seed))
+            if isinstance(model, MODLClassifier):
+                model.braid  # noqa: B018 (built here, so that a bad combiner is named before any record is read)
         return options
+
+    def wish(self, seed: int, base_features: tuple[Hashable, ...] = ()) -> Wish:
+        """What the models of this run are built from."""
+        preset = presets.get(self.preset, self.stream)
+        return Wish(preset, self.combiner, seed, self.stream, base_features, self.max_features, self.max_classes)
 
 
 @dataclass(frozen=True)
@@ -101,7 +119,7 @@ class Finished:
 
 
 @dataclass
-class Progress:
+class JobProgress:
     """Where the job stands, after each batch."""
 
     model: str
@@ -143,13 +161,24 @@ class Job:
         self.counts: Counter[Any] = Counter()
         self.n_features = 0
         self._current: Evaluation | None = None
+        self._check_checkpoint(resume)
         if resume:
             self._resume()
         self._source = self._open()
 
+    def _fingerprint(self) -> str | None:
+        """Length and first megabyte of the file that is read, to notice on resuming that it is another one."""
+        path = Path(self.options.stream)
+        if self.options.stream in datasets.SOURCES:
+            path = datasets.find(self.options.stream, self.data_dir)
+        elif self.options.stream in {"-", "shuttle"}:
+            return None
+        with path.open("rb") as file:
+            return f"{path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()}"
+
     def _open(self) -> Stream:
         """The stream before shuffling and masking."""
-        stream = open_stream(self.options.stream, self.data_dir, self.options.target)
+        stream = open_stream(self.options.stream, self.data_dir, self.options.target, self.options.header)
         several = len(self.options.models) * self.options.seeds > 1
         if self.options.shuffle or (several and self.options.stream == "-"):
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
@@ -167,25 +196,31 @@ class Job:
             stream = Masked(stream, options.available, options.always, seed)
         return stream if options.limit is None else Limited(stream, options.limit)
 
-    def _fresh(self, name: str, seed: int) -> Evaluation:
-        preset = presets.get(self.options.preset, self.options.stream)
-        return Evaluation(models.build(name, preset, self.options.combiner, seed))
+    def _fresh(self, name: str, seed: int, stream: Stream) -> Evaluation:
+        """A new model, its code compiled; the first `always` features of the stream are its base features."""
+        base: tuple[Hashable, ...] = ()
+        if self.options.always and self.options.stream != "-":
+            first = next(stream.batches(), None)
+            base = () if first is None else first.names[: self.options.always]
+        model = models.build(name, self.options.wish(seed, base))
+        warm_up(model)
+        return Evaluation(model)
 
-    def run(self) -> Iterator[Progress]:
+    def run(self) -> Iterator[JobProgress]:
         """Do what is left, yielding after each batch."""
         plan = [(name, self.options.seed + i) for name in self.options.models for i in range(self.options.seeds)]
         saved = time.monotonic()
         for number, (name, seed) in enumerate(plan, start=1):
             if number <= len(self.finished):
                 continue
-            evaluation = self._current or self._fresh(name, seed)
-            self._current = evaluation
             stream = self._stream(seed)
+            evaluation = self._current or self._fresh(name, seed, stream)
+            self._current = evaluation
             for _ in evaluation.run(stream):
                 if self.checkpoint and time.monotonic() - saved >= self.every:
                     self._save(evaluation)
                     saved = time.monotonic()
-                yield Progress(name, seed, number, len(plan), evaluation, stream.n_records)
+                yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
             if evaluation.records == 0:
                 raise BraidedError(f"stream {self.options.stream!r} has no records: give at least one")
             self.finished.append(Finished(name, seed, evaluation.result(), evaluation.curve.table()))
@@ -221,30 +256,53 @@ class Job:
         }
 
     def _save(self, evaluation: Evaluation) -> None:
-        """Write the model in progress (or the last one) with the state of the job around it."""
+        """Write the model in progress (or the last one) with the state of the job around it.
+
+        River's models have no such state: of theirs only finished runs are written, and an unfinished one starts over.
+        """
         assert self.checkpoint is not None
-        metadata, arrays = evaluation.model.snapshot()
         running = self._current is not None
+        model = evaluation.model
+        metadata: dict[str, Any] = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        if isinstance(model, MODLClassifier):
+            metadata, arrays = model.snapshot()
+        elif running:
+            return
         metadata["run"] = {
             "options": dataclasses.asdict(self.options),
+            "source": self._fingerprint(),
             "finished": [{"model": run.model, "seed": run.seed, "result": run.result} for run in self.finished],
             "running": running,
             "seconds": evaluation.seconds,
-            "features": evaluation.model.n_features,
+            "features": model.n_features,
             "counts": [[pack_name(label), count] for label, count in evaluation.counts.items()],
         }
         for i, run in enumerate(self.finished):
             arrays[f"run/finished {i}"] = run.curve
         arrays |= {f"run/curve/{name}": array for name, array in evaluation.curve.state().items()}
-        write(self.checkpoint, _KIND, metadata, arrays)
+        write(self.checkpoint, _KIND if isinstance(model, MODLClassifier) else _NO_MODEL, metadata, arrays)
+
+    def _check_checkpoint(self, resume: bool) -> None:
+        """Refuse a checkpoint file that could not be written, or that is something else, before any record is read."""
+        path = self.checkpoint
+        if path is None:
+            if resume:
+                raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
+            return
+        if path.is_dir() or not os.access(path.resolve().parent, os.W_OK):
+            raise BraidedError(
+                f"checkpoint {path} cannot be written: give a file in a folder that exists and is writable"
+            )
+        if path.exists() and path.stat().st_size > 0:
+            read(path, _KIND, _NO_MODEL)
 
     def _resume(self) -> None:
         """Take up the job from the checkpoint; without one, start from the beginning."""
-        if self.checkpoint is None:
-            raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
-        if not os.path.exists(self.checkpoint):
+        assert self.checkpoint is not None
+        if not self.checkpoint.exists():
             return
-        saved = read(self.checkpoint, _KIND)
+        saved = read(self.checkpoint, _KIND, _NO_MODEL)
         run = saved.metadata.get("run")
         if run is None:
             raise BraidedError(
@@ -258,6 +316,11 @@ class Job:
                     f"checkpoint {self.checkpoint} was made with {name} = {then!r}, and now it is {now.get(name)!r}: "
                     "give the same options, or another checkpoint file"
                 )
+        if run["source"] != self._fingerprint():
+            raise BraidedError(
+                f"checkpoint {self.checkpoint} was made from another file: {self.options.stream} has changed since; "
+                "give the same file, or another checkpoint file"
+            )
         for i, item in enumerate(run["finished"]):
             curve = saved.arrays[f"run/finished {i}"]
             self.finished.append(Finished(item["model"], item["seed"], item["result"], curve))

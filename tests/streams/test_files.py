@@ -48,6 +48,33 @@ def test_csv_quoting_blank_lines_and_a_chosen_target(tmp_path: Path) -> None:
     assert table.labels == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("content", "names", "labels"),
+    [
+        ("0,1,target\n5,6,a\n7,8,b\n", ("0", "1"), ["a", "b"]),
+        ("a,2020,z\n5,6,1\n7,8,0\n", ("a", "2020"), [1, 0]),
+        ("a;b;y\n5;6;1\n7;8;0\n", ("a", "b"), [1, 0]),
+        ("a\tb\ty\n5\t6\t1\n7\t8\t0\n", ("a", "b"), [1, 0]),
+        ("\n\na,b,y\n5,6,1\n7,8,0\n", ("a", "b"), [1, 0]),
+        ("\ufeffa,b,y\r\n5,6,1\r\n7,8,0\r\n", ("a", "b"), [1, 0]),
+        ("5,6,9007199254740992\n7,8,9007199254740993\n", ("0", "1"), [9007199254740992, 9007199254740993]),
+    ],
+)
+def test_csv_in_the_wild(tmp_path: Path, content: str, names: tuple[str, ...], labels: list[object]) -> None:
+    table = read_whole(open_stream(write(tmp_path / "d.csv", content))).table
+    assert table.names == names
+    assert table.labels == labels
+    np.testing.assert_array_equal(table.values, [[5, 6], [7, 8]])
+
+
+def test_a_header_can_be_said(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "0,1,2\n5,6,1\n7,8,0\n")
+    assert len(read_whole(open_stream(path)).table) == 3
+    assert len(read_whole(open_stream(path, header=True)).table) == 2
+    with pytest.raises(BraidedError, match="--header and --no-header are for CSV files"):
+        open_stream(write(tmp_path / "d.svm", "1 1:2\n"), header=True)
+
+
 def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
     table = read_whole(open_stream(write(tmp_path / "d.csv", "Label,b\n1,2\n0,3\n"))).table
     assert table.names == ("b",)
@@ -58,6 +85,9 @@ def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
     ("content", "target", "message"),
     [
         ("", None, "d.csv:1: the file is empty"),
+        ("\n\n", None, "d.csv:1: the file is empty"),
+        ("a\n1\n2\n", None, "d.csv:1: only one column"),
+        ("a,b,y\n1,1_000,0\n", None, "d.csv:2: column 'b' is '1_000'"),
         ("a,b\n1,2\n3\n", None, "d.csv:3: 1 fields where 2 are expected"),
         ("a,b,y\n1,x,0\n", None, "d.csv:2: column 'b' is 'x': features must be numbers"),
         ("a,b,y\n1,inf,0\n", None, "d.csv:2: column 'b' is 'inf': features must be finite"),
@@ -87,6 +117,8 @@ def test_libsvm(tmp_path: Path) -> None:
         ("1 1:2\n1 0:2\n", "d.svm:2: '0:2' is not index:value"),
         ("1 1:2\n1 1:x\n", "d.svm:2: column '1' is 'x'"),
         ("1 999999:2\n", "feature 999999"),
+        ("1 \u00b2:2\n", "is not index:value"),
+        ("1 " + "9" * 5000 + ":2\n", "is not index:value"),
     ],
 )
 def test_bad_libsvm(tmp_path: Path, content: str, message: str) -> None:
@@ -106,6 +138,8 @@ def test_json_lines(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "d.jsonl:2: not JSON"),
+        ("[" * 100_000, "d.jsonl:2: not JSON"),
+        ('{"x": {}, "y": NaN}', 'd.jsonl:2: the label "y" is missing'),
         ("[1]", "d.jsonl:2: .*give"),
         ('{"x": {}}', 'd.jsonl:2: the label "y" is missing'),
         ('{"x": {}, "y": [1]}', 'd.jsonl:2: the label "y" is'),
@@ -126,6 +160,11 @@ def test_what_is_no_stream(tmp_path: Path) -> None:
         open_stream(write(tmp_path / "d.txt", "hello world\n"))
     with pytest.raises(BraidedError, match="--target 'y' is for CSV files"):
         open_stream(write(tmp_path / "d.svm", "1 1:2\n"), target="y")
+    whole = bytearray(gzip.compress(b"a,y\n1,2\n" * 1000))
+    whole[12] ^= 0xFF
+    (tmp_path / "f.csv.gz").write_bytes(bytes(whole))
+    with pytest.raises(BraidedError, match=r"f\.csv\.gz: cannot be read"):
+        read_whole(open_stream(str(tmp_path / "f.csv.gz")))
     (tmp_path / "d.csv.gz").write_bytes(b"no gzip")
     with pytest.raises(BraidedError, match=r"d\.csv\.gz: cannot be read"):
         read_whole(open_stream(str(tmp_path / "d.csv.gz")))

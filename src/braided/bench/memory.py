@@ -29,7 +29,7 @@ def resident_mib() -> float:
 
 
 def measure(records: int, console: Console) -> dict[str, Any]:
-    """Run the default model over `records` records made on the way, noting resident memory ten times."""
+    """Run the default model over a thousand records again and again, noting resident memory ten times."""
     evaluation = Evaluation(MODLClassifier())
     values, labels = stream(1_000)
     names = tuple(range(values.shape[1]))

@@ -3,12 +3,78 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.learners import MLPConfig, SetConfig
+
+
+class TorchModel:
+    """The fast learner, the MLP and the set learner (`binding="none"`, `pooling="sum"`) of two classes.
+
+    Parameters
+    ----------
+    n_features
+        How many features there are.
+    mlp, set_config
+        The configurations whose architectures are taken.
+    """
+
+    def __init__(self, n_features: int, mlp: MLPConfig, set_config: SetConfig) -> None:
+        import torch
+
+        self.torch = torch
+        nn, width = torch.nn, set_config.width
+        sizes = [2 * n_features, *mlp.hidden, 2]
+        self.linears = [nn.Linear(n_in, n_out) for n_in, n_out in pairwise(sizes)]
+        self.embedding = nn.Embedding(n_features, set_config.embedding)
+        self.encoder = nn.Linear(1 + set_config.embedding, width)
+        self.layers = [[nn.Linear(width, width) for _ in range(set_config.layers)] for _ in range(set_config.blocks)]
+        self.skips = [nn.Linear(width, width, bias=False) for _ in range(set_config.blocks - 1)]
+        self.heads = [nn.Linear(width, 2, bias=False) for _ in range(set_config.blocks)]
+        inner = [layer for block in self.layers for layer in block]
+        self.modules = nn.ModuleList([*self.linears, self.embedding, self.encoder, *self.skips, *self.heads, *inner])
+        self.optimiser = torch.optim.SGD(self.modules.parameters(), lr=mlp.learning_rate, fused=True)
+        self.mean = torch.zeros(1 + n_features, dtype=torch.float64)
+        self.covariance = torch.eye(1 + n_features, dtype=torch.float64)
+        self.bias = torch.ones(1, dtype=torch.float64)
+
+    def scores(self, x: Any, mask: Any, ids: Any) -> Any:
+        """The scores of the two gradient learners, summed."""
+        torch, relu = self.torch, self.torch.relu
+        h = torch.cat([x, mask])
+        for linear in self.linears[:-1]:
+            h = relu(linear(h))
+        out = self.linears[-1](h)
+        block_in = self.encoder(torch.cat([x[ids, None], self.embedding(ids)], 1)).sum(0)
+        for block, layers in enumerate(self.layers):
+            h = block_in
+            for layer in layers:
+                h = relu(layer(h))
+            out = out + self.heads[block](h)
+            if block < len(self.skips):
+                block_in = relu(self.skips[block](block_in) + h)
+        return out
+
+    def learn(self, x: Any, mask: Any, ids: Any, y: Any) -> None:
+        """Predict and learn one record: cross-entropy of the sum for the networks, a Kalman step for the fast one."""
+        torch = self.torch
+        u = torch.cat([self.bias, x.double()])
+        a = u @ self.mean
+        fast = torch.stack([-a / 2, a / 2]).float()
+        loss = torch.nn.functional.cross_entropy((fast + self.scores(x, mask, ids))[None], y)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        s = torch.sigmoid(a)
+        v = s * (1 - s)
+        pu = self.covariance @ u
+        variance = 1 + v * (u @ pu)
+        self.mean = self.mean + pu * ((y[0] - s) / variance)
+        self.covariance = self.covariance - torch.outer(pu, pu) * (v / variance)
 
 
 def torch_seconds(
@@ -23,79 +89,23 @@ def torch_seconds(
     torch.set_num_threads(1)
     torch.manual_seed(0)
     try:
-        return _measure(torch, values, labels, mlp, set_config, records)
+        model = TorchModel(values.shape[1], mlp, set_config)
+        prepared = []
+        for row, label in zip(values[:records], labels[:records], strict=True):
+            available = ~np.isnan(row)
+            prepared.append(
+                (
+                    torch.tensor(np.nan_to_num(row), dtype=torch.float32),
+                    torch.tensor(available, dtype=torch.float32),
+                    torch.tensor(np.flatnonzero(available)),
+                    torch.tensor([label]),
+                )
+            )
+        for record in prepared[:20]:
+            model.learn(*record)
+        start = time.perf_counter()
+        for record in prepared:
+            model.learn(*record)
+        return (time.perf_counter() - start) / len(prepared)
     finally:
         torch.set_num_threads(threads)
-
-
-def _measure(
-    torch: Any,
-    values: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    mlp: MLPConfig,
-    set_config: SetConfig,
-    records: int,
-) -> float:
-    nn, relu = torch.nn, torch.nn.functional.relu
-    n_features, width = values.shape[1], set_config.width
-    linears = [
-        nn.Linear(n_in, n_out) for n_in, n_out in zip([2 * n_features, *mlp.hidden], [*mlp.hidden, 2], strict=True)
-    ]
-    embedding = nn.Embedding(n_features, set_config.embedding)
-    encoder = nn.Linear(1 + set_config.embedding, width)
-    layers = [[nn.Linear(width, width) for _ in range(set_config.layers)] for _ in range(set_config.blocks)]
-    skips = [nn.Linear(width, width, bias=False) for _ in range(set_config.blocks - 1)]
-    heads = [nn.Linear(width, 2, bias=False) for _ in range(set_config.blocks)]
-    modules = nn.ModuleList([*linears, embedding, encoder, *skips, *heads, *(m for block in layers for m in block)])
-    optimiser = torch.optim.SGD(modules.parameters(), lr=mlp.learning_rate, fused=True)
-    mean = torch.zeros(1 + n_features, dtype=torch.float64)
-    covariance = torch.eye(1 + n_features, dtype=torch.float64)
-
-    def scores(x: Any, mask: Any, ids: Any) -> Any:
-        h = torch.cat([x, mask])
-        for linear in linears[:-1]:
-            h = relu(linear(h))
-        out = linears[-1](h)
-        block_in = encoder(torch.cat([x[ids, None], embedding(ids)], 1)).sum(0)
-        for block in range(set_config.blocks):
-            h = block_in
-            for layer in layers[block]:
-                h = relu(layer(h))
-            out = out + heads[block](h)
-            if block + 1 < set_config.blocks:
-                block_in = relu(skips[block](block_in) + h)
-        return out
-
-    def learn(x: Any, mask: Any, ids: Any, y: Any) -> None:
-        nonlocal mean, covariance
-        u = torch.cat([torch.ones(1, dtype=torch.float64), x.double()])
-        a = u @ mean
-        fast = torch.stack([-a / 2, a / 2]).float()
-        loss = nn.functional.cross_entropy((fast + scores(x, mask, ids))[None], y)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
-        s = torch.sigmoid(a)
-        v = s * (1 - s)
-        pu = covariance @ u
-        variance = 1 + v * (u @ pu)
-        mean = mean + pu * ((y[0] - s) / variance)
-        covariance = covariance - torch.outer(pu, pu) * (v / variance)
-
-    prepared = []
-    for row, label in zip(values[:records], labels[:records], strict=True):
-        available = ~np.isnan(row)
-        prepared.append(
-            (
-                torch.tensor(np.nan_to_num(row), dtype=torch.float32),
-                torch.tensor(available, dtype=torch.float32),
-                torch.tensor(np.flatnonzero(available)),
-                torch.tensor([label]),
-            )
-        )
-    for record in prepared[:20]:
-        learn(*record)
-    start = time.perf_counter()
-    for record in prepared:
-        learn(*record)
-    return (time.perf_counter() - start) / len(prepared)

@@ -8,7 +8,7 @@ from numba import njit
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
 from braided.kernels.mixture import best
-from braided.kernels.scale import COUNT, MEAN, SQUARES, encode, including, remember, standardised
+from braided.kernels.scale import COUNT, MEAN, SQUARES, count_in, encode, including, remember, standardised
 
 # Columns of the combiner's row: two addresses, then address and length of each array.
 COMBINE_ADDRESS, GRADIENTS_ADDRESS, COMBINER_SHAPE, COMBINER_HYPER, COMBINER_SINGLE, COMBINER_WORK = 0, 1, 2, 4, 6, 8
@@ -39,9 +39,9 @@ def call_gradients(row, x, active, scores, y, prediction, gradients):
 @njit(cache=True)
 def target_in_units(y, target):
     """Take y into the target's statistics and return it in units of them (regression)."""
-    count, mean, squares = including(y, target[COUNT], target[MEAN], target[SQUARES])
-    target[COUNT], target[MEAN], target[SQUARES] = count, mean, squares
-    return standardised(y, count, mean, squares)
+    value, count, mean, squares = including(y, target)
+    count_in(y, target)
+    return standardised(value, count, mean, squares)
 
 
 @njit(cache=True)

@@ -1,15 +1,18 @@
 """From raw values to what the learners see: running bounds and running standardisation.
 
-For a feature with n past values, mean m and root mean square r, a raw value x is first bounded,
+A feature's statistics are the count n, mean m and sum of squared deviations of its past values, each bounded before it
+was counted, so that one huge reading cannot wreck the statistics or an unscaled network:
 
-    x <- min(max(x, -B), B),   B = BOUND max(1, r) once n >= 10, and 1e15 always,
+    x <- min(max(x, -B), B),   B = BOUND max(1, typical size of the feature), and 1e140 always.
 
-so that one huge reading cannot wreck the statistics or an unscaled network. Standardised,
+The typical size is the root mean square of the past once that rests on ten values. The first ten values are kept,
+and the typical size is the median of their magnitudes; as each of them arrives all are bounded anew, so that even a
+huge first value is put in its place by the ones that follow. Standardised,
 
     z = (x - m') / s',   |z| <= Z_BOUND,
 
 where m', s' are mean and standard deviation *including* x. Including it costs no purity (the statistics are stored
-only when the record is learned), makes |z| < sqrt(n), and lets the second record already carry information.
+only when the record is learned), makes |z| <= sqrt(n), and lets the second record already carry information.
 """
 
 from __future__ import annotations
@@ -19,29 +22,56 @@ from numba import njit
 
 BOUND = 20.0
 Z_BOUND = 8.0
-_LARGEST = 1e15
-_BOUNDED_FROM = 10.0
-# Rows of the statistics array.
-COUNT, MEAN, SQUARES = 0, 1, 2
+_LARGEST = 1e140  # its square is still a float64
+_LARGEST_RAW = 1e15  # what an unscaled float32 network may see
+# Rows of the statistics: three running figures, then the first values.
+COUNT, MEAN, SQUARES, FIRST = 0, 1, 2, 3
+KEPT = 10
+STATISTICS = FIRST + KEPT
 
 
 @njit(cache=True)
-def bounded(value, count, mean, squares):
-    """The value within the feature's bound; `squares` is the sum of squared deviations from the mean."""
-    limit = _LARGEST
-    if count >= _BOUNDED_FROM:
-        limit = min(limit, BOUND * max(1.0, np.sqrt(squares / count + mean * mean)))
+def clipped(value, limit):
+    """The value within +-limit."""
     return min(max(value, -limit), limit)
 
 
 @njit(cache=True)
-def including(value, count, mean, squares):
-    """Welford's update: count, mean and squares with `value` among them."""
-    count += 1.0
-    delta = value - mean
-    mean += delta / count
-    squares += delta * (value - mean)
-    return count, mean, squares
+def including(value, column):
+    """The value within its bound, and count, mean and squares with it among them; `column` is a feature's row."""
+    count, mean, squares = column[COUNT], column[MEAN], column[SQUARES]
+    value = clipped(value, _LARGEST)
+    if count >= KEPT:
+        value = clipped(value, BOUND * max(1.0, np.sqrt(squares / count + mean * mean)))
+        count += 1.0
+        delta = value - mean
+        mean += delta / count
+        return value, count, mean, squares + delta * (value - mean)
+    n = int(count)
+    sizes = np.empty(n + 1)
+    for i in range(n):
+        sizes[i] = abs(column[FIRST + i])
+    sizes[n] = abs(value)
+    sizes.sort()
+    limit = min(BOUND * max(1.0, sizes[n // 2]), _LARGEST)
+    value = clipped(value, limit)
+    mean = value
+    for i in range(n):
+        mean += clipped(column[FIRST + i], limit)
+    mean /= n + 1
+    squares = (value - mean) * (value - mean)
+    for i in range(n):
+        deviation = clipped(column[FIRST + i], limit) - mean
+        squares += deviation * deviation
+    return value, count + 1.0, mean, squares
+
+
+@njit(cache=True)
+def count_in(value, column):
+    """Store the statistics with the value among them."""
+    if column[COUNT] < KEPT:
+        column[FIRST + int(column[COUNT])] = clipped(value, _LARGEST)
+    _, column[COUNT], column[MEAN], column[SQUARES] = including(value, column)
 
 
 @njit(cache=True)
@@ -51,7 +81,7 @@ def standardised(value, count, mean, squares):
     deviation = np.sqrt(squares / count) if count > 0 else 0.0
     if deviation <= 1e-12 * abs(mean) or deviation == 0.0:
         return 0.0
-    return min(max((value - mean) / deviation, -Z_BOUND), Z_BOUND)
+    return clipped((value - mean) / deviation, Z_BOUND)
 
 
 @njit(cache=True)
@@ -66,12 +96,8 @@ def encode(values, columns, statistics, standardise, x, active):
         column = columns[slot]
         if column < 0 or np.isnan(values[column]):
             continue
-        count, mean, squares = statistics[COUNT, slot], statistics[MEAN, slot], statistics[SQUARES, slot]
-        value = bounded(values[column], count, mean, squares)
-        if standardise:
-            count, mean, squares = including(value, count, mean, squares)
-            value = standardised(value, count, mean, squares)
-        x[slot] = value
+        value, count, mean, squares = including(values[column], statistics[slot])
+        x[slot] = standardised(value, count, mean, squares) if standardise else clipped(value, _LARGEST_RAW)
         active[n_active] = slot
         n_active += 1
     return n_active
@@ -81,8 +107,4 @@ def encode(values, columns, statistics, standardise, x, active):
 def remember(values, columns, statistics, active):
     """Store the statistics that include this record."""
     for slot in active:
-        count, mean, squares = statistics[COUNT, slot], statistics[MEAN, slot], statistics[SQUARES, slot]
-        value = bounded(values[columns[slot]], count, mean, squares)
-        statistics[COUNT, slot], statistics[MEAN, slot], statistics[SQUARES, slot] = including(
-            value, count, mean, squares
-        )
+        count_in(values[columns[slot]], statistics[slot])

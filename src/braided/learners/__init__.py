@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from braided.errors import BraidedError
 from braided.learners.base import CompiledLearner, Learner
+from braided.learners.hedge import HedgeConfig, HedgeNetwork
 from braided.learners.linear import LinearConfig, LinearRegression
 from braided.learners.logistic import LogisticConfig, LogisticRegression
 from braided.learners.mlp import MLP, MLPConfig
+from braided.learners.olvf import OLVF, OLVFConfig
 from braided.learners.set_learner import SetConfig, SetLearner
 from braided.learners.steps import StepConfig
 
-LearnerConfig = LogisticConfig | LinearConfig | MLPConfig | SetConfig
+LearnerConfig = LogisticConfig | LinearConfig | MLPConfig | SetConfig | HedgeConfig | OLVFConfig
 
 #: Configuration class -> learner class. Adding a learner is its file and one line here.
 LEARNERS: dict[type, type[CompiledLearner]] = {
@@ -18,6 +20,8 @@ LEARNERS: dict[type, type[CompiledLearner]] = {
     LinearConfig: LinearRegression,
     MLPConfig: MLP,
     SetConfig: SetLearner,
+    HedgeConfig: HedgeNetwork,
+    OLVFConfig: OLVF,
 }
 
 
@@ -36,7 +40,10 @@ def build(config: LearnerConfig, seed: int, place: int) -> CompiledLearner:
 __all__ = [
     "LEARNERS",
     "MLP",
+    "OLVF",
     "CompiledLearner",
+    "HedgeConfig",
+    "HedgeNetwork",
     "Learner",
     "LearnerConfig",
     "LinearConfig",
@@ -44,6 +51,7 @@ __all__ = [
     "LogisticConfig",
     "LogisticRegression",
     "MLPConfig",
+    "OLVFConfig",
     "SetConfig",
     "SetLearner",
     "StepConfig",

@@ -24,8 +24,10 @@ class Learner(Protocol):
     def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """The scores, (n_outputs,), of values x, (n_features,), of which `mask` are available. Changes nothing."""
 
-    def learn(self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]) -> bool:
-        """Learn one record and say whether the update was finite; a learner that skips an update returns False.
+    def learn(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]
+    ) -> bool | None:
+        """Learn one record; return False if the update was not finite and was left out, or broken off where it was.
 
         `y` is the class's place among the classes, or the target in units of its running statistics; `gradient` is
         dL/dscores, (n_outputs,). Closed-form learners use `y`, the others `gradient`.
@@ -79,6 +81,8 @@ class CompiledLearner(ABC):
 
     #: Name in reports and on the command line.
     name: ClassVar[str]
+    #: `classification` or `regression` if the learner is for one of them alone.
+    task: ClassVar[str | None] = None
     forward: ClassVar[Entry]
     update: ClassVar[Entry]
 
@@ -92,6 +96,7 @@ class CompiledLearner(ABC):
         self.steps = 0
         self.views: Arrays = {}
         self._capacities = (0, 0)
+        self._scratch: list[NDArray[Any]] = []
         self._allocate(1, 1)
 
     @abstractmethod
@@ -179,12 +184,19 @@ class CompiledLearner(ABC):
         self.double[:] = 0.0
         self.grow(n_features, n_outputs)
 
-    def table_row(self) -> NDArray[np.int64]:
-        """What the record loop needs to call this learner."""
+    def table_row(self, own_scratch: bool = False) -> NDArray[np.int64]:
+        """What is needed to call this learner's kernels.
+
+        The record loop's calls leave a forward pass in the work arrays, to be learned from; calls by the Python
+        protocol must not disturb it and have scratch of their own.
+        """
+        scratch: list[NDArray[Any]] = [self.work, self.work64, self.index]
+        if own_scratch:
+            if not self._scratch or any(a.size != b.size for a, b in zip(self._scratch, scratch, strict=True)):
+                self._scratch = [array.copy() for array in scratch]
+            scratch = self._scratch
         row = table_row(
-            self.forward,
-            self.update,
-            [self.shape, self.hyper, self.single, self.second, self.double, self.work, self.work64, self.index],
+            self.forward, self.update, [self.shape, self.hyper, self.single, self.second, self.double, *scratch]
         )
         assert row.size == COLUMNS
         return row
@@ -192,14 +204,14 @@ class CompiledLearner(ABC):
     def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """The scores of one record, (n_outputs,)."""
         out = np.zeros(self.n_outputs, dtype=np.float32)
-        call_forward(self.table_row(), x, np.flatnonzero(mask), self.steps, out)
+        call_forward(self.table_row(own_scratch=True), x, np.flatnonzero(mask), self.steps, out)
         return out
 
     def learn(self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]) -> bool:
         """Learn one record; the forward pass is done anew, so no earlier call of `scores` is assumed."""
         self.scores(x, mask)
         step, self.steps = self.steps, self.steps + 1
-        return bool(call_learn(self.table_row(), x, np.flatnonzero(mask), step, float(y), gradient))
+        return bool(call_learn(self.table_row(own_scratch=True), x, np.flatnonzero(mask), step, float(y), gradient))
 
     def _in_use(self) -> dict[str, tuple[slice, ...]]:
         """The part of each array that is in use."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided import checks
 from braided.learners.base import ArrayPlan, CompiledLearner
 
 
@@ -28,6 +29,10 @@ class GaussianConfig:
     prior_variance: float = 1.0
     mask_inputs: bool = False
     full_covariance_up_to: int = 512
+
+    def __post_init__(self) -> None:
+        checks.above(self, 0.0, "prior_variance")
+        checks.sizes(self, 0, "full_covariance_up_to")
 
 
 class GaussianLearner(CompiledLearner):

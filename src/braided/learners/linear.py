@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from braided import checks
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.posterior import correct, inner, list_inputs, shrink, times_covariance
@@ -21,6 +22,10 @@ class LinearConfig(GaussianConfig):
     """
 
     noise_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.above(self, 0.0, "noise_variance")
 
 
 @entry(FORWARD)
@@ -71,6 +76,7 @@ class LinearRegression(GaussianLearner):
     """
 
     name = "linear"
+    task = "regression"
     config: LinearConfig
     forward = _forward
     update = _learn

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from braided import checks
 from braided.kernels.activations import all_finite, sigmoid, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.posterior import correct, inner, list_inputs, shrink, times_covariance
@@ -33,6 +34,12 @@ class LogisticConfig(GaussianConfig):
     gain: Literal["kalman", "paper", "released"] = "kalman"
     score: Literal["logit", "probability"] = "logit"
     clamp: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.one_of(self, "gain", _GAINS)
+        checks.one_of(self, "score", ("logit", "probability"))
+        checks.at_least(self, 0.0, "clamp")
 
 
 @entry(FORWARD)
@@ -135,6 +142,7 @@ class LogisticRegression(GaussianLearner):
     """
 
     name = "olr"
+    task = "classification"
     config: LogisticConfig
     forward = _forward
     update = _learn

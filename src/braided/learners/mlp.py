@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+from braided import checks
+from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.dense import backward, backward_head, forward, forward_head, step, step_row
@@ -34,6 +36,13 @@ class MLPConfig(StepConfig):
     mask_inputs: bool = True
     zero_output: bool = False
     expected_features: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.sizes(self, 0, "expected_features")
+        for width in self.hidden:
+            if not isinstance(width, int) or width < 1:
+                raise BraidedError(f"MLPConfig.hidden is {self.hidden!r}: give whole numbers from 1 on")
 
 
 # Places in `shape`: sizes, then the widths of the hidden layers, then two offsets a layer (weights, bias).

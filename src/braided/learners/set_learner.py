@@ -10,6 +10,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from braided import checks
+from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, normalise, normalise_backward, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward, forward_head, step
@@ -50,6 +52,8 @@ class SetConfig(StepConfig):
         `linear`: y_r = y_{r-1} + Q_r h_{r,L}. `softmax`: a softmax head a block, as the released code has.
     output_scale
         Factor of the scores.
+    zero_output
+        Start the outputs' weights at zero, so that the learner is silent until it has learned something.
     """
 
     width: int = 128
@@ -65,6 +69,17 @@ class SetConfig(StepConfig):
     output: Literal["linear", "softmax"] = "linear"
     output_scale: float = 1.0
     zero_output: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.sizes(self, 1, "width", "blocks", "layers", "embedding")
+        checks.one_of(self, "binding", _BINDINGS)
+        checks.one_of(self, "pooling", _POOLS)
+        checks.one_of(self, "output", ("linear", "softmax"))
+        checks.share(self, "dropout", "slope")
+        checks.at_least(self, 0.0, "output_scale")
+        if self.normalise and self.width < 2:
+            raise BraidedError("SetConfig.width is 1: normalise needs a width from 2 on")
 
 
 # Places in `shape`: the settings, then from `_AT` on where each array starts: the encoder's two, then for each

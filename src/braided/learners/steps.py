@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from braided.errors import BraidedError
+from braided import checks
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,16 @@ class StepConfig:
     decay: float = 0.999
     epsilon: float = 1e-6
 
+    def __post_init__(self) -> None:
+        checks.one_of(self, "optimiser", ("sgd", "rmsprop", "adagrad"))
+        checks.at_least(self, 0.0, "learning_rate")
+        checks.share(self, "decay")
+        checks.above(self, 0.0, "epsilon")
+
     def step_numbers(self) -> list[float]:
         """rate, decay, share, epsilon as `braided.kernels.dense` reads them."""
         if self.optimiser == "sgd":
             return [self.learning_rate, 0.0, 0.0, 0.0]
         if self.optimiser == "rmsprop":
             return [self.learning_rate, self.decay, 1.0 - self.decay, self.epsilon]
-        if self.optimiser == "adagrad":
-            return [self.learning_rate, 1.0, 1.0, self.epsilon]
-        raise BraidedError(f"optimiser {self.optimiser!r} is not known: use 'sgd', 'rmsprop' or 'adagrad'")
+        return [self.learning_rate, 1.0, 1.0, self.epsilon]

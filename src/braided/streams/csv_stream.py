@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,32 @@ from braided.streams.base import BATCH, Batch
 
 #: Column names that are taken for the target when none is named.
 TARGET_NAMES = ("target", "label", "class", "y")
+#: What may stand between fields; the one that the first line has most of is taken.
+DELIMITERS = (",", ";", "\t", "|")
 
 
 def _is_number(field: str) -> bool:
     try:
         float(field)
     except ValueError:
-        return field.strip().lower() in text.MISSING
+        return False
     return True
+
+
+def _looks_like_header(first: list[str], second: list[str] | None) -> bool:
+    """A first line is a header if a column of numbers starts with a word there, or if it has no number at all."""
+    if any(field.strip().lower() in TARGET_NAMES for field in first):
+        return True
+    if second is not None and len(second) == len(first):
+        for above, below in zip(first, second, strict=True):
+            if _is_number(below) and above.strip().lower() not in text.MISSING and not _is_number(above):
+                return True
+    return not any(_is_number(field) for field in first)
 
 
 @dataclass(frozen=True)
 class CSVStream:
-    """Records from a CSV file.
+    """Records from a CSV file; fields are separated by commas, semicolons, tabs or bars.
 
     Attributes
     ----------
@@ -39,11 +53,14 @@ class CSVStream:
         or y, else the last one.
     n_features
         Use only the first so many feature columns.
+    header
+        Whether the first line names the columns. None: it does if a column of numbers starts with a word there.
     """
 
     path: Path
     target: str | None = None
     n_features: int | None = None
+    header: bool | None = None
 
     @property
     def name(self) -> str:
@@ -55,14 +72,33 @@ class CSVStream:
         """Not known without reading the file."""
         return None
 
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Line numbers and fields, without blank lines."""
+        lines = text.lines(self.path)
+        opening: list[str] = []
+        for line in lines:
+            opening.append(line)
+            if line.strip():
+                break
+        delimiter = max(DELIMITERS, key=opening[-1].count) if opening else ","
+        reader = csv.reader(chain(opening, lines), delimiter=delimiter, strict=True)
+        try:
+            for fields in reader:
+                if len(fields) > 1 or (fields and fields[0].strip()):
+                    yield reader.line_num, fields
+        except csv.Error as error:
+            raise BraidedError(f"{self.path}:{reader.line_num}: not readable as CSV ({error}): mend the line") from None
+
     def columns(self) -> tuple[list[str], bool, int]:
         """The column names, whether the first line is a header, and the place of the target."""
-        first = next(csv.reader(text.lines(self.path)), None)
-        if not first:
+        opening = [fields for _, fields in islice(self._rows(), 2)]
+        if not opening:
             raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record a line")
-        # A header has no number in it; a record has at least one.
-        header = not any(_is_number(field) and field.strip() for field in first)
+        first, second = opening[0], opening[1] if len(opening) > 1 else None
+        header = _looks_like_header(first, second) if self.header is None else self.header
         names = [field.strip() for field in first] if header else [str(i) for i in range(len(first))]
+        if len(names) < 2:
+            raise BraidedError(f"{self.path}:1: only one column: fields are separated by one of , ; | or a tab")
         if len(set(names)) != len(names):
             repeated = next(name for name in names if names.count(name) > 1)
             raise BraidedError(f"{self.path}:1: column {repeated!r} appears twice: rename one of them")
@@ -80,22 +116,16 @@ class CSVStream:
         names, header, target = self.columns()
         features = [i for i in range(len(names)) if i != target][: self.n_features]
         kept = tuple(names[i] for i in features)
-        reader = csv.reader(text.lines(self.path), strict=True)
         rows: list[list[float]] = []
         labels: list[Any] = []
-        try:
-            for fields in reader:
-                if (header and reader.line_num == 1) or not fields:
-                    continue
-                where = f"{self.path}:{reader.line_num}"
-                if len(fields) != len(names):
-                    raise BraidedError(f"{where}: {len(fields)} fields where {len(names)} are expected: mend the line")
-                rows.append([text.number(fields[i], where, names[i]) for i in features])
-                labels.append(text.label(fields[target], where))
-                if len(rows) == BATCH:
-                    yield Batch(kept, np.array(rows).reshape(len(rows), len(kept)), labels)
-                    rows, labels = [], []
-        except csv.Error as error:
-            raise BraidedError(f"{self.path}:{reader.line_num}: not readable as CSV ({error}): mend the line") from None
+        for line, fields in islice(self._rows(), int(header), None):
+            where = f"{self.path}:{line}"
+            if len(fields) != len(names):
+                raise BraidedError(f"{where}: {len(fields)} fields where {len(names)} are expected: mend the line")
+            rows.append([text.number(fields[i], where, names[i]) for i in features])
+            labels.append(text.label(fields[target], where))
+            if len(rows) == BATCH:
+                yield Batch(kept, np.array(rows), labels)
+                rows, labels = [], []
         if rows:
-            yield Batch(kept, np.array(rows).reshape(len(rows), len(kept)), labels)
+            yield Batch(kept, np.array(rows), labels)

@@ -18,12 +18,12 @@ from braided.streams.base import BATCH, Batch
 def _parse(line: str, where: str) -> tuple[dict[Hashable, float], Any]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BraidedError(f"{where}: not JSON ({error}): give one record a line") from None
     if not isinstance(record, dict) or not isinstance(record.get("x"), dict):
         raise BraidedError(f'{where}: {line.strip():.60}: give {{"x": {{"name": number, ...}}, "y": label}}')
     label = record.get("y")
-    if label is None:
+    if label is None or label != label:
         raise BraidedError(f'{where}: the label "y" is missing: every record needs one')
     if not isinstance(label, str | int | float):
         raise BraidedError(f'{where}: the label "y" is {label!r:.60}: text or a number only')
@@ -80,6 +80,18 @@ def _batch(records: list[dict[Hashable, float]], labels: list[Any]) -> Batch:
     return Batch(tuple(names), values, labels)
 
 
+def _standard_input_lines() -> Iterator[str]:
+    if sys.stdin is None or sys.stdin.closed:
+        raise BraidedError("standard input is closed: pipe JSON lines into it")
+    try:
+        for number, line in enumerate(sys.stdin):
+            yield line.removeprefix("\ufeff") if number == 0 else line
+    except UnicodeDecodeError as error:
+        raise BraidedError(f"standard input is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise BraidedError(f"standard input cannot be read: {error.strerror or error}") from None
+
+
 def standard_input() -> JSONLinesStream:
     """The stream of `braided run -`."""
-    return JSONLinesStream("standard input", lambda: sys.stdin)
+    return JSONLinesStream("standard input", _standard_input_lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from braided.streams import text
 from braided.streams.base import BATCH, Batch
 
 _MOST_FEATURES = 100_000
+_INDEX = re.compile(r"0*[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class LibsvmStream:
             pairs = []
             for field in fields[1:]:
                 index, colon, value = field.partition(":")
-                if not colon or not index.isdigit() or int(index) < 1:
+                if not colon or not _INDEX.fullmatch(index):
                     raise BraidedError(f"{where}: {field!r} is not index:value with an index from 1: mend the line")
                 pairs.append((int(index), text.number(value, where, index)))
             yield where, text.label(fields[0], where), pairs

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
 
 
@@ -22,7 +25,7 @@ def lines(path: Path) -> Iterator[str]:
         else:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 yield from file
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise BraidedError(f"{path}: cannot be read: {reason}") from None
     except UnicodeDecodeError as error:
@@ -32,14 +35,16 @@ def lines(path: Path) -> Iterator[str]:
 def number(text: str, where: str, column: str) -> float:
     """A field as a number; NaN for one of the usual spellings of a missing value."""
     try:
-        value = float(text)
+        value = float(text) if "_" not in text else None
     except ValueError:
+        value = None
+    if value is None:
         if text.strip().lower() in MISSING:
             return math.nan
         raise BraidedError(
             f"{where}: column {column!r} is {text.strip()!r}: features must be numbers, or empty if missing; "
             "encode categories as numbers first"
-        ) from None
+        )
     if math.isinf(value):
         raise BraidedError(
             f"{where}: column {column!r} is {text.strip()!r}: features must be finite, or empty if missing"
@@ -56,8 +61,10 @@ def label(text: str, where: str) -> Any:
     text = text.strip()
     if text.lower() in MISSING:
         raise BraidedError(f"{where}: the label is missing: every record needs one")
+    if _WHOLE.fullmatch(text):
+        return int(text)
     try:
         value = float(text)
     except ValueError:
         return text
-    return int(value) if value.is_integer() else text
+    return int(value) if value.is_integer() and abs(value) < 2**53 else text

@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from braided.kernels.random import key_of, mix, unit_interval
-from braided.streams.base import ArrayStream, Batch, Stream, read_whole  # noqa: F401 (read_whole is for the example)
+from braided.streams.base import ArrayStream, Batch, Stream
 
 
 @njit(cache=True)
@@ -46,6 +46,7 @@ class Masked:
 
     Examples
     --------
+    >>> from braided.streams import read_whole
     >>> stream = ArrayStream("ones", Batch(("a", "b"), np.ones((1000, 2)), [0] * 1000))
     >>> masked = read_whole(Masked(stream, available=0.3, always=1, seed=0))
     >>> (~np.isnan(masked.table.values)).mean(axis=0)

@@ -1,0 +1,48 @@
+"""Checks of settings: each failure names the field, its value and what it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from braided.errors import BraidedError
+
+
+def one_of(owner: Any, field: str, choices: Iterable[str]) -> None:
+    """The field is one of these words."""
+    value = getattr(owner, field)
+    if value not in choices:
+        known = ", ".join(repr(choice) for choice in choices)
+        raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use one of {known}")
+
+
+def at_least(owner: Any, least: float, *names: str) -> None:
+    """The fields are numbers from `least` on."""
+    for field in names:
+        value = getattr(owner, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a finite number from {least} on")
+
+
+def above(owner: Any, bound: float, *names: str) -> None:
+    """The fields are numbers above `bound`."""
+    for field in names:
+        value = getattr(owner, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not bound < value < float("inf"):
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a finite number above {bound}")
+
+
+def share(owner: Any, *names: str) -> None:
+    """The fields are numbers from 0 to just below 1."""
+    for field in names:
+        value = getattr(owner, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a number from 0 to below 1")
+
+
+def sizes(owner: Any, least: int, *names: str) -> None:
+    """The fields are whole numbers from `least` on."""
+    for field in names:
+        value = getattr(owner, field)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a whole number from {least} on")
