@@ -42,7 +42,7 @@ def test_python_blocks(page: Path) -> None:
 def without_times(line: str) -> str:
     """A table's row without its records/s, and times in words without their numbers."""
     cells = line.split("│")
-    if len(cells) == 9:
+    if len(cells) >= 7:
         del cells[5]
     return TIMES.sub(r"... \1", "│".join(cells))
 

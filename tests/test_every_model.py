@@ -178,3 +178,12 @@ def test_rivers_own_checks(name: str) -> None:
     for check in river_checks.yield_checks(model):
         if not (name in BINARY and check.__name__ in NOT_FOR_BINARY):
             check(model.clone())
+
+
+def test_options_reach_the_learners_that_have_them() -> None:
+    wish = Wish(presets.default(), options=("layers=7", "aux_layer=2", "dropout=0.1", "beta=0.9", "learning_rate=0.5"))
+    config = models.build("auxdrop-odl", wish).braid.learners[0].config  # type: ignore[union-attr]
+    assert (config.layers, config.aux_layer, config.dropout, config.beta, config.learning_rate) == (7, 2, 0.1, 0.9, 0.5)
+    fast, mlp, _ = models.build("modl", Wish(presets.default(), options=("hidden=9,8", "zero_output=false"))).learners  # type: ignore[union-attr,misc]
+    assert fast == presets.default().learners[0]
+    assert (mlp.hidden, mlp.zero_output) == ((9, 8), False)

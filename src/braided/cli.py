@@ -63,6 +63,10 @@ def run(
         str | None,
         typer.Option(help="score-sum, multiplication, ensemble, moe or greedy; the preset's if not given."),
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE: replace a setting of the learners, e.g. learning_rate=0.05. Repeatable."),
+    ] = None,
     available: Annotated[
         float | None, typer.Option(help="Probability that a feature is available in a record (i.i.d.).")
     ] = None,
@@ -117,6 +121,7 @@ def run(
         header=header,
         max_features=max_features,
         max_classes=max_classes,
+        options=tuple(option or ()),
     )
     errors = Console(stderr=True)
     if out is not None:

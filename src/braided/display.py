@@ -39,7 +39,9 @@ def _view(progress: JobProgress) -> Group:
         note = f"  ({health['resets']} resets)" if health["resets"] else ""
         table.add_row(f"{name} alone{note}", f"{errors:,}", f"{errors / max(records, 1):.2%}")
     bar = ProgressBar(total=progress.n_records, completed=records, pulse=progress.n_records is None, width=60)
-    return Group(head, bar, table)
+    line = Table.grid()
+    line.add_row(bar)
+    return Group(head, line, table)
 
 
 class Display:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from braided.errors import BraidedError
 from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
@@ -30,6 +31,8 @@ class Wish:
         The always-available features, which Aux-Drop feeds to its first layer.
     max_features, max_classes
         Limits beyond which a stream is refused.
+    options
+        Settings `name=value` that replace those of every learner that has a setting of that name.
     """
 
     preset: Preset
@@ -39,6 +42,7 @@ class Wish:
     base_features: tuple[Hashable, ...] = ()
     max_features: int = 10_000
     max_classes: int = 1_000
+    options: tuple[str, ...] = ()
 
     @property
     def settings(self) -> PaperSettings:
@@ -48,16 +52,49 @@ class Wish:
     def model(
         self, learners: tuple[LearnerConfig, ...] | None = None, first_features: tuple[Hashable, ...] | None = None
     ) -> MODLClassifier:
-        """A MODL with these learners, or the preset's."""
+        """A MODL with these learners, or the preset's, after the options."""
+        chosen = learners or self.preset.learners
+        for option in self.options:
+            chosen = with_option(chosen, option)
         return MODLClassifier(
             preset=self.preset,
-            learners=learners,
+            learners=learners if chosen == self.preset.learners else chosen,
             combiner=self.combiner,
             seed=self.seed,
             max_features=self.max_features,
             max_classes=self.max_classes,
             first_features=first_features,
         )
+
+
+def with_option(learners: tuple[LearnerConfig, ...], option: str) -> tuple[LearnerConfig, ...]:
+    """The learners with one setting replaced wherever they have it.
+
+    >>> [config.learning_rate for config in with_option((HedgeConfig(), MLPConfig()), "learning_rate=0.5")]
+    [0.5, 0.5]
+    """
+    name, equals, text = option.partition("=")
+    known = sorted({field.name for config in learners for field in fields(config)})
+    if not equals or name not in known:
+        raise BraidedError(f"--option {option!r}: give NAME=VALUE with one of {', '.join(known)}")
+    changed = []
+    for config in learners:
+        current = getattr(config, name, None)
+        changed.append(config if current is None else replace(config, **{name: _parsed(option, text, current)}))
+    return tuple(changed)
+
+
+def _parsed(option: str, text: str, current: Any) -> Any:
+    """The value of an option, read as the kind of value that the setting has."""
+    try:
+        if isinstance(current, bool):
+            return {"true": True, "false": False}[text.lower()]
+        if isinstance(current, tuple):
+            return tuple(int(part) for part in text.split(",") if part)
+        return type(current)(text)
+    except (KeyError, ValueError):
+        kind = "true or false" if isinstance(current, bool) else f"like {current!r}"
+        raise BraidedError(f"--option {option!r}: the value must be {kind}") from None
 
 
 Builder = Callable[[Wish], MODLClassifier | RiverModel]

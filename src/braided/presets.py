@@ -46,7 +46,9 @@ class Preset:
 
 @dataclass(frozen=True)
 class PaperSettings:
-    """What the paper tuned for one data set, and how it masked it; used by `paper` and `released` alone.
+    """What the paper tuned for one data set, and how it masked it.
+
+    The tuned settings are used by the presets `paper` and `released` alone, the masking by `braided run`.
 
     Attributes
     ----------

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from braided.errors import BraidedError
 from braided.files import write_atomically
+from braided.published import beside
 from braided.run import Finished, Job
 
 if TYPE_CHECKING:
@@ -24,41 +26,55 @@ if TYPE_CHECKING:
 _COLOURS = ("#1b4965", "#c8553d", "#588157", "#7b2d8b", "#d4a017", "#2a9d8f", "#6d6875")
 
 
-def summary_table(document: dict[str, Any]) -> Table:
-    """One row a model, the majority class beside it."""
+def summary_table(document: dict[str, Any]) -> Group:
+    """One row a model, the majority class and published figures beside it."""
     records, majority = document["records"], document["majority_errors"]
     title = f"{document['stream']}: {records:,} records, {document['features']} features, {document['classes']} classes"
     n_seeds = len({run["seed"] for run in document["runs"]})
     title += f", {document['runs'][0]['preset']}" + (f", {n_seeds} seeds" if n_seeds > 1 else "")
-    table = Table(title=Text(title, style="bold"))
-    table.add_column("")
-    for name in ("errors", "sd", "error rate", "records/s", "skipped", "resets"):
+    table = Table()
+    published = {model: beside(document["stream"], model) for model in document["summary"]}
+    learners = [learner for run in document["runs"] for learner in run["learners"].values()]
+    failures = {name: sum(learner[name] for learner in learners) for name in ("skipped", "resets")}
+    columns = ["errors", "sd", "error rate", "records/s"]
+    columns += [name for name in failures if failures[name]] + (["published"] if any(published.values()) else [])
+
+    def add(label: str, style: str | None = None, **cells: str) -> None:
+        table.add_row(
+            Text(label), *(cells.get(name.replace(" ", "_").replace("/", "_"), "") for name in columns), style=style
+        )
+
+    table.add_column("", no_wrap=True)
+    for name in columns:
         table.add_column(name, justify="right")
-    table.add_row("majority class", f"{majority:,}", "", f"{majority / records:.2%}")
+    add("majority class", errors=f"{majority:,}", error_rate=f"{majority / records:.2%}")
     for model, figures in document["summary"].items():
         runs = [run for run in document["runs"] if run["model"] == model]
         several = len(runs) > 1
-        table.add_row(
+        add(
             model,
-            f"{figures['errors_mean']:,.1f}" if several else f"{runs[0]['errors']:,}",
-            f"{figures['errors_sd']:.1f}" if several else "",
-            f"{figures['errors_mean'] / records:.2%}",
-            f"{np.mean([run['records_per_second'] for run in runs]):,.0f}",
             style="bold",
+            errors=f"{figures['errors_mean']:,.1f}" if several else f"{runs[0]['errors']:,}",
+            sd=f"{figures['errors_sd']:.1f}" if several else "",
+            error_rate=f"{figures['errors_mean'] / records:.2%}",
+            records_s=f"{np.mean([run['records_per_second'] for run in runs]):,.0f}",
+            published=published[model],
         )
         for name in runs[0]["learners"]:
             own = [run["learners"][name] for run in runs]
             errors = float(np.mean([one["errors"] for one in own]))
-            table.add_row(
-                f"  {name} alone",
-                f"{errors:,.1f}" if several else f"{errors:,.0f}",
-                "",
-                f"{errors / records:.2%}",
-                "",
-                str(sum(one["skipped"] for one in own)),
-                str(sum(one["resets"] for one in own)),
-            )
-    return table
+            totals = {key: str(sum(one[key] for one in own)) for key in failures}
+            if len(runs[0]["learners"]) > 1 or any(failures.values()):
+                add(
+                    f"  {name} alone",
+                    errors=f"{errors:,.1f}" if several else f"{errors:,.0f}",
+                    error_rate=f"{errors / records:.2%}",
+                    **totals,
+                )
+    if learners and not any(failures.values()):
+        table.caption = "no update was skipped, no learner was reset"
+        table.caption_justify = "left"
+    return Group(Text(title, style="bold"), table)
 
 
 def curve_csv(job: Job) -> str:

@@ -53,6 +53,8 @@ class RunOptions:
         Column of the label in a CSV file, and whether its first line is a header (None: seen from the lines).
     max_features, max_classes
         Limits beyond which a stream is refused.
+    options
+        Settings `name=value` that replace those of the learners.
     """
 
     stream: str = "shuttle"
@@ -69,6 +71,7 @@ class RunOptions:
     header: bool | None = None
     max_features: int = 10_000
     max_classes: int = 1_000
+    options: tuple[str, ...] = ()
 
     def resolved(self) -> RunOptions:
         """With the stream's protocol filled in, and checked."""
@@ -105,7 +108,9 @@ class RunOptions:
     def wish(self, seed: int, base_features: tuple[Hashable, ...] = ()) -> Wish:
         """What the models of this run are built from."""
         preset = presets.get(self.preset, self.stream)
-        return Wish(preset, self.combiner, seed, self.stream, base_features, self.max_features, self.max_classes)
+        return Wish(
+            preset, self.combiner, seed, self.stream, base_features, self.max_features, self.max_classes, self.options
+        )
 
 
 @dataclass(frozen=True)
