@@ -14,17 +14,30 @@ from braided.kernels.dense import FAST
 @njit(cache=True)
 def relu(x, slope):
     """x_i <- x_i if x_i > 0 else slope x_i; slope 0 is the ReLU, .01 the usual leaky one."""
-    for i in range(x.shape[0]):
-        if x[i] <= 0:
-            x[i] = slope * x[i] if slope != 0 else x.dtype.type(0)
+    # Every entry is stored, changed or not: a loop without branches is a vector loop.
+    zero = x.dtype.type(0)
+    if slope == 0:
+        for i in range(x.shape[0]):
+            value = x[i]
+            x[i] = zero if value <= 0 else value
+    else:
+        for i in range(x.shape[0]):
+            value = x[i]
+            x[i] = slope * value if value <= 0 else value
 
 
 @njit(cache=True)
 def relu_backward(output, slope, gradient):
     """gradient_i <- gradient_i * ReLU'(.), read off the sign of the activation's output."""
-    for i in range(output.shape[0]):
-        if output[i] <= 0:
-            gradient[i] *= slope
+    zero = gradient.dtype.type(0)
+    if slope == 0:
+        for i in range(output.shape[0]):
+            g = gradient[i]
+            gradient[i] = zero if output[i] <= 0 else g
+    else:
+        for i in range(output.shape[0]):
+            g = gradient[i]
+            gradient[i] = slope * g if output[i] <= 0 else g
 
 
 @njit(cache=True, fastmath=FAST)

@@ -120,8 +120,23 @@ def backward(weights, second, x, gradient, index, x_gradient, rectified, step_si
     rate, decay, share, epsilon = step_size
     n_in, n_out = weights.shape
     n = nonzero(x, index) if rectified else n_in
-    # Indexing the matrix in one loop nest, rather than calling a function on each row, spares 30 ns a row.
-    for k in range(n):
+    # Indexing the matrix in one loop nest, rather than calling a function on each row, spares 30 ns a row; plain steps
+    # take two rows at a time, which reads the gradient half as often.
+    paired = n - n % 2 if share == 0 else 0
+    for k in range(0, paired, 2):
+        j0, j1 = (index[k], index[k + 1]) if rectified else (k, k + 1)
+        total0, total1 = weights.dtype.type(0), weights.dtype.type(0)
+        scale0, scale1 = rate * x[j0], rate * x[j1]
+        for i in range(n_out):
+            g = gradient[i]
+            w0, w1 = weights[j0, i], weights[j1, i]
+            total0 += w0 * g
+            total1 += w1 * g
+            weights[j0, i] = w0 - scale0 * g
+            weights[j1, i] = w1 - scale1 * g
+        x_gradient[j0] += total0
+        x_gradient[j1] += total1
+    for k in range(paired, n):
         j = index[k] if rectified else k
         total = weights.dtype.type(0)
         if share == 0:
