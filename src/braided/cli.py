@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -141,49 +142,43 @@ def run(
         Console().print(summary_table(document))
 
 
-@bench_app.command()
-def speed(
-    records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000,
-    as_json: JsonOption = False,
-) -> None:
-    """Time per record beside eager PyTorch and a memory-traffic floor; cold start and compile time."""
-    from braided.bench.speed import measure, table
-
-    result = measure(records, Console(stderr=True))
+def _bench(benchmark: ModuleType, records: int, as_json: bool) -> None:
+    """Measure, and print the figures for a person or a program."""
+    result = benchmark.measure(records, Console(stderr=True))
     if as_json:
         typer.echo(json.dumps(result))
     else:
-        Console().print(table(result))
+        Console().print(benchmark.table(result))
+
+
+@bench_app.command()
+def speed(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000, as_json: JsonOption = False
+) -> None:
+    """Time per record beside eager PyTorch and a memory-traffic floor; cold start and compile time."""
+    from braided.bench import speed as benchmark
+
+    _bench(benchmark, records, as_json)
 
 
 @bench_app.command()
 def memory(
-    records: Annotated[int, typer.Option(help="Records to learn.")] = 1_000_000,
-    as_json: JsonOption = False,
+    records: Annotated[int, typer.Option(help="Records to learn.")] = 1_000_000, as_json: JsonOption = False
 ) -> None:
     """Resident memory while a long stream is learned: it must stay where it is."""
-    from braided.bench.memory import measure, table
+    from braided.bench import memory as benchmark
 
-    result = measure(records, Console(stderr=True))
-    if as_json:
-        typer.echo(json.dumps(result))
-    else:
-        Console().print(table(result))
+    _bench(benchmark, records, as_json)
 
 
 @bench_app.command()
 def depth(
-    records: Annotated[int, typer.Option(help="Records per measurement.")] = 1_000,
-    as_json: JsonOption = False,
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 1_000, as_json: JsonOption = False
 ) -> None:
     """Time per record of ODL and Fast ODL at several depths and widths, beside the paper's wall-clock ratios."""
-    from braided.bench.depth import measure, table
+    from braided.bench import depth as benchmark
 
-    result = measure(records, Console(stderr=True))
-    if as_json:
-        typer.echo(json.dumps(result))
-    else:
-        Console().print(table(result))
+    _bench(benchmark, records, as_json)
 
 
 def main() -> None:

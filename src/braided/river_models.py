@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from river import base
 
-from braided.model import Progress
+from braided.estimator import Progress
 
 
 class RiverModel(base.Classifier):
