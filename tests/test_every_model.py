@@ -180,6 +180,16 @@ def test_rivers_own_checks(name: str) -> None:
             check(model.clone())
 
 
+def test_each_learner_has_its_own_name() -> None:
+    assert models.build("modl-glr", Wish(presets.default())).learner_names == ["glr", "mlp", "set"]
+
+
+def test_random_dropout_acts_on_predictions_under_released_alone() -> None:
+    for preset in (presets.default(), presets.paper("german"), presets.released("german")):
+        config = models.build("auxdrop-odl", Wish(preset)).braid.learners[0].config  # type: ignore[union-attr]
+        assert config.dropout_when_predicting == (preset.name == "released")
+
+
 def test_options_reach_the_learners_that_have_them() -> None:
     wish = Wish(presets.default(), options=("layers=7", "aux_layer=2", "dropout=0.1", "beta=0.9", "learning_rate=0.5"))
     config = models.build("auxdrop-odl", wish).braid.learners[0].config  # type: ignore[union-attr]

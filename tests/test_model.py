@@ -289,6 +289,19 @@ def test_bad_arrays_are_refused(X: Any, y: Any, message: str) -> None:
     assert model.n_features == 0
 
 
+@pytest.mark.parametrize(
+    ("first", "message"),
+    [
+        ("ab", "first_features is 'ab': give a tuple of feature names"),
+        (("a", "b", "a"), "first_features has 'a' twice: give each name once"),
+        (("a", "b", "c"), "feature 'c' would be number 3, and max_features is 2"),
+    ],
+)
+def test_bad_first_features_are_named(first: Any, message: str) -> None:
+    with pytest.raises(BraidedError, match=message):
+        MODLClassifier(first_features=first, max_features=2)
+
+
 def test_bad_arguments_are_named() -> None:
     for arguments, message in [
         ({"preset": "tuned"}, "preset 'tuned' is not known: use one of default"),

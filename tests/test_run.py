@@ -112,6 +112,9 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
     twice = json.loads(braided("run", "-", "--json", "--seeds", "2", "--available", "0.5", text=text).stdout)
     masked = json.loads(braided("run", str(csv_file), "--json", "--seeds", "2", "--available", "0.5").stdout)
     assert [run["errors"] for run in twice["runs"]] == [run["errors"] for run in masked["runs"]]
+    base = ["--always", "2", "--model", "auxdrop-odl", "--json"]
+    expected = json.loads(braided("run", str(csv_file), *base).stdout)["runs"][0]
+    assert json.loads(braided("run", "-", *base, text=text).stdout)["runs"][0]["errors"] == expected["errors"]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,9 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
         (["{csv}", "--max-classes", "2"], "would be number 3, and max_classes is 2"),
         (["{csv}", "--model", "olvf"], "olvf takes 2 classes only"),
         (["{csv}", "--option", "speed=1"], "--option 'speed=1': give NAME=VALUE with one of"),
+        (["{csv}", "--option", "hidden=5", "--model", "olvf"], "give NAME=VALUE with one of aggressiveness"),
+        (["{csv}", "--option", "hidden=5", "--model", "majority"], "--option 'hidden=5' has no effect on majority"),
+        (["{csv}", "--combiner", "moe", "--model", "river-arf"], "--combiner 'moe' has no effect on river-arf"),
         (["{csv}", "--option", "learning_rate=fast"], "the value must be like"),
         (["{csv}", "--option", "learning_rate=-1"], "learning_rate is -1.0: use a finite number from 0.0 on"),
         (["{csv}", "--checkpoint", "."], "checkpoint . cannot be written"),
@@ -221,6 +227,29 @@ def test_a_model_checkpoint_is_not_a_run(csv_file: Path, tmp_path: Path) -> None
     options = RunOptions(stream=str(csv_file))
     with pytest.raises(BraidedError, match="holds a model but no run"):
         Job(options, checkpoint=tmp_path / "model", resume=True)
+
+
+def test_limits_count_the_streams_own_features_and_classes_alone(csv_file: Path) -> None:
+    exact = ["--max-features", "6", "--max-classes", "3", "--limit", "50", "--json"]
+    assert json.loads(braided("run", str(csv_file), *exact).stdout)["features"] == 6
+
+
+def test_an_option_may_concern_some_of_the_models(csv_file: Path) -> None:
+    both = ["--model", "olr", "--model", "mlp", "--model", "majority", "--option", "hidden=9", "--limit", "50"]
+    assert len(json.loads(braided("run", str(csv_file), *both, "--json").stdout)["runs"]) == 3
+
+
+def test_published_figures_stand_beside_their_own_protocol_alone() -> None:
+    assert RunOptions("german").resolved().as_published
+    for other in (
+        RunOptions("german", limit=500),
+        RunOptions("german", available=0.5),
+        RunOptions("german", shuffle=False),
+        RunOptions("german", combiner="moe"),
+        RunOptions("german", options=("learning_rate=0.5",)),
+        RunOptions("shuttle"),
+    ):
+        assert not other.resolved().as_published
 
 
 def test_a_table_for_people(csv_file: Path) -> None:

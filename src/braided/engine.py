@@ -145,20 +145,20 @@ class Braid:
         x, mask = self._x.copy(), np.zeros(self.n_features, dtype=np.bool_)
         mask[active] = True
         scores = np.zeros((len(self.learners), self.n_outputs), dtype=np.float32)
-        usable = []
+        usable = np.zeros(len(self.learners), dtype=np.bool_)
         for i, learner in enumerate(self.learners):
             scores[i] = learner.scores(x, mask)
-            usable.append(bool(all_finite(scores[i])))
+            usable[i] = all_finite(scores[i])
             if not usable[i]:
                 scores[i] = 0.0
             own[0, i] = loop.target_from_units(scores[i, 0], self.target) if self.regression else scores[i].argmax()
-        prediction = self.combiner.combine(x, mask, scores)
+        prediction = self.combiner.combine(x, mask, scores, usable)
         predictions[0] = prediction
         if self.regression:
             predictions[0, 0] = loop.target_from_units(prediction[0], self.target)
         if learn:
             y = loop.target_in_units(targets[0], self.target) if self.regression else targets[0]
-            gradients = self.combiner.gradients(x, mask, scores, y, prediction)
+            gradients = self.combiner.gradients(x, mask, scores, y, prediction, usable)
             for i, learner in enumerate(self.learners):
                 fine = (
                     usable[i]

@@ -74,9 +74,21 @@ class MODL(base.Estimator):
         self.max_classes = max_classes
         self.first_features = first_features
         self._features = FeatureSpace(max_features)
-        self._features.admit(list(first_features or ()))
+        self._features.admit(self._checked_first_features())
         self._classes = ClassSpace(max_classes)
         self._braid: Braid | None = None
+
+    def _checked_first_features(self) -> list[Hashable]:
+        names = self.first_features
+        if names is None:
+            return []
+        if not isinstance(names, list | tuple):
+            raise BraidedError(f"first_features is {shown(names)}: give a tuple of feature names")
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BraidedError(f"first_features has {twice!r} twice: give each name once")
+        self._features.check_room(list(names))
+        return list(names)
 
     def _resolved(self) -> Preset:
         """The preset object."""
@@ -308,15 +320,10 @@ class MODL(base.Estimator):
             preset: Any = pack_config(self.preset)
         else:
             preset = self.preset
-        chosen: list[Any] | None = None
-        if self.learners is not None:
-            chosen = [
-                pack_config(item) if type(item) in LEARNERS else {"type": type(item).__name__} for item in self.learners
-            ]
         metadata = {
             "parameters": {
                 "preset": preset,
-                "learners": chosen,
+                "learners": None if self.learners is None else [_describe(item) for item in self.learners],
                 "combiner": self.combiner,
                 "seed": int(self.seed),
                 "max_features": int(self.max_features),

@@ -136,7 +136,9 @@ class Evaluation:
 def warm_up(model: MODLClassifier | RiverModel) -> None:
     """Compile, or load, the code that a model of this kind needs, so that its first records are not timed with it."""
     if isinstance(model, MODLClassifier):
-        trial = model.clone()
+        # The trial's own feature and classes must not count against the model's limits.
+        room = {"max_features": model.max_features + 1, "max_classes": max(model.max_classes, 2)}
+        trial = model.clone(room)
         for label in (0, 1):
             trial.predict_learn_many([[0.5], [1.0]], [label, label])
 

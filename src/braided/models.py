@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from braided.errors import BraidedError
@@ -73,10 +73,7 @@ def with_option(learners: tuple[LearnerConfig, ...], option: str) -> tuple[Learn
     >>> [config.learning_rate for config in with_option((HedgeConfig(), MLPConfig()), "learning_rate=0.5")]
     [0.5, 0.5]
     """
-    name, equals, text = option.partition("=")
-    known = sorted({field.name for config in learners for field in fields(config)})
-    if not equals or name not in known:
-        raise BraidedError(f"--option {option!r}: give NAME=VALUE with one of {', '.join(known)}")
+    name, _, text = option.partition("=")
     changed = []
     for config in learners:
         current = getattr(config, name, None)
@@ -156,6 +153,7 @@ def _auxdrop(base: str) -> Builder:
             aux_width=settings.auxdrop_width,
             base_features=len(wish.base_features),
             softmax_twice=wish.preset.name == "released",
+            dropout_when_predicting=wish.preset.name == "released",
             expected_features=settings.n_features,
         )
         return wish.model((config,), wish.base_features or None)
@@ -187,6 +185,30 @@ MODELS: dict[str, Builder] = {
     "river-logistic": lambda wish: river_logistic(),
     "river-arf": lambda wish: river_arf(wish.seed),
 }
+
+
+def check(names: Iterable[str], wish: Wish) -> None:
+    """Refuse names, options and a combiner that no model of these could use, before any record is read."""
+    models = [build(name, replace(wish, options=())) for name in names]
+    ours = [model for model in models if isinstance(model, MODLClassifier)]
+    if not ours and (wish.options or wish.combiner):
+        given = f"--option {wish.options[0]!r}" if wish.options else f"--combiner {wish.combiner!r}"
+        raise BraidedError(f"{given} has no effect on {', '.join(names)}: leave it out")
+    settings = {
+        field.name
+        for model in ours
+        for config in model.learners or wish.preset.learners
+        if is_dataclass(config)
+        for field in fields(config)
+    }
+    for option in wish.options:
+        name, equals, _ = option.partition("=")
+        if not equals or name not in settings:
+            raise BraidedError(f"--option {option!r}: give NAME=VALUE with one of {', '.join(sorted(settings))}")
+    for name in names:
+        model = build(name, wish)
+        if isinstance(model, MODLClassifier):
+            model.braid  # noqa: B018 (made here, so that a bad combiner or setting is named now)
 
 
 def build(name: str, wish: Wish) -> MODLClassifier | RiverModel:

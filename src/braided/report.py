@@ -33,7 +33,9 @@ def summary_table(document: dict[str, Any]) -> Group:
     n_seeds = len({run["seed"] for run in document["runs"]})
     title += f", {document['runs'][0]['preset']}" + (f", {n_seeds} seeds" if n_seeds > 1 else "")
     table = Table()
-    published = {model: beside(document["stream"], model) for model in document["summary"]}
+    published = {
+        model: beside(document["stream"], model) if document["as_published"] else "" for model in document["summary"]
+    }
     learners = [learner for run in document["runs"] for learner in run["learners"].values()]
     failures = {name: sum(learner[name] for learner in learners) for name in ("skipped", "resets")}
     columns = ["errors", "sd", "error rate", "records/s"]

@@ -23,7 +23,7 @@ from braided.evaluate import Evaluation, warm_up
 from braided.model import MODLClassifier
 from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
-from braided.streams import ArrayStream, Limited, Masked, Stream, datasets, read_whole, shuffled
+from braided.streams import ArrayStream, Limited, Masked, Peeked, Stream, datasets, read_whole, shuffled
 from braided.streams.open import open_stream
 
 _KIND = MODLClassifier.__name__
@@ -99,11 +99,17 @@ class RunOptions:
         ):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
-        for name in options.models:
-            model = models.build(name, options.wish(options.seed))
-            if isinstance(model, MODLClassifier):
-                model.braid  # noqa: B018 (built here, so that a bad combiner is named before any record is read)
+        models.check(options.models, options.wish(options.seed))
         return options
+
+    @property
+    def as_published(self) -> bool:
+        """Whether these are the records, masked and ordered, that published figures of this stream are about."""
+        settings = PAPER_SETTINGS.get(self.stream)
+        if settings is None or self.limit is not None or self.options or self.combiner:
+            return False
+        usual = (settings.available, settings.always, datasets.SOURCES[self.stream].shuffle)
+        return (self.available, self.always, self.shuffle) == usual
 
     def wish(self, seed: int, base_features: tuple[Hashable, ...] = ()) -> Wish:
         """What the models of this run are built from."""
@@ -187,7 +193,7 @@ class Job:
         several = len(self.options.models) * self.options.seeds > 1
         if self.options.shuffle or (several and self.options.stream == "-"):
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
-        return stream
+        return Peeked(stream) if self.options.stream == "-" and self.options.always else stream
 
     def _stream(self, seed: int) -> Stream:
         """The stream as this seed shuffles and masks it."""
@@ -204,8 +210,8 @@ class Job:
     def _fresh(self, name: str, seed: int, stream: Stream) -> Evaluation:
         """A new model, its code compiled; the first `always` features of the stream are its base features."""
         base: tuple[Hashable, ...] = ()
-        if self.options.always and self.options.stream != "-":
-            first = next(stream.batches(), None)
+        if self.options.always:
+            first = self._source.first if isinstance(self._source, Peeked) else next(stream.batches(), None)
             base = () if first is None else first.names[: self.options.always]
         model = models.build(name, self.options.wish(seed, base))
         warm_up(model)
@@ -253,6 +259,7 @@ class Job:
             "classes": len(self.counts),
             "majority_errors": records - max(self.counts.values()),
             "available": self.options.available,
+            "as_published": self.options.as_published,
             "runs": [
                 {"model": run.model, "preset": self.options.preset, "seed": run.seed, **run.result}
                 for run in self.finished

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from braided import BraidedError, combiners
+from braided import BraidedError, MODLClassifier, combiners
 from braided.combiners import COMBINERS
 from braided.combiners.greedy import WINDOW
 from braided.combiners.moe import HIDDEN, LEARNING_RATE
@@ -116,6 +116,50 @@ def test_extreme_scores_give_probabilities(name: str) -> None:
     assert np.isfinite(p).all()
     assert p.sum() == pytest.approx(1.0, rel=1e-12)
     assert np.isfinite(combiner.gradients(X, MASK, extreme, 3, p)).all()
+
+
+@pytest.mark.parametrize("name", COMBINERS)
+def test_a_learner_that_cannot_be_used_has_no_say(name: str) -> None:
+    """With one learner out, the other two say what they would have said without it."""
+    out = SCORES.copy()
+    out[1] = 0.0
+    usable = np.array([True, False, True])
+    p = made(name).combine(X, MASK, out, usable)
+    pair = combiners.build(name, regression=False, seed=3)
+    if name == "moe":
+        shares = np.asarray(gate(jnp.asarray(made("moe").state()["gate"], dtype=float)))[[0, 2]]
+        expected = shares / shares.sum() @ np.asarray(mixture(jnp.asarray(SCORES[[0, 2]], dtype=float)))
+    else:
+        pair.grow(3, 4, 2)
+        expected = pair.combine(X, MASK, np.ascontiguousarray(SCORES[[0, 2]]))
+    np.testing.assert_allclose(p, expected, rtol=1e-5)
+    nobody = made(name).combine(X, MASK, np.zeros_like(SCORES), np.zeros(3, dtype=bool))
+    np.testing.assert_allclose(nobody, 0.25)
+
+
+def test_greedy_gives_no_credit_to_a_learner_that_said_nothing() -> None:
+    combiner = made("greedy")
+    silent, usable = np.zeros_like(SCORES), np.array([False, True, True])
+    p = combiner.combine(X, MASK, silent, usable)
+    combiner.gradients(X, MASK, silent, 0, p, usable)  # class 0 is what zeros would have said
+    assert combiner.state()["window"][1::WINDOW][:3].tolist() == [0.0, 1.0, 1.0]
+
+
+def test_a_gate_that_ran_away_is_drawn_anew() -> None:
+    rng = np.random.default_rng(0)
+    values = np.exp(4 * rng.normal(size=(2_000, 5))) * 10
+    labels = (np.log(values[:, 0]) > np.log(10)).astype(int)
+    model = MODLClassifier(preset="paper", combiner="moe", seed=1)
+    predictions = model.predict_learn_many(values, labels).predictions
+    assert np.isfinite(predictions).all()
+    np.testing.assert_allclose(predictions[1:].sum(axis=1), 1.0, rtol=1e-9)
+    combiner = made("moe")
+    drawn = combiner.state()["gate"]
+    combiner.load_state({"gate": np.full_like(drawn, np.nan)})
+    p = combiner.combine(X, MASK, SCORES)
+    np.testing.assert_allclose(p, mixture(jnp.asarray(SCORES, dtype=float)).mean(0), rtol=1e-5)
+    combiner.gradients(X, MASK, SCORES, LABEL, p)
+    np.testing.assert_array_equal(combiner.state()["gate"], drawn)
 
 
 def test_growth_keeps_the_gate() -> None:

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from test_gradients import in_double
 
+from braided import BraidedError
 from braided.learners import HedgeConfig, HedgeNetwork
 
 jax.config.update("jax_enable_x64", True)
@@ -71,7 +72,7 @@ def test_one_step_is_the_gradient_of_the_weighted_loss(config: HedgeConfig, fast
     if config.aux_layer:  # which neurons survive is read off a pass of ones through the same dropout
         from braided.learners.hedge import _drop
 
-        _drop(kept, learner.shape, learner.hyper, active, 7)
+        _drop(kept, learner.shape, learner.hyper, active, 7, True)
         tied = min(6 - config.base_features, config.aux_width)
         np.testing.assert_array_equal(kept[:tied] > 0, mask[config.base_features :][:tied])
     before = single.copy()
@@ -136,14 +137,38 @@ def test_the_expected_share_of_dropped_neurons_is_the_dropout() -> None:
     for step in range(2_000):
         kept = np.ones(100)
         active = np.flatnonzero(np.concatenate([[True, True], rng.random(10) < 0.6]))
-        _drop(kept, learner.shape, learner.hyper, active, step)
+        _drop(kept, learner.shape, learner.hyper, active, step, True)
         dropped.append((kept == 0).mean())
         assert set(np.round(kept, 6)) <= {0.0, round(1 / 0.7, 6)}
     assert np.mean(dropped) == pytest.approx(0.3, abs=0.005)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_prediction_without_random_dropout_still_drops_the_neurons_of_missing_features(dropout: float) -> None:
+    from braided.learners.hedge import _drop
+
+    learner = HedgeNetwork(HedgeConfig(aux_layer=3, base_features=2, aux_width=20, dropout=dropout), seed=1)
+    learner.grow(6, 2)
+    mask = np.array([True, True, True, False, False, True])
+    active, expected = np.flatnonzero(mask), np.zeros(20)
+    for step in range(4_000):
+        kept = np.ones(20)
+        _drop(kept, learner.shape, learner.hyper, active, step, True)
+        expected += kept / 4_000
+    found = np.ones(20)
+    _drop(found, learner.shape, learner.hyper, active, 7, False)
+    np.testing.assert_allclose(found, expected, atol=0.04)
+    assert (found[:4] > 0).tolist() == mask[2:].tolist()
+    x = np.where(mask, 1.0, 0.0).astype(np.float32)
+    first = learner.scores(x, mask)
+    learner.steps += 1
+    np.testing.assert_array_equal(learner.scores(x, mask), first, "nothing is drawn when predicting")
+    full = learner.scores(x, np.ones(6, dtype=bool))
+    assert (full != first).any(), "the same values, but none missing"
+
+
 def test_predictions_are_repeatable_and_each_record_has_its_own_draw() -> None:
-    learner = HedgeNetwork(HedgeConfig(aux_layer=3, base_features=2), seed=1)
+    learner = HedgeNetwork(HedgeConfig(aux_layer=3, base_features=2, dropout_when_predicting=True), seed=1)
     learner.grow(6, 2)
     x, mask, _ = record(np.random.default_rng(0))
     first = learner.scores(x, mask)
@@ -151,6 +176,14 @@ def test_predictions_are_repeatable_and_each_record_has_its_own_draw() -> None:
     learner.steps += 1
     assert (learner.scores(x, mask) != first).any()
     np.testing.assert_allclose(np.exp(first).sum(), 1.0, rtol=1e-5)
+
+
+def test_olvf_has_two_outputs() -> None:
+    from braided.learners import OLVF, OLVFConfig
+
+    for outputs in (1, 3):
+        with pytest.raises(BraidedError, match=f"olvf is a binary method and cannot have {outputs} outputs"):
+            OLVF(OLVFConfig()).grow(2, outputs)
 
 
 def test_olvf_follows_its_formulas() -> None:

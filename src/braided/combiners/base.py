@@ -31,6 +31,7 @@ class Combiner:
         self.shape = np.array([int(regression)], dtype=np.int64)
         self.hyper = np.zeros(1, dtype=np.float64)
         self.single = np.zeros(1, dtype=np.float32)
+        self.double = np.zeros(1, dtype=np.float64)
         self.work = np.zeros(1, dtype=np.float32)
 
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
@@ -45,15 +46,19 @@ class Combiner:
 
     def table_row(self) -> NDArray[np.int64]:
         """What the record loop needs to call this combiner."""
-        arrays: list[NDArray[Any]] = [self.shape, self.hyper, self.single, self.work]
+        arrays: list[NDArray[Any]] = [self.shape, self.hyper, self.single, self.double, self.work]
         return table_row(self.combine_kernel, self.gradients_kernel, arrays)
 
     def combine(
-        self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32]
+        self,
+        x: NDArray[np.float32],
+        mask: NDArray[np.bool_],
+        scores: NDArray[np.float32],
+        usable: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
-        """The prediction from all learners' scores, (n_learners, n_outputs)."""
+        """The prediction from all usable learners' scores, (n_learners, n_outputs); those of the others are zero."""
         prediction = np.zeros(scores.shape[1], dtype=np.float64)
-        call_combine(self.table_row(), x, np.flatnonzero(mask), scores, prediction)
+        call_combine(self.table_row(), x, np.flatnonzero(mask), scores, _flags(usable, scores), prediction)
         return prediction
 
     def gradients(
@@ -63,8 +68,14 @@ class Combiner:
         scores: NDArray[np.float32],
         y: float,
         prediction: NDArray[np.float64],
+        usable: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
         """One gradient per learner; a combiner with weights learns here."""
         gradients = np.zeros_like(scores)
-        call_gradients(self.table_row(), x, np.flatnonzero(mask), scores, float(y), prediction, gradients)
+        flags = _flags(usable, scores)
+        call_gradients(self.table_row(), x, np.flatnonzero(mask), scores, flags, float(y), prediction, gradients)
         return gradients
+
+
+def _flags(usable: NDArray[np.bool_] | None, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+    return np.ones(len(scores), dtype=np.bool_) if usable is None else usable

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from braided.combiners.base import Combiner
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
-from braided.kernels.mixture import add_softmax, own_loss_gradient
+from braided.kernels.mixture import add_softmax, normalise, own_loss_gradient
 
 
 @entry(COMBINE)
-def _combine(shape, hyper, single, x, active, scores, work, prediction):
+def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
     prediction[:] = 0.0
     for i in range(scores.shape[0]):
-        add_softmax(scores[i], 1.0 / scores.shape[0], prediction)
+        if usable[i]:
+            add_softmax(scores[i], 1.0, prediction)
+    normalise(prediction)
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
     for i in range(scores.shape[0]):
         own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
 

@@ -10,32 +10,30 @@ from numpy.typing import NDArray
 
 from braided.combiners.base import Arrays, Combiner
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
-from braided.kernels.mixture import add_softmax, best, own_loss_gradient
+from braided.kernels.mixture import add_softmax, best, normalise, own_loss_gradient
 
 WINDOW = 100
 
 
 @entry(COMBINE)
-def _combine(shape, hyper, single, x, active, scores, work, prediction):
+def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
     n_learners, window = scores.shape[0], shape[1]
     # `single` holds the ring's position, then a row of hits for each learner; weights = softmax(accuracy).
-    total = 0.0
-    for i in range(n_learners):
-        row = single[1 + i * window : 1 + (i + 1) * window]
-        work[i] = np.exp(row.sum() / window)
-        total += work[i]
     prediction[:] = 0.0
     for i in range(n_learners):
-        add_softmax(scores[i], work[i] / total, prediction)
+        if usable[i]:
+            row = single[1 + i * window : 1 + (i + 1) * window]
+            add_softmax(scores[i], np.exp(row.sum() / window), prediction)
+    normalise(prediction)
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
     window = shape[1]
     place = int(single[0])
     for i in range(scores.shape[0]):
         own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
-        single[1 + i * window + place] = 1.0 if best(scores[i]) == int(y) else 0.0
+        single[1 + i * window + place] = 1.0 if usable[i] and best(scores[i]) == int(y) else 0.0
     single[0] = (place + 1) % window
 
 
@@ -43,7 +41,8 @@ class Greedy(Combiner):
     """p = sum_i softmax(lambda)_i softmax(f_i), with lambda_i learner i's accuracy over the last K = 100 records.
 
     lambda_i = 1/K sum_{j = t-K .. t-1} [f_i was right on record j]: the current label has no part in the weights it
-    is predicted with. Every learner follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y).
+    is predicted with. A learner whose scores are not finite is left out of the sum, and counts as wrong. Every learner
+    follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y).
 
     Examples
     --------
@@ -66,9 +65,8 @@ class Greedy(Combiner):
 
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
         """One window a learner, made once."""
-        if self.work.size != n_learners or self.single.size == 1:
+        if self.single.size != 1 + n_learners * WINDOW:
             self.single = np.zeros(1 + n_learners * WINDOW, dtype=np.float32)
-            self.work = np.zeros(n_learners, dtype=np.float32)
 
     def state(self) -> Arrays:
         """Position in the window, and the hits of every learner."""

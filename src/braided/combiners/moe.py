@@ -2,60 +2,88 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from braided.combiners.base import Arrays, Combiner
-from braided.kernels.activations import relu, relu_backward, softmax
+from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.dense import add_row, backward_head, forward_head, step, step_row
-from braided.kernels.mixture import add_softmax, log_normaliser, own_loss_gradient
-from braided.kernels.random import fill_uniform, key_of
+from braided.kernels.mixture import add_softmax, log_normaliser, normalise, own_loss_gradient
+from braided.kernels.random import draw_uniform, key_of, mix
 
 HIDDEN = 50
 LEARNING_RATE = 0.01
 
+#: Place in the work array of the flag that the gate is not finite.
+_RUN_AWAY = 0
+
 # The flat weights: hidden bias, output bias, output weights by learner, then hidden weights by feature, which can grow.
 
 
+@njit(cache=True)
+def _draw(weights, shape, first):
+    """Draw the gate's weights from `first` feature on, and with the first feature everything else."""
+    n_learners, n_hidden, key = shape[1], shape[2], shape[3]
+    fixed = n_hidden + n_learners + n_learners * n_hidden
+    n_features = (weights.shape[0] - fixed) // n_hidden
+    bound = 1.0 / np.sqrt(max(n_features, 1))
+    if first == 0:
+        draw_uniform(weights[:n_hidden].reshape(-1, 1), mix(key, 1), 0, 1, bound)
+        draw_uniform(weights[n_hidden:fixed].reshape(-1, 1), mix(key, 2), 0, 1, 1.0 / np.sqrt(n_hidden))
+    draw_uniform(weights[fixed:].reshape(n_features, n_hidden), mix(key, 3), first, n_hidden, bound)
+
+
 @entry(COMBINE)
-def _combine(shape, hyper, single, x, active, scores, work, prediction):
+def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
     n_learners, n_hidden = shape[1], shape[2]
     out_bias, out, inputs = n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
-    hidden, gate = work[:n_hidden], work[n_hidden : n_hidden + n_learners]
+    hidden, gate = work[1 : 1 + n_hidden], work[1 + n_hidden : 1 + n_hidden + n_learners]
     hidden[:] = single[:n_hidden]
     for slot in active:
         start = inputs + slot * n_hidden
         add_row(single[start : start + n_hidden], x[slot], hidden)
     relu(hidden, single.dtype.type(0))
     forward_head(single[out:inputs], n_hidden, single[out_bias:out], hidden, gate)
+    # A gate that has run away says nothing: equal shares until it is drawn anew with the next label.
+    work[_RUN_AWAY] = 0.0 if all_finite(hidden) and all_finite(gate) else 1.0
+    if work[_RUN_AWAY] == 1.0:
+        gate[:] = 0
     softmax(gate, gate)
+    share = single.dtype.type(0)
+    for i in range(n_learners):
+        share += gate[i] if usable[i] else single.dtype.type(0)
+    for i in range(n_learners):
+        gate[i] = gate[i] / share if usable[i] and share > 0 else single.dtype.type(0)
     prediction[:] = 0.0
     for i in range(n_learners):
-        add_softmax(scores[i], np.float64(gate[i]), prediction)
-    # The gate is float32: bring the sum back to one.
-    prediction /= prediction.sum()
+        if usable[i]:
+            add_softmax(scores[i], np.float64(gate[i]), prediction)
+    normalise(prediction)  # the gate is float32
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
     kind = single.dtype.type
     n_learners, n_hidden = shape[1], shape[2]
     step_size = (kind(hyper[0]), kind(0), kind(0), kind(0))
     out_bias, out, inputs = n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
-    hidden, gate = work[:n_hidden], work[n_hidden : n_hidden + n_learners]
-    gate_gradient = work[n_hidden + n_learners : n_hidden + 2 * n_learners]
-    hidden_gradient = work[n_hidden + 2 * n_learners : 2 * n_hidden + 2 * n_learners]
+    hidden, gate = work[1 : 1 + n_hidden], work[1 + n_hidden : 1 + n_hidden + n_learners]
+    gate_gradient = work[1 + n_hidden + n_learners : 1 + n_hidden + 2 * n_learners]
+    hidden_gradient = work[1 + n_hidden + 2 * n_learners : 1 + 2 * n_hidden + 2 * n_learners]
     label = int(y)
     chance = max(prediction[label], 1e-30)
     for i in range(n_learners):
         responsibility = gate[i] * np.exp(np.float64(scores[i, label]) - log_normaliser(scores[i])) / chance
         own_loss_gradient(scores[i], label, responsibility, gradients[i])
         gate_gradient[i] = gate[i] - responsibility
+    if work[_RUN_AWAY] == 1.0:
+        _draw(single, shape, 0)
+        return
     hidden_gradient[:] = 0
     backward_head(single[out:inputs], single[out:inputs], n_hidden, hidden, gate_gradient, hidden_gradient, step_size)
     step(single[out_bias:out], single[out_bias:out], gate_gradient, step_size)
@@ -73,7 +101,9 @@ class MixtureOfExperts(Combiner):
 
         dL/df_i = r_i (softmax(f_i) - onehot(y)),   dL/dgate_i = G_i - r_i
 
-    and the gate's weights follow their gradient by plain steps. x is zero where a feature is missing.
+    and the gate's weights follow their gradient by plain steps. x is zero where a feature is missing. A learner whose
+    scores are not finite has no share; a gate that is not finite (plain steps on badly scaled values) gives equal
+    shares and is drawn anew.
 
     Examples
     --------
@@ -98,22 +128,16 @@ class MixtureOfExperts(Combiner):
 
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
         """A row of hidden weights for each new feature; the rest is made once."""
+        key = key_of(self.seed, self.name) >> 1
+        self.shape = np.array([int(self.regression), n_learners, HIDDEN, key], dtype=np.int64)
         fixed = HIDDEN + n_learners + n_learners * HIDDEN
         fresh = np.zeros(fixed + n_features * HIDDEN, dtype=np.float32)
-        if self.single.size == 1:
-            bound = 1.0 / math.sqrt(HIDDEN)
-            self._fill("output", fresh[HIDDEN:fixed].reshape(-1, 1), 0, bound)
-            self._fill("bias", fresh[:HIDDEN].reshape(-1, 1), 0, 1.0 / math.sqrt(max(n_features, 1)))
-        else:
+        made = self.single.size > 1
+        _draw(fresh, self.shape, self._n_features if made else 0)
+        if made:
             fresh[: self.single.size] = self.single
-        rows = fresh[fixed:].reshape(n_features, HIDDEN)
-        self._fill("input", rows, self._n_features, 1.0 / math.sqrt(max(n_features, 1)))
         self.single, self._n_features = fresh, n_features
-        self.work = np.zeros(2 * HIDDEN + 2 * n_learners, dtype=np.float32)
-        self.shape = np.array([int(self.regression), n_learners, HIDDEN], dtype=np.int64)
-
-    def _fill(self, name: str, rows: NDArray[np.float32], first: int, bound: float) -> None:
-        fill_uniform(rows, key_of(self.seed, self.name, name), first, rows.shape[1], bound)
+        self.work = np.zeros(1 + 2 * HIDDEN + 2 * n_learners, dtype=np.float32)
 
     def state(self) -> Arrays:
         """The gate's weights."""

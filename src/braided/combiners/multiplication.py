@@ -9,7 +9,7 @@ from braided.kernels.mixture import log_softmax_into
 
 
 @entry(COMBINE)
-def _combine(shape, hyper, single, x, active, scores, work, prediction):
+def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
     prediction[:] = 0.0
     for i in range(scores.shape[0]):
         log_softmax_into(scores[i], prediction)
@@ -17,7 +17,7 @@ def _combine(shape, hyper, single, x, active, scores, work, prediction):
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
     for k in range(scores.shape[1]):
         for i in range(scores.shape[0]):
             gradients[i, k] = prediction[k] - (1.0 if k == int(y) else 0.0)

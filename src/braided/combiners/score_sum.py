@@ -8,7 +8,7 @@ from braided.kernels.calls import COMBINE, GRADIENTS, entry
 
 
 @entry(COMBINE)
-def _combine(shape, hyper, single, x, active, scores, work, prediction):
+def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
     regression = shape[0] == 1
     for k in range(scores.shape[1]):
         prediction[k] = 0.0
@@ -19,7 +19,7 @@ def _combine(shape, hyper, single, x, active, scores, work, prediction):
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
     regression = shape[0] == 1
     for k in range(scores.shape[1]):
         wanted = y if regression else (1.0 if k == int(y) else 0.0)

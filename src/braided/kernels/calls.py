@@ -24,6 +24,7 @@ _INTS = types.int64[::1]
 _SINGLES = types.float32[::1]
 _DOUBLES = types.float64[::1]
 _MATRIX = types.float32[:, ::1]
+_FLAGS = types.boolean[::1]
 
 #: forward(shape, hyper, single, double, x, active, step, work, work64, index, scores)
 FORWARD = types.void(
@@ -34,10 +35,12 @@ LEARN = types.boolean(
     _INTS, _DOUBLES, _SINGLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, types.int64, types.float64, _SINGLES, _SINGLES,
     _DOUBLES, _INTS,
 )  # fmt: skip
-#: combine(shape, hyper, single, x, active, scores, work, prediction)
-COMBINE = types.void(_INTS, _DOUBLES, _SINGLES, _SINGLES, _INTS, _MATRIX, _SINGLES, _DOUBLES)
-#: gradients(shape, hyper, single, x, active, scores, y, prediction, work, gradients)
-GRADIENTS = types.void(_INTS, _DOUBLES, _SINGLES, _SINGLES, _INTS, _MATRIX, types.float64, _DOUBLES, _SINGLES, _MATRIX)
+#: combine(shape, hyper, single, double, x, active, scores, usable, work, prediction)
+COMBINE = types.void(_INTS, _DOUBLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, _MATRIX, _FLAGS, _SINGLES, _DOUBLES)
+#: gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients)
+GRADIENTS = types.void(
+    _INTS, _DOUBLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, _MATRIX, _FLAGS, types.float64, _DOUBLES, _SINGLES, _MATRIX
+)
 
 
 class Entry:

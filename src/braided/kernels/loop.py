@@ -11,7 +11,8 @@ from braided.kernels.mixture import best
 from braided.kernels.scale import COUNT, MEAN, SQUARES, count_in, encode, including, remember, standardised
 
 # Columns of the combiner's row: two addresses, then address and length of each array.
-COMBINE_ADDRESS, GRADIENTS_ADDRESS, COMBINER_SHAPE, COMBINER_HYPER, COMBINER_SINGLE, COMBINER_WORK = 0, 1, 2, 4, 6, 8
+COMBINE_ADDRESS, GRADIENTS_ADDRESS = 0, 1
+COMBINER_SHAPE, COMBINER_HYPER, COMBINER_SINGLE, COMBINER_DOUBLE, COMBINER_WORK = range(2, 12, 2)
 # Columns of a learner's health.
 SKIPPED, IN_A_ROW, RESETS = 0, 1, 2
 #: So many unusable records in a row, and a learner is reset.
@@ -19,20 +20,20 @@ PATIENCE = 10
 
 
 @njit(cache=True)
-def call_combine(row, x, active, scores, prediction):
-    """Let the combiner of this row turn the learners' scores into a prediction."""
+def call_combine(row, x, active, scores, usable, prediction):
+    """Let the combiner of this row turn the scores of the usable learners into a prediction."""
     combine_at(row[COMBINE_ADDRESS])(
-        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE), x, active, scores,
-        singles(row, COMBINER_WORK), prediction,
+        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE),
+        doubles(row, COMBINER_DOUBLE), x, active, scores, usable, singles(row, COMBINER_WORK), prediction,
     )  # fmt: skip
 
 
 @njit(cache=True)
-def call_gradients(row, x, active, scores, y, prediction, gradients):
+def call_gradients(row, x, active, scores, usable, y, prediction, gradients):
     """Let the combiner of this row give each learner its gradient, and learn itself if it has weights."""
     gradients_at(row[GRADIENTS_ADDRESS])(
-        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE), x, active, scores, y,
-        prediction, singles(row, COMBINER_WORK), gradients,
+        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE),
+        doubles(row, COMBINER_DOUBLE), x, active, scores, usable, y, prediction, singles(row, COMBINER_WORK), gradients,
     )  # fmt: skip
 
 
@@ -77,12 +78,12 @@ def run(
                     scores[i, :] = 0.0
             own[t, i] = target_from_units(scores[i, 0], target) if regression else best(scores[i])
         prediction = predictions[t]
-        call_combine(combiner, x, available, scores, prediction)
+        call_combine(combiner, x, available, scores, usable, prediction)
         answer = target_from_units(prediction[0], target) if regression else prediction[0]
         failing = False
         if learn:
             y = target_in_units(targets[t], target) if regression else targets[t]
-            call_gradients(combiner, x, available, scores, y, prediction, gradients)
+            call_gradients(combiner, x, available, scores, usable, y, prediction, gradients)
             for i in range(n_learners):
                 learned = usable[i] and all_finite(gradients[i])
                 if learned:

@@ -43,6 +43,17 @@ def own_loss_gradient(scores, y, weight, gradient):
 
 
 @njit(cache=True)
+def normalise(weights):
+    """Divide by the sum; where nothing was added up, all are equal."""
+    total = weights.sum()
+    if total > 0:
+        for k in range(weights.shape[0]):
+            weights[k] /= total
+    else:
+        weights[:] = 1.0 / weights.shape[0]
+
+
+@njit(cache=True)
 def best(scores):
     """The place of the largest score, the first of equals."""
     top = 0

@@ -32,7 +32,7 @@ def unit_interval(bits):
 
 
 @njit(cache=True)
-def _fill_uniform(out, key, first_row, first_column, bound):
+def draw_uniform(out, key, first_row, first_column, bound):
     """Draw uniform(-bound, bound) outside the corner of `first_row` rows and `first_column` columns."""
     for i in range(out.shape[0]):
         row_key = mix(key, i)
@@ -42,7 +42,7 @@ def _fill_uniform(out, key, first_row, first_column, bound):
 
 def fill_uniform(out: NDArray[np.float32], key: int, first_row: int, first_column: int, bound: float) -> None:
     """Draw the entries of `out` outside its old corner, which ends before (`first_row`, `first_column`)."""
-    _fill_uniform(out, np.uint64(key), first_row, first_column, bound)
+    draw_uniform(out, np.uint64(key), first_row, first_column, bound)
 
 
 def key_of(seed: int, *parts: str | int) -> int:

@@ -80,7 +80,7 @@ class CompiledLearner(ABC):
     """
 
     #: Name in reports and on the command line.
-    name: ClassVar[str]
+    name: str
     #: `classification` or `regression` if the learner is for one of them alone.
     task: ClassVar[str | None] = None
     forward: ClassVar[Entry]

@@ -42,7 +42,7 @@ class HedgeConfig:
     dropout
         Expected share of the AuxLayer's neurons that is dropped.
     dropout_when_predicting
-        Predict with the very dropout that learning the same record will use, as the published figures do.
+        Predict with the very random dropout that learning the same record will use, as the published figures do.
     softmax_twice
         Cross-entropy on outputs that are already softmaxed, as the published figures do.
     expected_features
@@ -60,7 +60,7 @@ class HedgeConfig:
     aux_width: int = 100
     base_features: int = 0
     dropout: float = 0.3
-    dropout_when_predicting: bool = True
+    dropout_when_predicting: bool = False
     softmax_twice: bool = False
     expected_features: int = 0
 
@@ -71,7 +71,7 @@ class HedgeConfig:
         checks.above(self, 0.0, "beta")
         checks.share(self, "dropout", "smoothing")
         checks.one_of(self, "exits", ("hedge", "last"))
-        if self.aux_layer and (self.layers < self.aux_layer + 1 or self.layers < 2):
+        if self.aux_layer and self.layers < self.aux_layer + 1:
             raise BraidedError(
                 f"HedgeConfig.aux_layer is {self.aux_layer} of {self.layers} layers: an exit must come after it"
             )
@@ -93,12 +93,12 @@ def _n_inputs(shape):
 
 
 @njit(cache=True)
-def _drop(values, shape, hyper, active, step_number):
+def _drop(values, shape, hyper, active, step_number, at_random):
     """Drop neurons of the AuxLayer.
 
     Neuron k is tied to auxiliary feature k and dropped whenever that is missing; the other neurons are dropped at
     random with the probability that makes the expected share dropped `dropout`; survivors are scaled by
-    1 / (1 - dropout).
+    1 / (1 - dropout). Without the random draws, the other neurons have their expected value instead.
     """
     n, share = values.shape[0], hyper[_DROPOUT]
     n_tied = max(min(shape[_FEATURES] - shape[_BASE], n), 0)
@@ -111,7 +111,10 @@ def _drop(values, shape, hyper, active, step_number):
     scale = values.dtype.type(1.0 / (1.0 - share))
     record = mix(shape[_KEY], step_number)
     for k in range(n_tied, n):
-        values[k] = 0 if unit_interval(mix(record, k)) < chance else values[k] * scale
+        if not at_random:
+            values[k] *= scale * values.dtype.type(1.0 - chance)
+        else:
+            values[k] = 0 if unit_interval(mix(record, k)) < chance else values[k] * scale
     at = 0
     for k in range(n_tied):
         while at < active.shape[0] and active[at] < shape[_BASE] + k:
@@ -123,7 +126,7 @@ def _drop(values, shape, hyper, active, step_number):
 
 
 @njit(cache=True)
-def _network(shape, hyper, single, alphas, x, active, drop, step_number, work, index, mixture):
+def _network(shape, hyper, single, alphas, x, active, at_random, step_number, work, index, mixture):
     """All layers and exits; `work` keeps the layers' outputs, then every exit's probabilities."""
     n_layers, n_outputs, aux = shape[_LAYERS], shape[_OUTPUTS], shape[_AUX]
     n_in = _n_inputs(shape)
@@ -145,8 +148,8 @@ def _network(shape, hyper, single, alphas, x, active, drop, step_number, work, i
                     start = shape[_AUX_INPUTS] + (slot - shape[_BASE]) * width
                     add_row(single[start : start + width], x[slot], out)
         relu(out, single.dtype.type(0))
-        if layer == aux and drop:
-            _drop(out, shape, hyper, active, step_number)
+        if layer == aux:
+            _drop(out, shape, hyper, active, step_number, at_random)
         if shape[at + _EXIT] == 1:
             head, head_bias = shape[at + _HEAD], shape[at + _HEAD_BIAS]
             said = work[exit_at : exit_at + n_outputs]
@@ -180,10 +183,10 @@ def _exit_loss(said, label, twice, gradient):
 
 
 @njit(cache=True)
-def _through_activation(shape, hyper, active, step_number, layer, drop, out, gradient):
+def _through_activation(shape, hyper, active, step_number, layer, out, gradient):
     """The gradient before a layer's activation and dropout, in place."""
-    if layer == shape[_AUX] and drop:
-        _drop(gradient, shape, hyper, active, step_number)
+    if layer == shape[_AUX]:
+        _drop(gradient, shape, hyper, active, step_number, True)
     relu_backward(out, gradient.dtype.type(0), gradient)
 
 
@@ -200,7 +203,7 @@ def _step_inputs(shape, target, x, active, layer, gradient, step_size):
 
 
 @njit(cache=True)
-def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, drop, work, index, scratch, losses):
+def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, work, index, scratch, losses):
     """One pass down: the gradient of the weighted loss collects every exit on its way; O(L)."""
     kind = work.dtype.type
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
@@ -226,7 +229,7 @@ def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, dro
             head_bias = single[shape[at + _HEAD_BIAS] : shape[at + _HEAD_BIAS] + n_outputs]
             backward_head(head, head, width, out, exit_gradient, gradient, step_size)
             step(head_bias, head_bias, exit_gradient, step_size)
-        _through_activation(shape, hyper, active, step_number, layer, drop, out, gradient)
+        _through_activation(shape, hyper, active, step_number, layer, out, gradient)
         if not all_finite(gradient):
             return False
         bias = single[shape[at + _BIAS] : shape[at + _BIAS] + width]
@@ -240,7 +243,7 @@ def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, dro
 
 
 @njit(cache=True)
-def _learn_slow(shape, hyper, single, alphas, x, active, label, step_number, drop, work, scratch, losses, total):
+def _learn_slow(shape, hyper, single, alphas, x, active, label, step_number, work, scratch, losses, total):
     """One pass down from every exit by itself, gradients added up in `total`; O(L^2)."""
     kind = work.dtype.type
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
@@ -274,7 +277,7 @@ def _learn_slow(shape, hyper, single, alphas, x, active, label, step_number, dro
                 n_in = shape[at - _PER_LAYER + _WIDTH] if layer > 1 else _n_inputs(shape)
                 out, gradient = work[end - width : end], above[:width]
                 end -= width
-                _through_activation(shape, hyper, active, step_number, layer, drop, out, gradient)
+                _through_activation(shape, hyper, active, step_number, layer, out, gradient)
                 if not all_finite(gradient):
                     return False
                 bias = total[shape[at + _BIAS] : shape[at + _BIAS] + width]
@@ -309,8 +312,8 @@ def _outputs_end(shape):
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step_number, work, work64, index, scores):
-    drop = hyper[_DROPOUT] > 0 and shape[_DROP_IN_PREDICTION] == 1
-    _network(shape, hyper, single, double, x, active, drop, step_number, work, index, scores)
+    at_random = shape[_DROP_IN_PREDICTION] == 1
+    _network(shape, hyper, single, double, x, active, at_random, step_number, work, index, scores)
     for k in range(scores.shape[0]):
         scores[k] = np.log(max(scores[k], scores.dtype.type(1e-30)))
 
@@ -318,7 +321,6 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step_number, y, gradient, work, work64, index):
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
-    drop = hyper[_DROPOUT] > 0
     end = _outputs_end(shape)
     widest = 0
     for layer in range(n_layers):
@@ -329,18 +331,14 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
     for layer in range(n_layers):
         n_exits += shape[_FIRST + layer * _PER_LAYER + _EXIT]
     losses = work64[:n_exits]
-    if drop and shape[_DROP_IN_PREDICTION] == 0:
+    if shape[_AUX] > 0 and shape[_DROP_IN_PREDICTION] == 0:
         mixture = work[work.shape[0] - (n_layers + 1) * n_outputs :][:n_outputs]
         _network(shape, hyper, single, double, x, active, True, step_number, work, index, mixture)
     if shape[_FAST] == 1:
-        fine = _learn_fast(
-            shape, hyper, single, double, x, active, int(y), step_number, drop, work, index, scratch, losses
-        )
+        fine = _learn_fast(shape, hyper, single, double, x, active, int(y), step_number, work, index, scratch, losses)
     else:
         total = work[end + 2 * widest : end + 2 * widest + shape[_TOTAL]]
-        fine = _learn_slow(
-            shape, hyper, single, double, x, active, int(y), step_number, drop, work, scratch, losses, total
-        )
+        fine = _learn_slow(shape, hyper, single, double, x, active, int(y), step_number, work, scratch, losses, total)
     if not fine or not all_finite(losses):
         return False
     together = 0.0
@@ -359,7 +357,7 @@ class HedgeNetwork(CompiledLearner):
 
         h_l = ReLU(W_l h_{l-1} + b_l),   f_l = softmax(V_l h_l + c_l),   F = sum_l alpha_l f_l
         loss = sum_l alpha_l CE(f_l, y)                                   (alpha is a constant of the step)
-        alpha_l <- max(alpha_l beta^CE(f_l, y), s / L), then divided by their sum
+        alpha_l <- max(alpha_l beta^CE(f_l, y), s / E), then divided by their sum, with E the number of exits
 
     All weights follow the gradient of that loss by plain steps. ODL (`fast=False`) backpropagates each exit by itself
     and adds the gradients up, O(L^2); Fast ODL backpropagates the weighted sum once, O(L), and gives the same
@@ -368,8 +366,9 @@ class HedgeNetwork(CompiledLearner):
     Aux-Drop (`aux_layer` = A > 0): the base features enter layer 1, the others join at layer A,
     h_A = drop(ReLU(W_A h_{A-1} + U x_aux + b_A)). Neuron k of that layer is tied to auxiliary feature k and dropped
     whenever that is missing; the others are dropped at random so that the expected share dropped is p; survivors are
-    scaled by 1 / (1 - p). Layers 1 and A have no exit. (Agarwal et al. 2023.) With more auxiliary features than
-    neurons, the last features have no neuron of their own.
+    scaled by 1 / (1 - p). A prediction drops the tied neurons in the same way and gives the others their expected
+    value, unless `dropout_when_predicting`. Layers 1 and A have no exit. (Agarwal et al. 2023.) With more auxiliary
+    features than neurons, the last features have no neuron of their own.
 
     `softmax_twice` puts CE on softmax(f_l), as the code behind the published figures does.
 
@@ -412,15 +411,14 @@ class HedgeNetwork(CompiledLearner):
         """Weights by input, bias and exit of every layer; rows of the auxiliary features; the exits' weights."""
         config = self.config
         expected = max(n_features, config.expected_features, 1)
-        n_in = min(config.base_features, n_features) if config.aux_layer else n_features
+        n_in = config.base_features if config.aux_layer else n_features
         fan_in = config.base_features if config.aux_layer else expected
         arrays = {"alphas": ArrayPlan((sum(self._exits()),), double=True)}
         for layer, (width, has_exit) in enumerate(zip(self._widths(), self._exits(), strict=True), start=1):
             n_aux = max(n_features - config.base_features, 0) if layer == config.aux_layer else 0
             expected_aux = max(expected - config.base_features, 0) if layer == config.aux_layer else 0
             bound = 1.0 / math.sqrt(max(fan_in + expected_aux, 1))
-            rows = config.base_features if layer == 1 and config.aux_layer else n_in
-            arrays[f"weights {layer}"] = ArrayPlan((rows, width), bound)
+            arrays[f"weights {layer}"] = ArrayPlan((n_in, width), bound)
             arrays[f"bias {layer}"] = ArrayPlan((width,), bound)
             if layer == config.aux_layer:
                 arrays["auxiliary"] = ArrayPlan((n_aux, width), bound)

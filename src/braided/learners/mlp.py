@@ -154,6 +154,11 @@ class MLP(CompiledLearner):
     forward = _forward
     update = _learn
 
+    def __init__(self, config: MLPConfig, seed: int = 0, place: int = 0) -> None:
+        super().__init__(config, seed, place)
+        if not config.hidden:
+            self.name = "glr"  # without hidden layers it is logistic regression, trained by gradient
+
     def _widths(self, n_features: int) -> list[int]:
         """Inputs, then the hidden layers."""
         return [n_features * (2 if self.config.mask_inputs else 1), *self.config.hidden]

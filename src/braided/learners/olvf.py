@@ -134,8 +134,8 @@ class OLVF(CompiledLearner):
 
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Take in features; there are two classes."""
-        if n_outputs > self.most_classes:
-            raise BraidedError(f"olvf is a binary method, and {n_outputs} classes were seen: use another model")
+        if n_outputs != self.most_classes:
+            raise BraidedError(f"olvf is a binary method and cannot have {n_outputs} outputs: use another model")
         super().grow(n_features, n_outputs)
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:

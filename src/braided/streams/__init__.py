@@ -1,6 +1,6 @@
 """Where records come from: data sets, files, standard input; and how they are shuffled, masked and shortened."""
 
-from braided.streams.base import ArrayStream, Batch, Stream, read_whole
+from braided.streams.base import ArrayStream, Batch, Peeked, Stream, read_whole
 from braided.streams.transform import Limited, Masked, shuffled
 
-__all__ = ["ArrayStream", "Batch", "Limited", "Masked", "Stream", "read_whole", "shuffled"]
+__all__ = ["ArrayStream", "Batch", "Limited", "Masked", "Peeked", "Stream", "read_whole", "shuffled"]

@@ -71,6 +71,22 @@ class ArrayStream:
             yield self.table.part(start, start + BATCH)
 
 
+class Peeked:
+    """A stream that can be read only once, with its first batch looked at beforehand."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.name = stream.name
+        self.n_records = stream.n_records
+        self._batches = stream.batches()
+        self.first = next(self._batches, None)
+
+    def batches(self) -> Iterator[Batch]:
+        """The first batch, then the others."""
+        if self.first is not None:
+            yield self.first
+        yield from self._batches
+
+
 def read_whole(stream: Stream) -> ArrayStream:
     """Take a stream into memory, e.g. to shuffle it."""
     batches = list(stream.batches())
