@@ -154,6 +154,8 @@ class Job:
         File to write, and seconds between two writings.
     resume
         Go on from the checkpoint if it is there.
+    source
+        The stream, where it is open already.
     """
 
     def __init__(
@@ -163,6 +165,7 @@ class Job:
         checkpoint: Path | None = None,
         every: float = 2.0,
         resume: bool = False,
+        source: Stream | None = None,
     ) -> None:
         self.options = options.resolved()
         self.data_dir = data_dir
@@ -175,7 +178,7 @@ class Job:
         self._check_checkpoint(resume)
         if resume:
             self._resume()
-        self._source = self._open()
+        self._source = source or self._open()
 
     def _fingerprint(self) -> str | None:
         """Length and first megabyte of the file that is read, to notice on resuming that it is another one."""

@@ -145,3 +145,8 @@ def shuttle() -> ArrayStream:
     names = tuple(records[0][0])
     values = np.array([[float(x[name]) for name in names] for x, _ in records])
     return ArrayStream("shuttle", Batch(names, values, [int(y) for _, y in records]))
+
+
+def is_sample(name: str, data_dir: Path | None) -> bool:
+    """Whether the file that is found holds only a part of the data set."""
+    return "_10k" in find(name, data_dir).name

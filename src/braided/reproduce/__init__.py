@@ -1,0 +1,1 @@
+"""`braided reproduce`: the paper's tables and figures, ours beside theirs."""

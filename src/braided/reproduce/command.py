@@ -1,0 +1,234 @@
+"""The work behind `braided reproduce`: plan, run what is not yet done, write it up."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from braided.errors import BraidedError
+from braided.files import write_atomically
+from braided.reproduce import grid, pages, toy
+from braided.reproduce.executors import Executor
+from braided.reproduce.jobs import JobSpec, code_digest, data_digest
+from braided.reproduce.store import Store
+from braided.reproduce.summary import Results, curves_document, table_document
+from braided.reproduce.tables import TABLES, Cell
+
+#: Everything, in the order in which a page shows it.
+WHATS = (*TABLES, "toy")
+_QUICK_RECORDS, _QUICK_SEEDS = 1_000, 2
+#: Rough cost of a record relative to MODL's, to weigh the time left.
+_CHEAP = {"olvf": 0.01, "auxdrop-odl": 0.15, "auxdrop-fodl": 0.08, "auxdrop-ogd": 0.05}
+_PLAIN_EVERY = 30.0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What `braided reproduce` was asked for.
+
+    Attributes
+    ----------
+    whats
+        Tables and figures.
+    preset
+        Of MODL and the baselines.
+    seeds, limit
+        Instead of each table's own; None keeps these.
+    datasets
+        Only these; all if empty.
+    quick
+        A minute's worth.
+    out
+        Folder for results and finished jobs.
+    page
+        Markdown file to write as well, with everything that stands in `out`.
+    """
+
+    whats: tuple[str, ...]
+    preset: str = "released"
+    seeds: int | None = None
+    limit: int | None = None
+    datasets: tuple[str, ...] = ()
+    quick: bool = False
+    out: Path = Path("results")
+    page: Path | None = None
+
+    def command(self, what: str) -> str:
+        """The command that makes this table alone."""
+        words = ["braided", "reproduce", what]
+        for name in ("preset", "seeds", "limit"):
+            value = getattr(self, name)
+            if value is not None and (name, value) != ("preset", "released"):
+                words += [f"--{name}", str(value)]
+        for name in self.datasets:
+            words += ["--dataset", name]
+        return shlex.join(words + (["--quick"] if self.quick else []))
+
+    def cells(self, what: str) -> list[Cell]:
+        """The cells of a table, as wanted."""
+        table = TABLES[what]
+        found = []
+        for cell in table.cells(self.preset):
+            if (self.datasets and cell.job.dataset not in self.datasets) or (self.quick and not table.quick(cell)):
+                continue
+            limit = self.limit
+            if self.quick:
+                limit = min(limit or _QUICK_RECORDS, _QUICK_RECORDS)
+            seeds = self.seeds or (min(cell.seeds, _QUICK_SEEDS) if self.quick else cell.seeds)
+            found.append(replace(cell, seeds=seeds, job=replace(cell.job, limit=limit)))
+        if not found:
+            raise BraidedError(
+                f"{what} has no cell on {', '.join(self.datasets)}: leave out --dataset, or give another"
+            )
+        return found
+
+
+def checked(whats: list[str]) -> tuple[str, ...]:
+    """The names asked for, `all` written out."""
+    for what in whats:
+        if what not in {*WHATS, "all"}:
+            raise BraidedError(f"{what!r} cannot be reproduced: use one of {', '.join(WHATS)}, all")
+    return WHATS if "all" in whats else tuple(dict.fromkeys(whats))
+
+
+def _weight(job: JobSpec, records: dict[str, int]) -> float:
+    n = records[job.dataset]
+    return _CHEAP.get(job.model, 1.0) * (min(n, job.limit) if job.limit else n)
+
+
+class Reproduction:
+    """One call of `braided reproduce`.
+
+    Parameters
+    ----------
+    wanted
+        What to do.
+    data_dir
+        Where the data sets are.
+    executor
+        Where jobs are done.
+    console
+        For progress.
+    """
+
+    def __init__(self, wanted: Wanted, data_dir: Path | None, executor: Executor, console: Console) -> None:
+        self.wanted = wanted
+        self.data_dir = data_dir
+        self.executor = executor
+        self.console = console
+        self.store = Store(wanted.out / "cells")
+        self.results: Results = {}
+        self.reused = 0
+
+    def _key(self, job: JobSpec) -> str:
+        return job.key(data_digest(job.dataset, self.data_dir), code_digest())
+
+    def run(self) -> list[dict[str, Any]]:
+        """Do what is left, write everything, return the documents."""
+        cells = {what: self.wanted.cells(what) for what in self.wanted.whats if what in TABLES}
+        jobs = list(dict.fromkeys(job for some in cells.values() for cell in some for job in cell.jobs()))
+        left = []
+        for job in jobs:
+            try:
+                known = self.store.get(self._key(job))
+            except BraidedError as error:  # the data set is not here: its cells say so, the others are run
+                self.results[job] = {"error": str(error)}
+                continue
+            if known is None:
+                left.append(job)
+            else:
+                self.results[job] = known
+                self.reused += 1
+        if jobs and not left and not self.reused:
+            raise BraidedError(next(result["error"] for result in self.results.values()))
+        self._do(left)
+        documents = []
+        for what in self.wanted.whats:
+            documents.append(self._document(what, cells.get(what, [])))
+            for path in pages.write(documents[-1], self.wanted.out):
+                self.console.print(f"wrote {path}", highlight=False)
+        standing = pages.gather(self.wanted.out, list(WHATS))
+        write_atomically(self.wanted.out / "index.html", pages.page(standing).encode())
+        self.console.print(f"wrote {self.wanted.out / 'index.html'}", highlight=False)
+        if self.wanted.page is not None:
+            at = self.wanted.out.name
+            write_atomically(self.wanted.page, pages.markdown(standing, at).encode())
+            self.console.print(f"wrote {self.wanted.page}", highlight=False)
+        return documents
+
+    def _do(self, jobs: list[JobSpec]) -> None:
+        """Run jobs, the longest first, keeping each result as it comes."""
+        if self.reused:
+            self.console.print(f"{self.reused} runs were done before, {len(jobs)} are left", highlight=False)
+        records = _lengths(jobs)
+        jobs = sorted(jobs, key=lambda job: -_weight(job, records))
+        weights = {job: _weight(job, records) for job in jobs}
+        progress = Progress(
+            TextColumn("{task.fields[done]} of {task.fields[of]} runs"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[last]}"),
+            console=self.console,
+            transient=True,
+        )
+        printed = time.monotonic()
+        with progress:
+            task = progress.add_task("", total=sum(weights.values()), done=0, of=len(jobs), last="")
+            for done, (job, result) in enumerate(self.executor.run(jobs, self.data_dir), start=1):
+                if "error" not in result:
+                    self.store.put(self._key(job), result)
+                self.results[job] = result
+                last = f"{job.dataset} {job.model} seed {job.seed}"
+                progress.update(task, advance=weights[job], done=done, last=last)
+                if not self.console.is_terminal and time.monotonic() - printed > _PLAIN_EVERY:
+                    printed = time.monotonic()
+                    left = progress.tasks[0].time_remaining
+                    note = f", about {left / 60:.0f} min left" if left is not None else ""
+                    self.console.print(f"{done} of {len(jobs)} runs{note}", highlight=False)
+
+    def _document(self, what: str, cells: list[Cell]) -> dict[str, Any]:
+        if what == "toy":
+            document = toy.document(seed=0)
+            done: list[dict[str, Any]] = []
+        else:
+            document = table_document(what, cells, self.results, self.data_dir)
+            done = [self.results[job] for cell in cells for job in cell.jobs() if "error" not in self.results[job]]
+            if what == "curves":
+                document["curves"] = curves_document(cells, self.results)
+        return document | {
+            "command": self.wanted.command(what),
+            "preset": self.wanted.preset,
+            "jobs": len(done),
+            "seconds": sum(result["wall_seconds"] for result in done),
+            "circumstances": pages.circumstances(),
+        }
+
+
+def _lengths(jobs: list[JobSpec]) -> dict[str, int]:
+    """Records of each stream, as far as known: the published length."""
+    from braided.published import figures
+
+    known = {figure.dataset: figure.records for figure in figures()}
+    return {job.dataset: known.get(job.dataset, 10_000) for job in jobs}
+
+
+def screen_table(document: dict[str, Any]) -> Table:
+    """A document for the terminal."""
+    made = grid.make_long(document)
+    table = Table(title=f"{document['what']}: {document['title']}", title_justify="left")
+    for name in made.header:
+        table.add_column(Text(name), justify="left" if name in {"", "method", "setting"} else "right")
+    for i, row in enumerate(made.rows):
+        if i and any(row[0]):
+            table.add_section()
+        table.add_row(*(Text("\n".join(lines)) for lines in row))
+    return table

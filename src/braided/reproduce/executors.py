@@ -1,0 +1,113 @@
+"""Where jobs are done: processes of this machine, or a Ray cluster. Both give the same results."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+from braided.errors import BraidedError
+from braided.reproduce.jobs import JobSpec, perform
+
+Done = tuple[JobSpec, dict[str, Any]]
+
+
+class Executor(Protocol):
+    """Does jobs and yields each as it is done, in any order."""
+
+    def run(self, specs: Sequence[JobSpec], data_dir: Path | None) -> Iterator[Done]:
+        """The jobs with their results."""
+
+
+def _leave_with_parent() -> None:
+    """End this worker when the process that started it is gone: a killed run must not leave workers behind."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Processes:
+    """Some processes of this machine.
+
+    Parameters
+    ----------
+    workers
+        How many; one for each core if None.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or os.cpu_count() or 1
+
+    def run(self, specs: Sequence[JobSpec], data_dir: Path | None) -> Iterator[Done]:
+        """The jobs with their results; if a worker dies, the jobs that are left come back as failed."""
+        pool = ProcessPoolExecutor(self.workers, get_context("spawn"), initializer=_leave_with_parent)
+        try:
+            waiting = {pool.submit(perform, spec, data_dir): spec for spec in specs}
+            for future in as_completed(waiting):
+                spec = waiting.pop(future)  # a result is as large as its curve: let go of it
+                try:
+                    yield spec, future.result()
+                except BrokenProcessPool:
+                    yield spec, {"error": "a worker process died (out of memory?): run the command again to go on"}
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Ray:
+    """A Ray cluster.
+
+    Parameters
+    ----------
+    address
+        Of a running cluster, or `local` to start one on this machine for the time of the run.
+    workers
+        CPUs of a local one; all if None.
+    """
+
+    def __init__(self, address: str, workers: int | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise BraidedError("--ray needs the extra: pip install 'braided[ray]'") from None
+        self._ray = ray
+        self.address = address
+        self.workers = workers
+
+    def run(self, specs: Sequence[JobSpec], data_dir: Path | None) -> Iterator[Done]:
+        """The jobs with their results, each a Ray task on one CPU; what a task died of is its job's error."""
+        ray = self._ray
+        quiet = {"logging_level": "ERROR", "log_to_driver": False}
+        try:
+            if self.address == "local":
+                ray.init(address="local", num_cpus=self.workers, include_dashboard=False, **quiet)
+            else:
+                ray.init(address=self.address, **quiet)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).splitlines()[0]
+            raise BraidedError(
+                f"--ray {self.address}: no cluster answers there ({reason}): start one with `ray start --head`, or "
+                "give --ray local"
+            ) from None
+        try:
+            task = ray.remote(num_cpus=1)(perform)
+            waiting = {task.remote(spec, data_dir): spec for spec in specs}
+            while waiting:
+                for reference in ray.wait(list(waiting), num_returns=1)[0]:
+                    spec = waiting.pop(reference)
+                    try:
+                        yield spec, ray.get(reference)
+                    except ray.exceptions.RayError as error:
+                        yield spec, {"error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
+        finally:
+            ray.shutdown()

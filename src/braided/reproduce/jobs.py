@@ -1,0 +1,126 @@
+"""One job: one model, one seed, over one stream; what it is, its key, and how it is done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from braided import __version__
+from braided.run import Job, RunOptions
+from braided.streams import ArrayStream, datasets
+
+#: Points of the learning curve that are kept of a job.
+_POINTS = 200
+#: What decides a result: a change in any of these makes finished jobs stale.
+_DECIDING = (
+    "kernels",
+    "learners",
+    "combiners",
+    "streams",
+    "engine.py",
+    "estimator.py",
+    "evaluate.py",
+    "features.py",
+    "models.py",
+    "presets.py",
+)
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What one job runs; fields as of `RunOptions`.
+
+    Examples
+    --------
+    >>> spec = JobSpec("german", "modl", "released", seed=3)
+    >>> spec.key("file", "code") == JobSpec("german", "modl", "released", seed=3).key("file", "code")
+    True
+    >>> spec.key("file", "code") == spec.key("another file", "code")
+    False
+    """
+
+    dataset: str
+    model: str
+    preset: str
+    seed: int = 0
+    combiner: str | None = None
+    available: float | None = None
+    limit: int | None = None
+    options: tuple[str, ...] = ()
+
+    def key(self, data: str, code: str) -> str:
+        """Names the result: the same job on the same data by the same code has the same key."""
+        text = json.dumps([asdict(self), data, code], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def run_options(self) -> RunOptions:
+        """As `braided run` would have it."""
+        return RunOptions(
+            stream=self.dataset,
+            models=(self.model,),
+            preset=self.preset,
+            combiner=self.combiner,
+            available=self.available,
+            seed=self.seed,
+            limit=self.limit,
+            options=self.options,
+        )
+
+
+@cache
+def code_digest() -> str:
+    """A digest of the version and of every source file that decides a result."""
+    digest = hashlib.sha256(__version__.encode())
+    root = resources.files("braided")
+    for name in _DECIDING:
+        part = root.joinpath(name)
+        files = sorted(part.iterdir(), key=lambda item: item.name) if part.is_dir() else [part]
+        for file in files:
+            if file.name.endswith(".py"):
+                digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def data_digest(dataset: str, data_dir: Path | None) -> str:
+    """Name, length and first megabyte of the data set's file."""
+    path = datasets.find(dataset, data_dir)
+    with path.open("rb") as file:
+        return f"{path.name} {path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()[:16]}"
+
+
+@cache
+def _in_memory(dataset: str, data_dir: Path | None) -> ArrayStream | None:
+    """The small sets are read once a process."""
+    stream = datasets.load(dataset, data_dir)
+    return stream if isinstance(stream, ArrayStream) else None
+
+
+def perform(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
+    """Run the job; what went wrong comes back as a result with an `error`, so that the other jobs go on."""
+    start = time.time()
+    try:
+        job = Job(spec.run_options(), data_dir, source=_in_memory(spec.dataset, data_dir))
+        for _ in job.run():
+            pass
+    except Exception as error:  # shown as a failed cell, with its reason
+        return {"spec": asdict(spec), "error": f"{type(error).__name__}: {error}"}
+    document, run = job.document(), job.finished[0]
+    every = max(len(run.curve) // _POINTS, 1)
+    curve = run.curve[len(run.curve) % every :: every] if every > 1 else run.curve
+    return {
+        "spec": asdict(spec),
+        "errors": run.result["errors"],
+        "records": document["records"],
+        "majority_errors": document["majority_errors"],
+        "learners": {name: own["errors"] for name, own in run.result["learners"].items()},
+        "seconds": run.result["seconds"],
+        "wall_seconds": time.time() - start,
+        "curve": {"records": curve[:, 0].tolist(), "errors": curve[:, 1].tolist()},
+    }

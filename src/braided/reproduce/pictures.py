@@ -1,0 +1,185 @@
+"""Pictures of the tables and of the two figures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from braided.reproduce import toy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = ("#c8553d", "#1b4965", "#588157", "#7b2d8b", "#d4a017")
+
+
+def draw(document: dict[str, Any]) -> bytes:
+    """The PNG of a document."""
+    what = document["what"]
+    if what == "toy":
+        figure = _toy(document["seed"])
+    elif what == "curves":
+        figure = _curves(document["curves"])
+    elif what == "depth":
+        figure = _ratios(document["cells"])
+    elif what in {"table2", "ablation"}:
+        figure = _lines(document["cells"], "p_f", "availability", "linear")
+    elif what == "lr":
+        figure = _lines(document["cells"], "setting", "learning rate", "log")
+    else:
+        figure = _dots(document["cells"])
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()
+
+
+def _panels(names: Iterable[str], height: float = 3.2) -> tuple[Figure, dict[str, Axes]]:
+    """A figure with one panel a name, at most three in a row."""
+    from matplotlib.figure import Figure
+
+    names = list(names)
+    columns = min(len(names), 3) or 1
+    rows = -(-len(names) // columns) or 1
+    figure = Figure(figsize=(4.2 * columns, height * rows), dpi=120, layout="constrained")
+    axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for spare in axes[len(names) :]:
+        spare.set_visible(False)
+    panels = dict(zip(names, axes, strict=False))
+    for name, panel in panels.items():
+        panel.set_title(name, loc="left", fontsize=10)
+        panel.grid(alpha=0.25, linewidth=0.5)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    return figure, panels
+
+
+def _done(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [cell for cell in cells if "ours_mean" in cell]
+
+
+def _rate(cell: dict[str, Any], whose: str) -> float:
+    value = float(cell[f"{whose}_mean"])
+    return value / 100.0 if cell["unit"] == "percent" else value / float(cell["records"])
+
+
+def _dots(cells: list[dict[str, Any]]) -> Figure:
+    """Ours, filled with its standard deviation, and the paper's, hollow; the majority class dashed."""
+    cells = _done(cells)
+    methods = list(dict.fromkeys(cell["method"] for cell in cells))
+    figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells), 0.9 + 0.42 * len(methods))
+    for name, axes in panels.items():
+        for cell in (cell for cell in cells if cell["dataset"] == name):
+            place = -methods.index(cell["method"])
+            axes.errorbar(
+                cell["ours_mean"], place, xerr=cell["ours_sd"], fmt="o", color=_COLOURS[0], markersize=6, capsize=3
+            )
+            if "paper_mean" in cell:
+                axes.errorbar(
+                    cell["paper_mean"], place - 0.22, xerr=cell.get("paper_sd"), fmt="o", color=_COLOURS[1],
+                    markerfacecolor="white", markersize=5, capsize=2, linewidth=1,
+                )  # fmt: skip
+            axes.axvline(cell["majority"], color="grey", linestyle="--", linewidth=0.8)
+        axes.set_yticks([-i for i in range(len(methods))], methods, fontsize=8)
+        axes.set_ylim(-len(methods) + 0.4, 0.6)
+        axes.tick_params(axis="x", labelsize=8)
+        axes.set_xlabel("error in percent" if cells[0]["unit"] == "percent" else "errors", fontsize=8)
+    figure.suptitle("filled: ours; hollow: the paper's; dashed: majority class", fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def _lines(cells: list[dict[str, Any]], along: str, label: str, scale: str) -> Figure:
+    """Error rate along a setting: ours with full lines, the paper's dotted."""
+    cells = _done(cells)
+    methods = list(dict.fromkeys(cell["method"] for cell in cells))
+    figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells))
+    for name, axes in panels.items():
+        for place, method in enumerate(methods):
+            mine = [cell for cell in cells if (cell["dataset"], cell["method"]) == (name, method)]
+            x = [float(str(cell[along]).rpartition("=")[2]) for cell in mine]
+            colour = _COLOURS[place]
+            axes.plot(x, [_rate(cell, "ours") for cell in mine], "o-", color=colour, markersize=4, label=method)
+            axes.plot(x, [_rate(cell, "paper") for cell in mine], ":", color=colour, linewidth=1.5)
+        axes.set_xscale(scale)
+        axes.set_xlabel(label, fontsize=9)
+        axes.set_ylabel("error rate", fontsize=9)
+        axes.tick_params(labelsize=8)
+    next(iter(panels.values())).legend(frameon=False, fontsize=8)
+    figure.suptitle("full lines: ours; dotted: the paper's (a million records)", fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def _ratios(cells: list[dict[str, Any]]) -> Figure:
+    """How many times longer ODL takes than Fast ODL, by depth."""
+    cells = _done(cells)
+    figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells))
+    for name, axes in panels.items():
+        by_setting: dict[str, dict[str, dict[str, Any]]] = {}
+        for cell in (cell for cell in cells if cell["dataset"] == name):
+            by_setting.setdefault(cell["setting"], {})[cell["method"]] = cell
+        pairs = {
+            setting: (pair["auxdrop-odl"], pair["auxdrop-fodl"])
+            for setting, pair in by_setting.items()
+            if len(pair) == 2
+        }
+        for place, width in enumerate(dict.fromkeys(setting.rpartition("=")[2] for setting in pairs)):
+            some = {setting: pair for setting, pair in pairs.items() if setting.endswith(f"width={width}")}
+            layers = [int(setting.split()[0].partition("=")[2]) for setting in some]
+            for key, style in (("us_per_record", "o-"), ("paper_seconds", ":")):
+                ratios = [slow[key] / fast[key] for slow, fast in some.values()]
+                label = f"width {width}" if key == "us_per_record" else None
+                axes.plot(layers, ratios, style, color=_COLOURS[place], markersize=4, label=label)
+        axes.set_xlabel("layers", fontsize=9)
+        axes.set_ylabel("time ODL / time Fast ODL", fontsize=9)
+        axes.tick_params(labelsize=8)
+    next(iter(panels.values())).legend(frameon=False, fontsize=8)
+    figure.suptitle("full lines: ours; dotted: the paper's", fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def _curves(curves: list[dict[str, Any]]) -> Figure:
+    """Running error rate with its band."""
+    figure, panels = _panels(dict.fromkeys(curve["dataset"] for curve in curves))
+    colours = {"modl": _COLOURS[0], "auxdrop-odl": _COLOURS[1]}
+    for name, axes in panels.items():
+        for curve in (curve for curve in curves if curve["dataset"] == name):
+            colour = colours.get(curve["method"], _COLOURS[2])
+            axes.plot(curve["records"], curve["mean"], color=colour, linewidth=1.4, label=curve["method"])
+            axes.fill_between(curve["records"], curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
+        late = [v for c in curves if c["dataset"] == name for v in c["mean"][len(c["mean"]) // 10 :]]
+        axes.set_ylim(min(late) * 0.9, max(late) * 1.15)
+        axes.set_xlabel("records", fontsize=9)
+        axes.set_ylabel("errors so far / records", fontsize=9)
+        axes.tick_params(labelsize=8)
+    next(iter(panels.values())).legend(frameon=False, fontsize=8)
+    figure.suptitle("mean and 95% band over seeds", fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def _toy(seed: int) -> Figure:
+    """Level lines of the exact log-likelihood, of its quadratic around (1, 2), and of the one-pass posterior."""
+    u, y = toy.records(seed)
+    mean, covariance = toy.posterior(u, y)
+    first, second = np.meshgrid(np.linspace(-0.5, 2.5, 121), np.linspace(0.0, 4.0, 121))
+    theta = np.column_stack([first.ravel(), second.ravel()])
+    step = theta - mean
+    gaussian = -0.5 * ((step @ np.linalg.inv(covariance)) * step).sum(axis=1)
+    surfaces = {
+        "exact log-likelihood": toy.log_likelihood(theta, u, y),
+        "quadratic around (1, 2)": toy.quadratic(theta, u, y),
+        "fast learner, after one pass": gaussian + toy.log_likelihood(mean, u, y),
+    }
+    top = surfaces["exact log-likelihood"].max()
+    levels = top - np.array([40, 30, 22, 15, 10, 6, 3, 1, 0.3])
+    figure, panels = _panels(surfaces, 3.8)
+    for name, axes in panels.items():
+        shown = axes.contour(first, second, surfaces[name].reshape(first.shape), levels=levels, linewidths=1.1)
+        axes.clabel(shown, fontsize=6, fmt="%.0f")
+        axes.plot(*toy.THETA, "x", color=_COLOURS[0], markersize=9, markeredgewidth=2)
+        axes.set_xlabel("weight of x", fontsize=9)
+        axes.set_ylabel("weight of the constant", fontsize=9)
+        axes.tick_params(labelsize=8)
+    return figure
