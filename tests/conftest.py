@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 DATA = Path(os.environ.get("BRAIDED_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The folder with the real data sets; tests that need it are skipped where it is not."""
     if not (DATA / "german").is_dir():

@@ -75,6 +75,16 @@ def figures() -> tuple[Figure, ...]:
     return tuple(found)
 
 
+@cache
+def length(dataset: str) -> int:
+    """Records of the stream that published figures of a data set are about.
+
+    >>> length("higgs")
+    1000000
+    """
+    return next(figure.records for figure in figures() if figure.dataset == dataset)
+
+
 def find(table: str, dataset: str, method: str, p_f: float | None = None, setting: str = "") -> list[Figure]:
     """What is published for one cell of a table, the MODL paper's own figure first."""
     return [

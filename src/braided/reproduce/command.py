@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -15,12 +16,14 @@ from rich.text import Text
 
 from braided.errors import BraidedError
 from braided.files import write_atomically
+from braided.published import length
 from braided.reproduce import grid, pages, toy
 from braided.reproduce.executors import Executor
 from braided.reproduce.jobs import JobSpec, code_digest, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import TABLES, Cell
+from braided.streams import datasets
 
 #: Everything, in the order in which a page shows it.
 WHATS = (*TABLES, "toy")
@@ -28,6 +31,7 @@ _QUICK_RECORDS, _QUICK_SEEDS = 1_000, 2
 #: Rough cost of a record relative to MODL's, to weigh the time left.
 _CHEAP = {"olvf": 0.01, "auxdrop-odl": 0.15, "auxdrop-fodl": 0.08, "auxdrop-ogd": 0.05}
 _PLAIN_EVERY = 30.0
+_SAMPLE_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,10 @@ def checked(whats: list[str]) -> tuple[str, ...]:
     return WHATS if "all" in whats else tuple(dict.fromkeys(whats))
 
 
-def _weight(job: JobSpec, records: dict[str, int]) -> float:
-    n = records[job.dataset]
-    return _CHEAP.get(job.model, 1.0) * (min(n, job.limit) if job.limit else n)
+def _weight(job: JobSpec, data_dir: Path | None) -> float:
+    """How long a job takes, roughly, relative to others."""
+    records = _SAMPLE_RECORDS if datasets.is_sample(job.dataset, data_dir) else length(job.dataset)
+    return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 
 
 class Reproduction:
@@ -168,9 +173,8 @@ class Reproduction:
         """Run jobs, the longest first, keeping each result as it comes."""
         if self.reused:
             self.console.print(f"{self.reused} runs were done before, {len(jobs)} are left", highlight=False)
-        records = _lengths(jobs)
-        jobs = sorted(jobs, key=lambda job: -_weight(job, records))
-        weights = {job: _weight(job, records) for job in jobs}
+        weights = {job: _weight(job, self.data_dir) for job in jobs}
+        jobs = sorted(jobs, key=lambda job: -weights[job])
         progress = Progress(
             TextColumn("{task.fields[done]} of {task.fields[of]} runs"),
             BarColumn(),
@@ -213,22 +217,15 @@ class Reproduction:
         }
 
 
-def _lengths(jobs: list[JobSpec]) -> dict[str, int]:
-    """Records of each stream, as far as known: the published length."""
-    from braided.published import figures
-
-    known = {figure.dataset: figure.records for figure in figures()}
-    return {job.dataset: known.get(job.dataset, 10_000) for job in jobs}
-
-
 def screen_table(document: dict[str, Any]) -> Table:
     """A document for the terminal."""
     made = grid.make_long(document)
-    table = Table(title=f"{document['what']}: {document['title']}", title_justify="left")
-    for name in made.header:
-        table.add_column(Text(name), justify="left" if name in {"", "method", "setting"} else "right")
-    for i, row in enumerate(made.rows):
-        if i and any(row[0]):
+    table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
+    for i, name in enumerate(made.header):
+        table.add_column(Text(name), justify="right" if i else "left")
+    for row in made.rows:
+        heading = len(row) == 1
+        if heading and table.row_count:
             table.add_section()
-        table.add_row(*(Text("\n".join(lines)) for lines in row))
+        table.add_row(*(Text("\n".join(lines), style="bold" if heading else "") for lines in row))
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -64,6 +65,13 @@ class Processes:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _check_listening(address: str) -> None:
+    """Fail at once where nothing listens: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
 class Ray:
     """A Ray cluster.
 
@@ -92,8 +100,9 @@ class Ray:
             if self.address == "local":
                 ray.init(address="local", num_cpus=self.workers, include_dashboard=False, **quiet)
             else:
+                _check_listening(self.address)
                 ray.init(address=self.address, **quiet)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             reason = str(error).splitlines()[0]
             raise BraidedError(
                 f"--ray {self.address}: no cluster answers there ({reason}): start one with `ray start --head`, or "

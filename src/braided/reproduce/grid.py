@@ -84,32 +84,29 @@ def make(document: dict[str, Any]) -> Grid:
 
 
 def make_long(document: dict[str, Any]) -> Grid:
-    """The document's cells, one row each: narrow enough for a terminal."""
-    cells = document["cells"]
+    """The document's cells, one row each under a row that names their stream: narrow enough for a terminal."""
     if document["what"] == "toy":
         return make(document)
-    settings = any("setting" in cell for cell in cells)
-    header = ["", "available", *(["setting"] if settings else []), "method", "ours", "paper", "difference", "p"]
-    rows = []
+    rows: list[list[list[str]]] = []
     before = None
-    for cell in cells:
-        key = [stream_label(cell), [f"{cell['p_f']:g}"], *([[cell.get("setting", "")]] if settings else [])]
-        start = key if key != before else [[""] for _ in key]
+    for cell in document["cells"]:
+        key = ", ".join([" ".join(stream_label(cell)), f"{cell['p_f']:g}", *filter(None, [cell.get("setting")])])
+        if key != before:
+            majority = [number(cell["majority"], cell["unit"])] if "majority" in cell else [""]
+            rows += [[[key]], [["  majority class"], majority, [""], [""], [""]]]
         before = key
-        if "ours_mean" not in cell:
-            rows.append([*start, [cell["method"]], _cell(cell), [""], [""], [""]])
-            continue
-        unit = cell["unit"]
-        ours = [_with_sd(cell["ours_mean"], cell["ours_sd"], unit)]
-        ours += [f"{cell['failed']} failed: {cell['error']}"] if "failed" in cell else []
-        paper, difference = [""], ""
-        if "paper_mean" in cell:
-            paper = [_with_sd(cell["paper_mean"], cell.get("paper_sd"), unit)]
-            paper += [number(mean, unit) for mean in cell["paper_other"]]
-            difference = f"{cell['ours_mean'] - cell['paper_mean']:+,.1f}"
-        p_value = f"{cell['p_value']:.2g}" if "p_value" in cell else ""
-        rows.append([*start, [cell["method"]], ours, paper, [difference], [p_value]])
-    return Grid(header, rows)
+        ours, paper, difference, p_value = _cell(cell)[:1], [""], "", ""
+        if "ours_mean" in cell:
+            unit = cell["unit"]
+            ours = [_with_sd(cell["ours_mean"], cell["ours_sd"], unit)]
+            ours += [f"{cell['failed']} failed: {cell['error']}"] if "failed" in cell else []
+            p_value = f"{cell['p_value']:.2g}" if "p_value" in cell else ""
+            if "paper_mean" in cell:
+                paper = [_with_sd(cell["paper_mean"], cell.get("paper_sd"), unit)]
+                paper += [number(mean, unit) for mean in cell["paper_other"]]
+                difference = f"{cell['ours_mean'] - cell['paper_mean']:+,.1f}"
+        rows.append([[f"  {cell['method']}"], ours, paper, [difference], [p_value]])
+    return Grid(["", "ours", "paper", "difference", "p"], rows)
 
 
 def as_csv(document: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided import published
 from braided.reproduce.jobs import JobSpec
 from braided.reproduce.tables import TABLES, Cell
 from braided.streams import datasets
@@ -50,7 +51,8 @@ def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None
         "ours_mean": statistics.fmean(ours),
         "ours_sd": statistics.stdev(ours) if len(ours) > 1 else 0.0,
         "records": records,
-        "sample": bool(errors_or_percent) and records < errors_or_percent[0].records,
+        "sample": records < published.length(cell.job.dataset),
+        "paper_records": published.length(cell.job.dataset),
         "file_is_sample": datasets.is_sample(cell.job.dataset, data_dir),
         "majority": fine[0]["majority_errors"] * scale,
         "us_per_record": 1e6 * statistics.fmean(result["seconds"] / result["records"] for result in fine),
@@ -58,12 +60,12 @@ def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None
     if errors_or_percent:
         figure = errors_or_percent[0]
         shrink = records / figure.records if unit == "errors" else 1.0
-        out |= {"paper_mean": figure.mean * shrink, "paper_records": figure.records}
+        out["paper_mean"] = figure.mean * shrink
         if figure.sd is not None:
             out["paper_sd"] = figure.sd * shrink
         out["paper_other"] = [other.mean * shrink for other in errors_or_percent[1:]]
-        if out["sample"]:
-            out["full_hours"] = out["us_per_record"] * figure.records * cell.seeds / 3.6e9
+    if out["sample"]:
+        out["full_hours"] = out["us_per_record"] * out["paper_records"] * cell.seeds / 3.6e9
     seconds = [figure.mean for figure in paper if figure.unit == "seconds"]
     if seconds:
         out["paper_seconds"] = seconds[0]

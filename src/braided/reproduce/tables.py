@@ -77,10 +77,15 @@ class TableSpec:
     compare: str | None = None
 
 
+def _job(dataset: str, method: str, preset: str, available: float | None = None) -> JobSpec:
+    """The job of a method, of which one is MODL under our own preset."""
+    model, preset = ("modl", "default") if method == DEFAULT else (method, preset)
+    return JobSpec(dataset, model, preset, available=available)
+
+
 def _table1(preset: str) -> list[Cell]:
-    methods = ("olvf", "auxdrop-odl", "auxdrop-ogd", "modl")
-    cells = [Cell(method, "", JobSpec(name, method, preset), 20) for name in SMALL for method in methods]
-    return cells + [Cell(DEFAULT, "", JobSpec(name, "modl", "default"), 20) for name in SMALL]
+    methods = ("olvf", "auxdrop-odl", "auxdrop-ogd", "modl", DEFAULT)
+    return [Cell(method, "", _job(name, method, preset), 20) for name in SMALL for method in methods]
 
 
 def _availabilities(methods: tuple[str, ...]) -> Callable[[str], list[Cell]]:
@@ -93,9 +98,8 @@ def _availabilities(methods: tuple[str, ...]) -> Callable[[str], list[Cell]]:
 
 
 def _table3(preset: str) -> list[Cell]:
-    names = ("cifar10", "imnist")
-    cells = [Cell(m, "", JobSpec(name, m, preset), 5) for name in names for m in ("auxdrop-odl", "modl")]
-    return cells + [Cell(DEFAULT, "", JobSpec(name, "modl", "default"), 5) for name in names]
+    methods = ("auxdrop-odl", "modl", DEFAULT)
+    return [Cell(method, "", _job(name, method, preset), 5) for name in ("cifar10", "imnist") for method in methods]
 
 
 def _merge(preset: str) -> list[Cell]:
@@ -142,10 +146,10 @@ def _depth(preset: str) -> list[Cell]:
 def _curves(preset: str) -> list[Cell]:
     runs = [(name, None, 20) for name in SMALL] + [("higgs", 0.5, 5), ("susy", 0.5, 5)]
     return [
-        Cell(method, "", JobSpec(name, method, preset, available=p), seeds)
+        Cell(method, "", _job(name, method, preset, available=p), seeds)
         for name, p, seeds in runs
-        for method in ("auxdrop-odl", "modl")
-    ] + [Cell(DEFAULT, "", JobSpec(name, "modl", "default", available=p), seeds) for name, p, seeds in runs]
+        for method in ("auxdrop-odl", "modl", DEFAULT)
+    ]
 
 
 _STAND_IN = (

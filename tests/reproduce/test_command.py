@@ -1,0 +1,184 @@
+"""`braided reproduce` from the outside: results, interruption, failures, Ray."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from braided.run import Job, RunOptions
+
+CELLS = ["table1", "--dataset", "svmguide3", "--seeds", "3", "--limit", "400"]
+
+
+def command(*arguments: str, data: Path) -> list[str]:
+    return [sys.executable, "-m", "braided", "reproduce", *arguments, "--data-dir", str(data)]
+
+
+def reproduce(*arguments: str, data: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command(*arguments, data=data), capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def without_times(document: dict[str, Any]) -> list[dict[str, Any]]:
+    times = {"us_per_record", "full_hours"}
+    return [{name: value for name, value in cell.items() if name not in times} for cell in document["cells"]]
+
+
+@pytest.fixture(scope="module")
+def in_one_go(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("in one go")
+    return out, json.loads(reproduce(*CELLS, "--out", str(out), "--json", data=data_dir).stdout)
+
+
+def test_cells_are_what_braided_run_gives(in_one_go: tuple[Path, dict[str, Any]], data_dir: Path) -> None:
+    out, document = in_one_go
+    assert document["what"] == "table1"
+    cell = next(cell for cell in document["cells"] if cell["method"] == "auxdrop-ogd")
+    job = Job(RunOptions("svmguide3", ("auxdrop-ogd",), "released", seeds=3, limit=400), data_dir)
+    for _ in job.run():
+        pass
+    expected = job.document()["summary"]["auxdrop-ogd"]
+    assert (cell["ours_mean"], cell["ours_sd"]) == (expected["errors_mean"], pytest.approx(expected["errors_sd"]))
+    assert (cell["records"], cell["sample"], cell["seeds"], cell["p_f"]) == (400, True, 3, 0.72)
+    names = {path.name for path in out.iterdir()}
+    assert names == {"cells", "table1.csv", "table1.json", "table1.png", "index.html"}
+    assert json.loads((out / "table1.json").read_text()) == document
+
+
+def test_killed_and_run_again_nothing_finished_is_recomputed(
+    in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, data_dir: Path
+) -> None:
+    process = subprocess.Popen(
+        command(*CELLS, "--out", str(tmp_path), "--jobs", "1", data=data_dir), stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    cells = tmp_path / "cells"
+    while len(list(cells.glob("*.json"))) < 4 if cells.exists() else True:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = {path: path.stat().st_mtime_ns for path in cells.glob("[!.]*.json")}
+    assert 4 <= len(before) < 15
+    done = reproduce(*CELLS, "--out", str(tmp_path), "--json", data=data_dir)
+    assert f"{len(before)} runs were done before, {15 - len(before)} are left" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
+
+
+def test_workers_leave_with_a_killed_run(tmp_path: Path, data_dir: Path) -> None:
+    process = subprocess.Popen(
+        command("table1", "--dataset", "magic04", "--out", str(tmp_path), "--jobs", "1", data=data_dir),
+        stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        process.kill()
+        pytest.skip("this system does not list a process's children")
+    deadline = time.monotonic() + 60
+    workers: list[int] = []
+    while not workers and time.monotonic() < deadline:
+        time.sleep(0.1)
+        workers = [
+            int(pid)
+            for pid in children.read_text().split()
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+    assert workers
+    time.sleep(3)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not any(alive(pid) for pid in workers)
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_a_failing_cell_is_shown_and_tried_again(tmp_path: Path, data_dir: Path) -> None:
+    folder = tmp_path / "data" / "svmguide3"
+    folder.mkdir(parents=True)
+    lines = (data_dir / "svmguide3" / "svmguide3.txt").read_text().splitlines()
+    (folder / "svmguide3.txt").write_text("\n".join([*lines, *["2 1:0.5 2:0.5"] * 200]))  # a third class
+    out = ["--out", str(tmp_path / "out")]
+    done = reproduce(*CELLS, *out, "--json", data=tmp_path / "data", code=1)
+    cells = {cell["method"]: cell for cell in json.loads(done.stdout)["cells"]}
+    assert "ours_mean" not in cells["olvf"]
+    assert cells["olvf"]["failed"] > 0
+    assert "olvf takes 2 classes only" in cells["olvf"]["error"]
+    assert cells["modl"]["seeds"] == 3
+    assert "runs failed: their cells say why" in done.stderr
+    again = reproduce(*CELLS, *out, "--json", data=tmp_path / "data", code=1)
+    assert "12 runs were done before, 3 are left" in again.stderr
+
+
+def test_a_missing_data_set_leaves_the_others_alone(tmp_path: Path, data_dir: Path) -> None:
+    only = tmp_path / "data" / "svmguide3"
+    only.mkdir(parents=True)
+    (only / "svmguide3.txt").symlink_to(data_dir / "svmguide3" / "svmguide3.txt")
+    arguments = ["table1", "--dataset", "svmguide3", "--dataset", "german", "--seeds", "1", "--limit", "50"]
+    done = reproduce(*arguments, "--out", str(tmp_path / "out"), "--json", data=tmp_path / "data", code=1)
+    cells = json.loads(done.stdout)["cells"]
+    assert all("Get german.data-numeric from" in cell["error"] for cell in cells if cell["dataset"] == "german")
+    assert all(cell["seeds"] == 1 for cell in cells if cell["dataset"] == "svmguide3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table7"], "'table7' cannot be reproduced"),
+        (["table1", "--preset", "best"], "preset 'best' is not known"),
+        (["table1", "--data-dir", "/no such folder"], "Get german.data-numeric from"),
+        (["table1", "--dataset", "higgs"], "table1 has no cell on higgs"),
+        (["toy", "--out", __file__], "is a file: give a folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: str, tmp_path: Path) -> None:
+    out = [] if "--out" in arguments else ["--out", str(tmp_path / "out")]
+    done = subprocess.run(
+        [sys.executable, "-m", "braided", "reproduce", *arguments, *out], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_toy_needs_no_data_and_writes_a_page(tmp_path: Path) -> None:
+    done = reproduce("toy", "--out", str(tmp_path / "out"), "--page", str(tmp_path / "page.md"), data=tmp_path)
+    assert "largest difference" in done.stdout
+    text = (tmp_path / "page.md").read_text()
+    assert "`braided reproduce toy`" in text
+    assert "(out/toy.png)" in text
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra ray is not installed")
+def test_ray_gives_the_same_results(in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, data_dir: Path) -> None:
+    done = reproduce(*CELLS, "--out", str(tmp_path), "--ray", "local", "--jobs", "2", "--json", data=data_dir)
+    assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
+    failed = reproduce("toy", "--out", str(tmp_path), data=data_dir)
+    assert failed.returncode == 0
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra ray is not installed")
+def test_no_cluster_at_an_address_is_one_line(tmp_path: Path, data_dir: Path) -> None:
+    done = reproduce(
+        *CELLS, "--out", str(tmp_path), "--ray", "127.0.0.1:1", data=data_dir, code=2
+    )  # nothing listens on port 1
+    assert "--ray 127.0.0.1:1: no cluster answers there" in done.stderr

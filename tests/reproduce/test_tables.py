@@ -1,0 +1,177 @@
+"""What the tables consist of, and how figures are put beside the published ones."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided import BraidedError, published
+from braided.reproduce import grid, pages, pictures, toy
+from braided.reproduce.command import WHATS, Wanted, checked
+from braided.reproduce.jobs import JobSpec
+from braided.reproduce.store import Store
+from braided.reproduce.summary import band, table_document
+from braided.reproduce.tables import DEFAULT, TABLES
+
+UNPUBLISHED = {DEFAULT}
+TABLES_OF_THE_PAPER = Path(__file__).parents[2].parent / "shared" / "paper" / "tables"
+
+
+@pytest.mark.parametrize("what", [what for what in TABLES if what != "curves"])
+def test_every_published_figure_has_its_cell_and_every_cell_its_figure(what: str) -> None:
+    cells = TABLES[what].cells("released")
+    matched = [figure for cell in cells for figure in cell.paper(what)]
+    assert {figure for figure in published.figures() if figure.table == what} == set(matched)
+    assert all(cell.paper(what) or cell.method in UNPUBLISHED for cell in cells)
+    assert len({(cell.job, cell.seeds) for cell in cells}) == len(cells)
+
+
+@pytest.mark.skipif(not TABLES_OF_THE_PAPER.exists(), reason="the paper's tables are not beside the checkout")
+def test_the_figures_are_those_of_the_paper() -> None:
+    checked_figures = 0
+    for name, what, scale in (("table1_uci", "table1", 1), ("table2_missingness", "table2", 1_000)):
+        with (TABLES_OF_THE_PAPER / f"{name}.csv").open() as file:
+            for row in csv.DictReader(file):
+                p_f = float(row["p_f"]) if "p_f" in row else None
+                figure = published.find(what, row["dataset"], row["method"], p_f)[0]
+                mean = float(row.get("errors_mean") or row["errors_k_mean"])
+                assert figure.mean == pytest.approx(mean * scale, rel=1e-9)
+                checked_figures += 1
+    assert checked_figures == 16 + 52
+
+
+def fake(errors: dict[str, list[int]], records: int) -> tuple[list[Any], dict[JobSpec, dict[str, Any]]]:
+    """Cells of table1 on german and results with these errors."""
+    cells = [cell for cell in TABLES["table1"].cells("released") if cell.job.dataset == "german"]
+    cells = [replace(cell, seeds=len(errors[cell.method])) for cell in cells if cell.method in errors]
+    results = {
+        job: {
+            "errors": errors[cell.method][i],
+            "records": records,
+            "majority_errors": 300,
+            "seconds": 0.5,
+            "wall_seconds": 1.0,
+            "curve": {"records": [1, 2], "errors": [1, 1]},
+        }
+        for cell in cells
+        for i, job in enumerate(cell.jobs())
+    }
+    return cells, results
+
+
+def test_means_deviations_and_the_paired_test(data_dir: Path) -> None:
+    errors = {"modl": [280, 290, 300, 285, 292, 288], "olvf": [330, 341, 350, 335, 340, 339]}
+    cells, results = fake(errors, 1_000)
+    by_method = {c["method"]: c for c in table_document("table1", cells, results, data_dir)["cells"]}
+    assert by_method["olvf"]["ours_mean"] == np.mean(errors["olvf"])
+    assert by_method["olvf"]["ours_sd"] == pytest.approx(np.std(errors["olvf"], ddof=1))
+    assert (by_method["olvf"]["paper_mean"], by_method["olvf"]["paper_sd"]) == (333.4, 9.7)
+    assert by_method["olvf"]["p_value"] == pytest.approx(2 / 2**6)  # all six differences have one sign
+    assert "p_value" not in by_method["modl"]
+    assert not by_method["modl"]["sample"]
+    assert by_method["modl"]["us_per_record"] == pytest.approx(500.0)
+
+
+def test_a_shorter_stream_scales_the_published_figure_and_is_named(data_dir: Path) -> None:
+    cells, results = fake({"modl": [140, 150], "auxdrop-odl": [150, 150]}, 500)
+    document = table_document("table1", cells, results, data_dir)
+    by_method = {c["method"]: c for c in document["cells"]}
+    modl = by_method["modl"]
+    assert modl["sample"]
+    assert modl["paper_mean"] == pytest.approx(286.1 / 2)
+    assert modl["full_hours"] == pytest.approx(1_000 * 1e-3 * 2 / 3_600)
+    assert by_method["auxdrop-odl"]["paper_other"] == [pytest.approx(150.2)]
+    assert grid.stream_label(modl) == ["german", "(first 500 of 1,000)"]
+
+
+def test_a_failed_cell_is_shown_with_its_reason_and_the_others_stay(data_dir: Path) -> None:
+    cells, results = fake({"modl": [280, 290], "olvf": [330, 341]}, 1_000)
+    for job in cells[0].jobs():
+        results[job] = {"error": "ValueError: no luck"}
+    document = table_document("table1", cells, results, data_dir)
+    assert (document["cells"][0]["failed"], document["cells"][0]["seeds"]) == (2, 0)
+    assert document["cells"][1]["ours_mean"] == 285
+    text = pages.markdown([finished(document)], "results")
+    assert "failed: ValueError: no luck" in text
+    assert "285.0 ± 7.1<br>paper 286.1 ± 5.3<br>difference -1.1" in text
+
+
+def finished(document: dict[str, Any]) -> dict[str, Any]:
+    return document | {
+        "command": "braided reproduce table1", "jobs": 4, "seconds": 4.0, "circumstances": pages.circumstances()
+    }  # fmt: skip
+
+
+def test_the_page_stands_alone(data_dir: Path) -> None:
+    cells, results = fake({"modl": [280, 290], "olvf": [330, 341]}, 1_000)
+    text = pages.page([finished(table_document("table1", cells, results, data_dir)), finished(toy.document(seed=0))])
+    assert "<code>braided reproduce table1</code>" in text
+    assert not re.search(r"(src|href)=['\"]?http", text)
+    assert text.count("data:image/png;base64,") == 2
+
+
+def test_bands_are_confidence_intervals_of_the_mean_rate() -> None:
+    curves = [{"records": [10, 20], "errors": [5, 8]}, {"records": [10, 20], "errors": [3, 8]}]
+    found = band(curves)
+    assert found["mean"] == pytest.approx([0.4, 0.4])
+    half = 12.706204736 * math.sqrt(0.02) / math.sqrt(2)  # Student's t, one degree of freedom
+    assert found["high"] == pytest.approx([0.4 + half, 0.4])
+
+
+def test_the_quadratic_is_exact_at_its_centre_and_leaves_it_with_the_third_power() -> None:
+    differences = [cell["largest_difference"] for cell in toy.document(seed=3)["cells"]]
+    near, far = differences[0], differences[2]  # radii 0.1 and 0.5
+    assert far / near == pytest.approx(5**3, rel=0.4)
+
+
+def test_one_pass_of_the_fast_learner_comes_near_the_most_likely_weights() -> None:
+    u, y = toy.records(seed=0)
+    theta = np.zeros(2)
+    for _ in range(50):  # Newton's method, for the exact maximum
+        s = 1 / (1 + np.exp(-u @ theta))
+        theta += np.linalg.solve((u * (s * (1 - s))[:, None]).T @ u, u.T @ (y - s))
+    mean, covariance = toy.posterior(u, y)
+    assert np.abs(mean - theta).max() < np.sqrt(np.diag(covariance)).max()
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_every_table_can_be_drawn(what: str, data_dir: Path) -> None:
+    cells = [replace(cell, seeds=2) for cell in TABLES[what].cells("released") if TABLES[what].quick(cell)]
+    result = {"errors": 300, "records": 1_000, "majority_errors": 400, "seconds": 0.5, "wall_seconds": 1.0}
+    results = {job: result for cell in cells for job in cell.jobs()}
+    document = table_document(what, cells, results, data_dir)
+    if what == "curves":
+        document["curves"] = [
+            {"dataset": "german", "method": "modl", **band([{"records": [1, 2, 3], "errors": [1, 1, 2]}] * 2)}
+        ]
+    assert pictures.draw(document).startswith(b"\x89PNG")
+    assert grid.make(document).rows
+    assert len(grid.as_csv(document).splitlines()) == 1 + len(cells)
+
+
+def test_what_is_wanted() -> None:
+    assert checked(["table1", "toy", "table1"]) == ("table1", "toy")
+    assert checked(["all"]) == WHATS
+    with pytest.raises(BraidedError, match="'table9' cannot be reproduced: use one of table1"):
+        checked(["table9"])
+    wanted = Wanted(("merge",), seeds=3, limit=100, datasets=("german",))
+    assert wanted.command("merge") == "braided reproduce merge --seeds 3 --limit 100 --dataset german"
+    assert {(cell.job.dataset, cell.seeds, cell.job.limit) for cell in wanted.cells("merge")} == {("german", 3, 100)}
+    assert len(wanted.cells("merge")) == 5
+    with pytest.raises(BraidedError, match="table1 has no cell on higgs"):
+        Wanted(("table1",), datasets=("higgs",)).cells("table1")
+
+
+def test_the_store_keeps_whole_results_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cells")
+    store.put("one", {"errors": 1})
+    (tmp_path / "cells" / "two.json").write_text('{"errors": ')
+    assert store.get("one") == {"errors": 1}
+    assert store.get("two") is None
