@@ -111,7 +111,8 @@ def _gradient_logistic(wish: Wish) -> MODLClassifier:
     learners: list[LearnerConfig] = []
     for config in wish.preset.learners:
         if isinstance(config, LogisticConfig):
-            learners.append(replace(mlp, hidden=(), mask_inputs=config.mask_inputs, learning_rate=rate))
+            plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=config.mask_inputs, learning_rate=rate)
+            learners.append(plain)
         else:
             learners.append(config)
     return wish.model(tuple(learners))

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from braided.errors import BraidedError
-from braided.learners import LearnerConfig, LinearConfig, LogisticConfig, MLPConfig, SetConfig
+from braided.learners import (
+    FourierConfig,
+    FourierLinearConfig,
+    LearnerConfig,
+    LinearConfig,
+    LogisticConfig,
+    MLPConfig,
+    SetConfig,
+)
+from braided.learners.gaussian import GaussianConfig
 
 
 @dataclass(frozen=True)
@@ -30,12 +39,15 @@ class Preset:
     combiner: str = "score-sum"
 
     def for_regression(self) -> tuple[LearnerConfig, ...]:
-        """The same learners with Bayesian linear regression in place of the logistic one, and linear outputs."""
-        shared = ("prior_variance", "mask_inputs", "full_covariance_up_to")
+        """The same learners with Bayesian linear regression in place of the logistic ones, and linear outputs."""
+        shared = [field.name for field in fields(GaussianConfig)]
         learners: list[LearnerConfig] = []
         for config in self.learners:
             if isinstance(config, LogisticConfig):
                 learners.append(LinearConfig(**{name: getattr(config, name) for name in shared}))
+            elif type(config) is FourierConfig:
+                values = {field.name: getattr(config, field.name) for field in fields(config)}
+                learners.append(FourierLinearConfig(**values))
             elif isinstance(config, SetConfig) and config.output == "softmax":
                 values = {field.name: getattr(config, field.name) for field in fields(config)}
                 learners.append(SetConfig(**{**values, "output": "linear"}))
@@ -144,17 +156,25 @@ def released(dataset: str | None = None) -> Preset:
 
 
 def default(dataset: str | None = None) -> Preset:
-    """Ours, the same for every stream: Kalman gain, standardised values, adaptive steps, values bound to their IDs."""
+    """Ours, the same for every stream; how it was chosen is in `docs/default.md`."""
     return Preset(
         "default",
         (
             LogisticConfig(gain="kalman", prior_variance=0.1),
-            MLPConfig(hidden=(128, 128), optimiser="rmsprop", learning_rate=3e-4, zero_output=True),
+            FourierConfig(prior_variance=0.1, forgetting=1e-5),
+            MLPConfig(
+                hidden=(128, 128),
+                mask_inputs=False,
+                encoding="piecewise",
+                optimiser="rmsprop",
+                learning_rate=1e-3,
+                zero_output=True,
+            ),
             SetConfig(
                 width=64,
                 blocks=2,
                 layers=2,
-                binding="relu",
+                binding="product",
                 pooling="sqrt",
                 optimiser="rmsprop",
                 learning_rate=3e-4,
@@ -162,6 +182,7 @@ def default(dataset: str | None = None) -> Preset:
             ),
         ),
         standardise=True,
+        combiner="kalman",
     )
 
 

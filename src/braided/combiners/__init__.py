@@ -5,6 +5,7 @@ from __future__ import annotations
 from braided.combiners.base import Combiner
 from braided.combiners.ensemble import Ensemble
 from braided.combiners.greedy import Greedy
+from braided.combiners.kalman import KalmanWeights
 from braided.combiners.moe import MixtureOfExperts
 from braided.combiners.multiplication import Multiplication
 from braided.combiners.score_sum import ScoreSum
@@ -17,6 +18,7 @@ COMBINERS: dict[str, type[Combiner]] = {
     Ensemble.name: Ensemble,
     MixtureOfExperts.name: MixtureOfExperts,
     Greedy.name: Greedy,
+    KalmanWeights.name: KalmanWeights,
 }
 
 
@@ -28,8 +30,9 @@ def build(name: str, regression: bool, seed: int) -> Combiner:
     """
     if name not in COMBINERS:
         raise BraidedError(f"combiner {name!r} is not known: use one of {', '.join(COMBINERS)}")
-    if regression and name != ScoreSum.name:
-        raise BraidedError(f"combiner {name!r} mixes class probabilities: for regression use {ScoreSum.name!r}")
+    if regression and not COMBINERS[name].for_regression:
+        others = " or ".join(repr(other) for other, kind in COMBINERS.items() if kind.for_regression)
+        raise BraidedError(f"combiner {name!r} mixes class probabilities: for regression use {others}")
     return COMBINERS[name](regression, seed)
 
 
@@ -38,6 +41,7 @@ __all__ = [
     "Combiner",
     "Ensemble",
     "Greedy",
+    "KalmanWeights",
     "MixtureOfExperts",
     "Multiplication",
     "ScoreSum",

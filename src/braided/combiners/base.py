@@ -22,6 +22,8 @@ class Combiner:
     """
 
     name: ClassVar[str]
+    #: Whether it can join numeric predictions, too.
+    for_regression: ClassVar[bool] = False
     combine_kernel: ClassVar[Entry]
     gradients_kernel: ClassVar[Entry]
 

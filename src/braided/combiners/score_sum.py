@@ -47,5 +47,6 @@ class ScoreSum(Combiner):
     """
 
     name = "score-sum"
+    for_regression = True
     combine_kernel = _combine
     gradients_kernel = _gradients

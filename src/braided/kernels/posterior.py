@@ -75,6 +75,15 @@ def correct(mean, full, size, index, n, pu, amount):
 
 
 @njit(cache=True)
+def forget(flat, full, stride, size, share, prior_variance):
+    """P_ii += share (prior variance - P_ii)."""
+    if share > 0.0:
+        apart = stride + 1 if full else 1
+        for i in range(size):
+            flat[i * apart] += share * (prior_variance - flat[i * apart])
+
+
+@njit(cache=True)
 def shrink(flat, full, stride, size, index, n, pu, factor):
     """P -= factor (P u)(P u)^T; overwrites `pu`.
 

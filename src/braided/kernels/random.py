@@ -45,6 +45,21 @@ def fill_uniform(out: NDArray[np.float32], key: int, first_row: int, first_colum
     draw_uniform(out, np.uint64(key), first_row, first_column, bound)
 
 
+@njit(cache=True)
+def _fill_normal(out, key, first_row, scale):
+    """Draw normal numbers in the rows from `first_row` on (Box and Muller)."""
+    for i in range(first_row, out.shape[0]):
+        row_key = mix(key, i)
+        for j in range(out.shape[1]):
+            radius = np.sqrt(-2.0 * np.log(1.0 - unit_interval(mix(row_key, 2 * j))))
+            out[i, j] = scale * radius * np.cos(2.0 * np.pi * unit_interval(mix(row_key, 2 * j + 1)))
+
+
+def fill_normal(out: NDArray[np.float32], key: int, first_row: int, scale: float) -> None:
+    """Draw N(0, scale^2) in the rows of `out` from `first_row` on."""
+    _fill_normal(out, np.uint64(key), first_row, scale)
+
+
 def key_of(seed: int, *parts: str | int) -> int:
     """Derive the key of a named random source, e.g. `key_of(seed, "mlp", "weights 1")`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from braided.errors import BraidedError
 from braided.learners.base import CompiledLearner, Learner
+from braided.learners.fourier import FourierConfig, FourierLinear, FourierLinearConfig, FourierLogistic
 from braided.learners.hedge import HedgeConfig, HedgeNetwork
 from braided.learners.linear import LinearConfig, LinearRegression
 from braided.learners.logistic import LogisticConfig, LogisticRegression
@@ -12,12 +13,23 @@ from braided.learners.olvf import OLVF, OLVFConfig
 from braided.learners.set_learner import SetConfig, SetLearner
 from braided.learners.steps import StepConfig
 
-LearnerConfig = LogisticConfig | LinearConfig | MLPConfig | SetConfig | HedgeConfig | OLVFConfig
+LearnerConfig = (
+    LogisticConfig
+    | LinearConfig
+    | FourierConfig
+    | FourierLinearConfig
+    | MLPConfig
+    | SetConfig
+    | HedgeConfig
+    | OLVFConfig
+)
 
 #: Configuration class -> learner class. Adding a learner is its file and one line here.
 LEARNERS: dict[type, type[CompiledLearner]] = {
     LogisticConfig: LogisticRegression,
     LinearConfig: LinearRegression,
+    FourierConfig: FourierLogistic,
+    FourierLinearConfig: FourierLinear,
     MLPConfig: MLP,
     SetConfig: SetLearner,
     HedgeConfig: HedgeNetwork,
@@ -42,6 +54,10 @@ __all__ = [
     "MLP",
     "OLVF",
     "CompiledLearner",
+    "FourierConfig",
+    "FourierLinear",
+    "FourierLinearConfig",
+    "FourierLogistic",
     "HedgeConfig",
     "HedgeNetwork",
     "Learner",

@@ -24,15 +24,20 @@ class GaussianConfig:
         Whether u holds the availability of each feature beside its value.
     full_covariance_up_to
         With more inputs than this (bias and masks counted), P is a diagonal. Full: O(d^2) a record; diagonal: O(d).
+    forgetting
+        phi: after each record every variance moves back to P0 by this share, P_ii += phi (P0 - P_ii), so that a weight
+        can follow a drifting stream; 0 means nothing is ever forgotten.
     """
 
     prior_variance: float = 1.0
     mask_inputs: bool = False
     full_covariance_up_to: int = 512
+    forgetting: float = 0.0
 
     def __post_init__(self) -> None:
         checks.above(self, 0.0, "prior_variance")
         checks.sizes(self, 0, "full_covariance_up_to")
+        checks.share(self, "forgetting")
 
 
 class GaussianLearner(CompiledLearner):
@@ -91,6 +96,10 @@ class GaussianLearner(CompiledLearner):
         if splits:
             self.views["mean"][0, : difference.size] = -difference / 2.0
             self.views["mean"][1, : difference.size] = difference / 2.0
+
+    def hyper_numbers(self) -> list[float]:
+        """phi and P0."""
+        return [self.config.forgetting, self.variance_at_start()]
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Outputs, mask, full, row length of mean and covariance, inputs in use, start of mean, of covariance."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numba import njit
+
 from braided import checks
-from braided.kernels.activations import all_finite
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.posterior import correct, inner, list_inputs, shrink, times_covariance
+from braided.kernels.posterior import correct, forget, inner, list_inputs, shrink, times_covariance
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 
 
@@ -28,29 +30,44 @@ class LinearConfig(GaussianConfig):
         checks.above(self, 0.0, "noise_variance")
 
 
+#: Place in `hyper`, after the two of every Gaussian learner.
+_NOISE = 2
+
+
+@njit(cache=True)
+def score(shape, double, work64, index, n):
+    """u . m for the n inputs listed in `index` and `work64`."""
+    stride, mean_at = shape[3], shape[5]
+    return inner(double[mean_at : mean_at + stride], index, work64, n)
+
+
+@njit(cache=True)
+def update(shape, hyper, double, work64, index, n, y):
+    """One step of the recursion for the n inputs that were scored; false if it would not be finite."""
+    full, stride, size, mean_at, covariance_at = shape[2], shape[3], shape[4], shape[5], shape[6]
+    u, pu = work64[:stride], work64[stride : 2 * stride]
+    mean, covariance = double[mean_at : mean_at + stride], double[covariance_at:]
+    innovation = y - inner(mean, index, u, n)
+    innovation_variance = hyper[_NOISE] + times_covariance(covariance, full, stride, size, index, u, n, pu)
+    amount = innovation / innovation_variance
+    if not np.isfinite(amount) or not innovation_variance > 0:
+        return False
+    correct(mean, full, size, index, n, pu, amount)
+    shrink(covariance, full, stride, size, index, n, pu, 1.0 / innovation_variance)
+    forget(covariance, full, stride, size, hyper[0], hyper[1])
+    return True
+
+
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    with_mask, stride, mean_at = shape[1], shape[3], shape[5]
-    n = list_inputs(x, active, with_mask, index, work64)
-    scores[0] = inner(double[mean_at : mean_at + stride], index, work64, n)
+    n = list_inputs(x, active, shape[1], index, work64)
+    scores[0] = score(shape, double, work64, index, n)
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    with_mask, full, stride = shape[1], shape[2], shape[3]
-    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
-    noise_variance = hyper[0]
-    n = list_inputs(x, active, with_mask, index, work64)
-    u, pu = work64[:stride], work64[stride : 2 * stride]
-    mean, covariance = double[mean_at : mean_at + stride], double[covariance_at:]
-    innovation = y - inner(mean, index, u, n)
-    innovation_variance = noise_variance + times_covariance(covariance, full, stride, size, index, u, n, pu)
-    work64[2 * stride] = innovation / innovation_variance
-    if not all_finite(work64[2 * stride : 2 * stride + 1]) or not innovation_variance > 0:
-        return False
-    correct(mean, full, size, index, n, pu, innovation / innovation_variance)
-    shrink(covariance, full, stride, size, index, n, pu, 1.0 / innovation_variance)
-    return True
+    n = 1 + active.shape[0] * (2 if shape[1] else 1)
+    return update(shape, hyper, double, work64, index, n, y)
 
 
 class LinearRegression(GaussianLearner):
@@ -82,5 +99,5 @@ class LinearRegression(GaussianLearner):
     update = _learn
 
     def hyper_numbers(self) -> list[float]:
-        """The noise variance."""
-        return [self.config.noise_variance]
+        """Those of every Gaussian learner, and the noise variance."""
+        return [*super().hyper_numbers(), self.config.noise_variance]

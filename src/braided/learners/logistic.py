@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numba import njit
 
 from braided import checks
 from braided.kernels.activations import all_finite, sigmoid, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.posterior import correct, inner, list_inputs, shrink, times_covariance
+from braided.kernels.posterior import correct, forget, inner, list_inputs, shrink, times_covariance
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 
 _KALMAN, _PAPER, _RELEASED = 0, 1, 2
 _GAINS = {"kalman": _KALMAN, "paper": _PAPER, "released": _RELEASED}
+#: The last numbers of `hyper` for the Kalman gain, logits as scores and no clamp.
+KALMAN_LOGITS = (float(_KALMAN), 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,15 @@ class LogisticConfig(GaussianConfig):
         checks.at_least(self, 0.0, "clamp")
 
 
-@entry(FORWARD)
-def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    n_outputs, with_mask, stride, mean_at = shape[0], shape[1], shape[3], shape[5]
-    as_probability, clamp = hyper[1], hyper[2]
-    n = list_inputs(x, active, with_mask, index, work64)
+# Places in `hyper`, after the two of every Gaussian learner.
+_GAIN, _AS_PROBABILITY, _CLAMP = 2, 3, 4
+
+
+@njit(cache=True)
+def score(shape, hyper, double, work64, index, n, scores):
+    """The scores for the n inputs listed in `index` and `work64`."""
+    n_outputs, stride, mean_at = shape[0], shape[3], shape[5]
+    clamp = hyper[_CLAMP]
     latent = work64[2 * stride : 2 * stride + n_outputs]
     if n_outputs == 2:
         a = inner(double[mean_at : mean_at + stride], index, work64, n)
@@ -59,7 +66,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
             latent[k] = inner(double[start : start + stride], index, work64, n)
             if clamp > 0:
                 latent[k] = min(max(latent[k], -clamp), clamp)
-    if as_probability:
+    if hyper[_AS_PROBABILITY]:
         probability = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
         softmax(latent, probability)
         for k in range(n_outputs):
@@ -69,12 +76,12 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
             scores[k] = latent[k]
 
 
-@entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    n_outputs, with_mask, full, stride = shape[0], shape[1], shape[2], shape[3]
+@njit(cache=True)
+def update(shape, hyper, double, work64, index, n, y):
+    """One step of the recursion for the n inputs that were scored; false if it would not be finite."""
+    n_outputs, full, stride = shape[0], shape[2], shape[3]
     size, mean_at, covariance_at = shape[4], shape[5], shape[6]
-    gain = hyper[0]
-    n = 1 + active.shape[0] * (2 if with_mask else 1)
+    gain = hyper[_GAIN]
     u, pu = work64[:stride], work64[stride : 2 * stride]
     latent = work64[2 * stride : 2 * stride + n_outputs]
     probability = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
@@ -107,7 +114,20 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
         start = mean_at + row * stride
         correct(double[start : start + stride], full, size, index, n, pu, along * innovation)
     shrink(covariance, full, stride, size, index, n, pu, lost)
+    forget(covariance, full, stride, size, hyper[0], hyper[1])
     return True
+
+
+@entry(FORWARD)
+def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
+    n = list_inputs(x, active, shape[1], index, work64)
+    score(shape, hyper, double, work64, index, n, scores)
+
+
+@entry(LEARN)
+def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+    n = 1 + active.shape[0] * (2 if shape[1] else 1)
+    return update(shape, hyper, double, work64, index, n, y)
 
 
 class LogisticRegression(GaussianLearner):
@@ -148,5 +168,6 @@ class LogisticRegression(GaussianLearner):
     update = _learn
 
     def hyper_numbers(self) -> list[float]:
-        """The gain's code, whether scores are probabilities, and the clamp."""
-        return [_GAINS[self.config.gain], float(self.config.score == "probability"), self.config.clamp]
+        """Those of every Gaussian learner, the gain's code, whether scores are probabilities, and the clamp."""
+        config = self.config
+        return [*super().hyper_numbers(), _GAINS[config.gain], float(config.score == "probability"), config.clamp]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
+
+from numba import njit
 
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.dense import backward, backward_head, forward, forward_head, step, step_row
+from braided.kernels.encoding import encode_piecewise, knots
 from braided.learners.base import ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
@@ -25,6 +29,11 @@ class MLPConfig(StepConfig):
         Widths of the hidden layers; () makes it a logistic (or linear) regression trained by gradient.
     mask_inputs
         Whether the availability of each feature is an input beside its value.
+    encoding
+        `plain`: a feature's value is one input. `piecewise`: beside it stand the `bins` + 1 inputs of its
+        piecewise-linear encoding (`kernels/encoding.py`), made for standardised values.
+    bins
+        For the piecewise encoding.
     zero_output
         Start the output layer at zero, so that the learner is silent until it has learned something.
     expected_features
@@ -34,34 +43,50 @@ class MLPConfig(StepConfig):
 
     hidden: tuple[int, ...] = (250, 250, 250)
     mask_inputs: bool = True
+    encoding: Literal["plain", "piecewise"] = "plain"
+    bins: int = 8
     zero_output: bool = False
     expected_features: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.sizes(self, 0, "expected_features")
+        checks.sizes(self, 1, "bins")
+        checks.one_of(self, "encoding", ("plain", "piecewise"))
         for width in self.hidden:
             if not isinstance(width, int) or width < 1:
                 raise BraidedError(f"MLPConfig.hidden is {self.hidden!r}: give whole numbers from 1 on")
 
 
 # Places in `shape`: sizes, then the widths of the hidden layers, then two offsets a layer (weights, bias).
-_OUTPUTS, _FEATURES, _WITH_MASK, _LAYERS, _ROW, _WIDTHS = 0, 1, 2, 3, 4, 5
+_OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _WIDTHS = 0, 1, 2, 3, 4, 5, 6
+#: Place in `hyper`, after the step's numbers, where the knots of the encoding start; there are none if it is plain.
+_KNOTS = 4
+
+
+@njit(cache=True)
+def _list_inputs(shape, hyper, x, active, layer_in):
+    """h_0: for each available feature its value, its availability if wanted, and its encoding if there are knots."""
+    per_feature, knots = shape[_PER_FEATURE], hyper[_KNOTS:]
+    layer_in[:] = 0
+    for slot in active:
+        at = slot * per_feature
+        layer_in[at] = x[slot]
+        at += 1
+        if shape[_WITH_MASK]:
+            layer_in[at] = 1
+            at += 1
+        if knots.shape[0] > 0:
+            encode_piecewise(x[slot], knots, layer_in[at : at + knots.shape[0]])
 
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step_number, work, work64, index, scores):
-    n_layers, with_mask = shape[_LAYERS], shape[_WITH_MASK]
-    n_in = shape[_FEATURES] * (2 if with_mask else 1)
+    n_layers = shape[_LAYERS]
+    n_in = shape[_FEATURES] * shape[_PER_FEATURE]
     at = _WIDTHS + n_layers
     layer_in = work[:n_in]
-    layer_in[:] = 0
-    for slot in active:
-        if with_mask:
-            layer_in[2 * slot] = x[slot]
-            layer_in[2 * slot + 1] = 1
-        else:
-            layer_in[slot] = x[slot]
+    _list_inputs(shape, hyper, x, active, layer_in)
     place = n_in
     for layer in range(n_layers):
         width = shape[_WIDTHS + layer]
@@ -82,8 +107,8 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
 def _learn(shape, hyper, single, second, double, x, active, step_number, y, gradient, work, work64, index):
     kind = work.dtype.type
     step_size = (kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]))
-    n_layers, with_mask = shape[_LAYERS], shape[_WITH_MASK]
-    n_first = shape[_FEATURES] * (2 if with_mask else 1)
+    n_layers = shape[_LAYERS]
+    n_first = shape[_FEATURES] * shape[_PER_FEATURE]
     end = n_first
     widest = n_first
     for layer in range(n_layers):
@@ -128,7 +153,8 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
 class MLP(CompiledLearner):
     """A multilayer perceptron with ReLU, trained by the gradient of the sum.
 
-    With h_0 = [x ; mask] (or x), zero where a feature is missing, and hidden layers l = 1 .. L:
+    With h_0 = [x ; mask] (or x, or [x ; e(x)] with the piecewise encoding e), zero where a feature is missing, and
+    hidden layers l = 1 .. L:
 
         h_l = ReLU(W_l h_{l-1} + b_l),   scores = W h_L + b
 
@@ -159,9 +185,16 @@ class MLP(CompiledLearner):
         if not config.hidden:
             self.name = "glr"  # without hidden layers it is logistic regression, trained by gradient
 
+    def _per_feature(self) -> int:
+        """Inputs that belong to one feature."""
+        return 1 + int(self.config.mask_inputs) + len(self._knots())
+
+    def _knots(self) -> list[float]:
+        return knots(self.config.bins) if self.config.encoding == "piecewise" else []
+
     def _widths(self, n_features: int) -> list[int]:
         """Inputs, then the hidden layers."""
-        return [n_features * (2 if self.config.mask_inputs else 1), *self.config.hidden]
+        return [n_features * self._per_feature(), *self.config.hidden]
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Weights by input and a bias for each hidden layer; the output layer by output."""
@@ -178,17 +211,18 @@ class MLP(CompiledLearner):
         return arrays
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, features, mask, layers, row length of the output layer; hidden widths; two offsets a layer."""
+        """Outputs, features, inputs a feature, mask, layers, row of the output layer; widths; two offsets a layer."""
         hidden = self.config.hidden
         row = self._widths(self._capacities[0])[-1]
-        numbers = [self.n_outputs, self.n_features, int(self.config.mask_inputs), len(hidden), row, *hidden]
+        numbers = [self.n_outputs, self.n_features, self._per_feature(), int(self.config.mask_inputs)]
+        numbers += [len(hidden), row, *hidden]
         for layer in [*range(1, len(hidden) + 1), "out"]:
             numbers += [offsets[f"weights {layer}"], offsets[f"bias {layer}"]]
         return numbers
 
     def hyper_numbers(self) -> list[float]:
-        """The step."""
-        return self.config.step_numbers()
+        """The step, then the knots."""
+        return self.config.step_numbers() + self._knots()
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
         """All activations, and two gradients as wide as the widest; a list of as many places."""
