@@ -62,20 +62,17 @@ def list_(
         typer.echo(json.dumps(rows))
         return
     table = Table()
-    for name in ("", "records", "features", "classes"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    table.add_column("here")
+    for name in ("", "records", "features", "classes", "here"):
+        table.add_column(name, justify="left" if name in {"", "here"} else "right", no_wrap=True)
     for row in rows:
         used = "" if row["features"] == row["features_used"] else f"{row['features_used']} of "
-        where = "not here: braided datasets fetch " + row["name"]
-        if row["files"]:
-            more = f" and {len(row['files']) - 1} more" if len(row["files"]) > 1 else ""
-            where = ("sample: " if row["sample"] else "full: ") + Path(row["files"][0]).name + more
-        table.add_row(row["name"], f"{row['records']:,}", f"{used}{row['features']}", str(row["classes"]), Text(where))
+        here = {None: "no", False: "full", True: "sample"}[row["sample"]]
+        table.add_row(row["name"], f"{row['records']:,}", f"{used}{row['features']:,}", str(row["classes"]), here)
     console = Console()
     console.print(table)
     for row in rows:
-        console.print(Text(f"{row['name']}: {row['origin']}"), soft_wrap=True)
+        where = ", ".join(row["files"]) or f"not here, get it with `braided datasets fetch {row['name']}`"
+        console.print(Text(f"{row['name']}: {where}; origin: {row['origin']}"), soft_wrap=True)
 
 
 @app.command()
