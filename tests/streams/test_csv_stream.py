@@ -25,9 +25,13 @@ def numbers(n: int, seed: int = 0) -> list[str]:
     return [",".join([str(rng.integers(3)), *(f"{v:.18e}" for v in rng.normal(size=5))]) for _ in range(n)]
 
 
+#: A quoted field with more than the smallest block's bytes on both sides of its line end.
+ACROSS_BLOCKS = f'2,"{" " * 150}1\n{" " * 150}",1,1,1,1'
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize(
-    "special", [None, "2,?,1,1,1,1", '2,"1",1,1,1,1', "a,1,1,1,1,1", "0.5,1,1,1,1,1", "", "é,1,1,1,1,1"]
+    "special", [None, "2,?,1,1,1,1", '2,"1",1,1,1,1', ACROSS_BLOCKS, "a,1,1,1,1,1", "0.5,1,1,1,1,1", "", "é,1,1,1,1,1"]
 )
 def test_blocks_do_not_change_what_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, special: str | None

@@ -49,6 +49,9 @@ class Handler(BaseHTTPRequestHandler):
         start = 0
         if asked and state.ranges and self.headers.get("If-Range") == state.tag:
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        if start >= len(state.content):
+            self.send_error(416)
+            return
         self.send_response(206 if start else 200)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(state.content) - 1}/{len(state.content)}")
@@ -119,8 +122,18 @@ def test_what_cannot_go_on_starts_over(server: Server, tmp_path: Path, why: str)
         server.ranges = False
     else:
         server.content, server.tag = CONTENT[::-1], '"two"'
-    path = fetch_file(data_file(server, server.content), tmp_path, silent)
+    seen: list[tuple[int, int | None]] = []
+    path = fetch_file(data_file(server, server.content), tmp_path, lambda *numbers: seen.append(numbers))
     assert path.read_bytes() == server.content
+    assert (seen[0], seen[-1]) == ((0, len(CONTENT)), (len(CONTENT), len(CONTENT)))
+
+
+def test_all_bytes_there_but_the_file_not_yet_in_place(server: Server, tmp_path: Path) -> None:
+    """After a crash between the last byte and the renaming there is no rest to ask for."""
+    (tmp_path / "data.bin.part").write_bytes(CONTENT)
+    (tmp_path / "data.bin.part.tag").write_text(server.tag)
+    assert fetch_file(data_file(server), tmp_path, silent).read_bytes() == CONTENT
+    assert [file.name for file in tmp_path.iterdir()] == ["data.bin"]
 
 
 def test_a_wrong_checksum_is_refused_and_removed(server: Server, tmp_path: Path) -> None:
