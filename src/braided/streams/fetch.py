@@ -50,9 +50,10 @@ class ResumingDownloader:
         if have and tag:
             headers |= {"Range": f"bytes={have}-", "If-Range": tag}
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
-            if response.status_code == requests.codes.requested_range_not_satisfiable:
+            if "Range" in headers and response.status_code == requests.codes.requested_range_not_satisfiable:
                 self._discard()
-                return self(url, output_file, pooch)
+                self(url, output_file, pooch)
+                return
             response.raise_for_status()
             resumed = response.status_code == requests.codes.partial_content
             if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
