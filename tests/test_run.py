@@ -19,7 +19,7 @@ from braided import MODLClassifier
 from braided.errors import BraidedError
 from braided.evaluate import Curve, Evaluation, state_digest
 from braided.run import Job, RunOptions
-from braided.streams import ArrayStream, Batch, datasets
+from braided.streams import MASKS, ArrayStream, Batch, datasets
 from conftest import made_up
 
 
@@ -126,6 +126,9 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
         (["{csv}", "--preset", "best"], "preset 'best' is not known"),
         (["{csv}", "--combiner", "vote"], "combiner 'vote' is not known"),
         (["{csv}", "--available", "1.5"], "--available is 1.5: give a probability"),
+        (["{csv}", "--mask", "fog"], "--mask 'fog' is not known: use one of iid, trapezoidal, sudden, burst, value"),
+        (["{csv}", "--mask", "burst"], "--mask burst hides nothing at --available 1"),
+        (["{csv}", "--mask", "sudden", "--available", "0.5"], "give --limit N"),
         (["{csv}", "--seeds", "0"], "--seeds is 0"),
         (["{csv}", "--limit", "0"], "--limit is 0"),
         (["{csv}", "--seed", "99999999999999999999999"], "use a whole number from 0 to 2**63 - 1"),
@@ -211,6 +214,46 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> Non
         np.testing.assert_array_equal(array, other.braid.state()[name], err_msg=name)
 
 
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_run_resumes_under_every_mask(mask: str, csv_file: Path, tmp_path: Path) -> None:
+    options = RunOptions(stream=str(csv_file), mask=mask, available=0.6, always=1, limit=1_100, models=("olr",))
+    straight = Job(options)
+    for _ in straight.run():
+        pass
+    broken = Job(options, checkpoint=tmp_path / "c", every=0.0)
+    next(steps := broken.run())
+    next(steps)
+    resumed = Job(options, checkpoint=tmp_path / "c", resume=True)
+    for _ in resumed.run():
+        pass
+    expected, found = (job.document()["runs"][0] for job in (straight, resumed))
+    assert (found["errors"], found["state_sha256"]) == (expected["errors"], expected["state_sha256"])
+    assert resumed.document()["mask"] == mask
+    plain = Job(RunOptions(stream=str(csv_file), limit=1_100, models=("olr",)))
+    for _ in plain.run():
+        pass
+    assert plain.document()["runs"][0]["errors"] != expected["errors"], "the mask hides something"
+
+
+def test_a_sample_is_told(data_dir: Path) -> None:
+    job = Job(RunOptions(stream="higgs", limit=500, models=("olr",)), data_dir)
+    for _ in job.run():
+        pass
+    assert job.document()["sample"]
+    assert not job.document()["as_published"]
+
+
+@pytest.mark.parametrize(("stream", "features"), [("mnist", 784), ("imnist", 784), ("cifar10", 3_072)])
+def test_images_run_under_the_papers_presets(stream: str, features: int, data_dir: Path) -> None:
+    for preset in ("paper", "released"):
+        job = Job(RunOptions(stream=stream, limit=60, preset=preset), data_dir)
+        for _ in job.run():
+            pass
+        document = job.document()
+        assert (document["features"], document["classes"]) == (features, 10)
+        assert all(learner["skipped"] == 0 for learner in document["runs"][0]["learners"].values())
+
+
 def test_a_finished_run_resumes_to_its_results(csv_file: Path, tmp_path: Path) -> None:
     arguments = ["run", str(csv_file), "--json", "--checkpoint", str(tmp_path / "c"), "--resume"]
     first = braided(*arguments)
@@ -244,6 +287,7 @@ def test_published_figures_stand_beside_their_own_protocol_alone() -> None:
     for other in (
         RunOptions("german", limit=500),
         RunOptions("german", available=0.5),
+        RunOptions("german", mask="burst"),
         RunOptions("german", shuffle=False),
         RunOptions("german", combiner="moe"),
         RunOptions("german", options=("learning_rate=0.5",)),
@@ -270,7 +314,9 @@ def test_the_protocol_of_a_data_set_is_its_default() -> None:
     assert (options.available, options.always, options.shuffle) == (0.9, 2, True)
     options = RunOptions().resolved()
     assert (options.stream, options.available, options.always) == ("shuttle", 0.5, 0)
-    assert set(datasets.SOURCES) == {"german", "svmguide3", "magic04", "a8a", "higgs", "susy"}
+    assert set(datasets.SOURCES) == {
+        "german", "svmguide3", "magic04", "a8a", "higgs", "susy", "mnist", "imnist", "cifar10",
+    }  # fmt: skip
 
 
 def test_the_curve_thins_itself_and_ends_at_the_last_record() -> None:

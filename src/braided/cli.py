@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from braided import __version__
+from braided.datasets_cli import app as datasets_app
 from braided.errors import BraidedError
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 bench_app = typer.Typer(no_args_is_help=True, help="Benchmarks: commands that measure and print, on this machine, now.")
 app.add_typer(bench_app, name="bench")
+app.add_typer(datasets_app, name="datasets")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 
@@ -46,8 +48,8 @@ def run(
     stream: Annotated[
         str,
         typer.Argument(
-            help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy), a file (CSV, LIBSVM or JSON lines, "
-            'plain or .gz), or - for JSON lines {"x": {...}, "y": ...} on standard input.'
+            help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy, mnist, imnist, cifar10), a file "
+            '(CSV, LIBSVM or JSON lines, plain or .gz), or - for JSON lines {"x": {...}, "y": ...} on standard input.'
         ),
     ] = "shuttle",
     model: Annotated[
@@ -68,8 +70,15 @@ def run(
         list[str] | None,
         typer.Option(help="NAME=VALUE: replace a setting of the learners, e.g. learning_rate=0.05. Repeatable."),
     ] = None,
+    mask: Annotated[
+        str,
+        typer.Option(
+            help="How features go missing: iid; trapezoidal (ten chunks, each with more features); sudden (each "
+            "feature has one long outage); burst (outages of random length); value (large values go missing more)."
+        ),
+    ] = "iid",
     available: Annotated[
-        float | None, typer.Option(help="Probability that a feature is available in a record (i.i.d.).")
+        float | None, typer.Option(help="Probability that a feature is available in a record (not for trapezoidal).")
     ] = None,
     always: Annotated[int | None, typer.Option(help="The first so many features are always available.")] = None,
     shuffle: Annotated[
@@ -112,6 +121,7 @@ def run(
         models=tuple(dict.fromkeys(model or ["modl"])),
         preset=preset,
         combiner=combiner,
+        mask=mask,
         available=available,
         always=always,
         shuffle=shuffle,

@@ -102,6 +102,9 @@ PAPER_SETTINGS: dict[str, PaperSettings] = {
     "a8a": PaperSettings(0.001, 0.005, 0.001, 0.75, 2, 123, 0.01, 6, auxdrop_width=400, set_blocks=1),
     "higgs": PaperSettings(0.005, 0.001, 0.001, 0.5, 5, 21, 0.05, 11),
     "susy": PaperSettings(0.005, 0.001, 0.001, 0.5, 2, 8, 0.05, 11),
+    "mnist": PaperSettings(0.00005, 0.00005, 0.001, 1.0, 0, 784, 0.01, 6),
+    "imnist": PaperSettings(0.00005, 0.00005, 0.001, 1.0, 0, 784, 0.01, 6),
+    "cifar10": PaperSettings(0.00005, 0.00005, 0.001, 1.0, 0, 3_072, 0.01, 6),
 }
 #: For a stream that the paper does not know: its most careful settings.
 OTHER_STREAMS = PaperSettings(0.001, 0.001, 0.001, 1.0, 0, 0, 0.01, 6)

@@ -29,7 +29,8 @@ _COLOURS = ("#1b4965", "#c8553d", "#588157", "#7b2d8b", "#d4a017", "#2a9d8f", "#
 def summary_table(document: dict[str, Any]) -> Group:
     """One row a model, the majority class and published figures beside it."""
     records, majority = document["records"], document["majority_errors"]
-    title = f"{document['stream']}: {records:,} records, {document['features']} features, {document['classes']} classes"
+    title = f"{document['stream']}{' (sample)' if document['sample'] else ''}: {records:,} records, "
+    title += f"{document['features']} features, {document['classes']} classes"
     n_seeds = len({run["seed"] for run in document["runs"]})
     title += f", {document['runs'][0]['preset']}" + (f", {n_seeds} seeds" if n_seeds > 1 else "")
     table = Table()
@@ -130,7 +131,9 @@ def curve_figure(job: Job) -> Figure:
     axes.set_xlabel("records")
     axes.set_ylabel("errors so far / records so far")
     seeds = f", mean of {job.options.seeds} seeds" if job.options.seeds > 1 else ""
-    mask = f", features available {job.options.available:.0%}" if job.options.available != 1.0 else ""
+    mask = f", mask {job.options.mask}" if job.options.mask != "iid" else ""
+    if job.options.available != 1.0 and job.options.mask != "trapezoidal":
+        mask += f", features available {job.options.available:.0%}"
     axes.set_title(
         f"{document['stream']}{mask}, preset {job.options.preset}{seeds}", loc="left", fontsize=11, parse_math=False
     )

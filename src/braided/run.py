@@ -23,7 +23,7 @@ from braided.evaluate import Evaluation, warm_up
 from braided.model import MODLClassifier
 from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
-from braided.streams import ArrayStream, Limited, Masked, Peeked, Stream, datasets, read_whole, shuffled
+from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, datasets, read_whole, shuffled
 from braided.streams.open import open_stream
 
 _KIND = MODLClassifier.__name__
@@ -41,8 +41,8 @@ class RunOptions:
         Data set name, path, `-` for standard input, or `shuttle`.
     models, preset, combiner
         Names.
-    available, always
-        Masking: the probability that a feature is available, and how many are always.
+    mask, available, always
+        Masking: its kind, the probability that a feature is available, and how many are always.
     shuffle
         Whether the records come in an order fixed by the seed.
     seed, seeds
@@ -61,6 +61,7 @@ class RunOptions:
     models: tuple[str, ...] = ("modl",)
     preset: str = "default"
     combiner: str | None = None
+    mask: str = "iid"
     available: float | None = None
     always: int | None = None
     shuffle: bool | None = None
@@ -89,6 +90,10 @@ class RunOptions:
         assert options.available is not None
         if not 0.0 <= options.available <= 1.0:
             raise BraidedError(f"--available is {options.available}: give a probability from 0 to 1")
+        if options.mask not in MASKS:
+            raise BraidedError(f"--mask {options.mask!r} is not known: use one of {', '.join(MASKS)}")
+        if options.available == 1.0 and options.mask in {"sudden", "burst", "value"}:
+            raise BraidedError(f"--mask {options.mask} hides nothing at --available 1: give --available below 1")
         for option, value, least in (
             ("--seeds", options.seeds, 1),
             ("--always", options.always, 0),
@@ -106,7 +111,7 @@ class RunOptions:
     def as_published(self) -> bool:
         """Whether these are the records, masked and ordered, that published figures of this stream are about."""
         settings = PAPER_SETTINGS.get(self.stream)
-        if settings is None or self.limit is not None or self.options or self.combiner:
+        if settings is None or self.limit is not None or self.options or self.combiner or self.mask != "iid":
             return False
         usual = (settings.available, settings.always, datasets.SOURCES[self.stream].shuffle)
         return (self.available, self.always, self.shuffle) == usual
@@ -181,14 +186,23 @@ class Job:
         self._source = source or self._open()
 
     def _fingerprint(self) -> str | None:
-        """Length and first megabyte of the file that is read, to notice on resuming that it is another one."""
-        path = Path(self.options.stream)
-        if self.options.stream in datasets.SOURCES:
-            path = datasets.find(self.options.stream, self.data_dir)
-        elif self.options.stream in {"-", "shuttle"}:
+        """Length and first megabyte of the files that are read, to notice on resuming that they are others."""
+        if self.options.stream in {"-", "shuttle"}:
             return None
-        with path.open("rb") as file:
-            return f"{path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()}"
+        paths: tuple[Path, ...] = (Path(self.options.stream),)
+        if self.options.stream in datasets.SOURCES:
+            paths = datasets.locate(self.options.stream, self.data_dir).paths
+        marks = []
+        for path in paths:
+            with path.open("rb") as file:
+                marks.append(f"{path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()}")
+        return " ".join(marks)
+
+    @property
+    def sample(self) -> bool:
+        """Whether only a sample of the data set is here."""
+        name = self.options.stream
+        return name in datasets.SOURCES and datasets.locate(name, self.data_dir).sample
 
     def _open(self) -> Stream:
         """The stream before shuffling and masking."""
@@ -206,8 +220,10 @@ class Job:
             stream = shuffled(stream, seed)
         assert options.available is not None
         assert options.always is not None
-        if options.available < 1.0:
-            stream = Masked(stream, options.available, options.always, seed)
+        if options.available < 1.0 or options.mask != "iid":
+            lengths = [n for n in (stream.n_records, options.limit) if n is not None]
+            mask = MASKS[options.mask]
+            stream = mask(stream, options.available, options.always, seed, min(lengths, default=None))
         return stream if options.limit is None else Limited(stream, options.limit)
 
     def _fresh(self, name: str, seed: int, stream: Stream) -> Evaluation:
@@ -261,8 +277,10 @@ class Job:
             "features": self.n_features,
             "classes": len(self.counts),
             "majority_errors": records - max(self.counts.values()),
+            "mask": self.options.mask,
             "available": self.options.available,
-            "as_published": self.options.as_published,
+            "sample": self.sample,
+            "as_published": self.options.as_published and not self.sample,
             "runs": [
                 {"model": run.model, "preset": self.options.preset, "seed": run.seed, **run.result}
                 for run in self.finished

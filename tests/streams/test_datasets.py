@@ -55,11 +55,25 @@ def test_the_official_format_has_no_header(tmp_path: Path) -> None:
 
 
 def test_a_data_set_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BraidedError, match=r"holds none of magic04\.data\. Get magic04\.data from the UCI"):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(BraidedError, match=r"is not in .*magic04 nor .*Get magic04\.data from the UCI"):
         datasets.load("magic04", tmp_path)
     monkeypatch.delenv("BRAIDED_DATA", raising=False)
     with pytest.raises(BraidedError, match="give --data-dir DIR or set BRAIDED_DATA"):
         datasets.load("magic04", None)
+
+
+def test_a_sample_is_known_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a8a").mkdir()
+    (tmp_path / "a8a" / "a8a").write_text("+1 1:1 123:1\n-1 2:1\n")
+    assert datasets.locate("a8a", tmp_path).sample
+    (tmp_path / "a8a" / "a8a.t").write_text("-1 3:1\n")
+    assert not datasets.locate("a8a", tmp_path).sample
+    table = read_whole(datasets.load("a8a", tmp_path)).table
+    assert table.labels == [1, -1, -1]
+    assert table.values[:, :3].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert table.values.shape == (3, 123)
 
 
 def test_shuttle_is_bundled() -> None:

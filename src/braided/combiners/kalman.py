@@ -121,7 +121,7 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, predi
 
 
 class KalmanWeights(Combiner):
-    """p = softmax(sum_i w_i f_i), with weights that follow the extended Kalman recursion; the sum itself for regression.
+    """p = softmax(sum_i w_i f_i), with weights of the extended Kalman recursion; the sum itself for regression.
 
     f_i are learner i's scores less their mean over the classes, within +-10. From w = 1/N and P = P0 I, with
     h_k = (f_ik - sum_c p_c f_ic)_i:

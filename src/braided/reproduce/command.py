@@ -22,7 +22,7 @@ from braided.reproduce.executors import Executor
 from braided.reproduce.jobs import JobSpec, code_digest, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results, curves_document, table_document
-from braided.reproduce.tables import TABLES, Cell
+from braided.reproduce.tables import LARGE, TABLES, Cell
 from braided.streams import datasets
 
 #: Everything, in the order in which a page shows it.
@@ -84,6 +84,8 @@ class Wanted:
             if (self.datasets and cell.job.dataset not in self.datasets) or (self.quick and not table.quick(cell)):
                 continue
             limit = self.limit
+            if cell.job.dataset in LARGE:  # the paper stops at a million rows of these
+                limit = min(limit or length(cell.job.dataset), length(cell.job.dataset))
             if self.quick:
                 limit = min(limit or _QUICK_RECORDS, _QUICK_RECORDS)
             seeds = self.seeds or (min(cell.seeds, _QUICK_SEEDS) if self.quick else cell.seeds)
@@ -105,7 +107,7 @@ def checked(whats: list[str]) -> tuple[str, ...]:
 
 def _weight(job: JobSpec, data_dir: Path | None) -> float:
     """How long a job takes, roughly, relative to others."""
-    records = _SAMPLE_RECORDS if datasets.is_sample(job.dataset, data_dir) else length(job.dataset)
+    records = _SAMPLE_RECORDS if datasets.locate(job.dataset, data_dir).sample else length(job.dataset)
     return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 
 

@@ -89,10 +89,12 @@ def code_digest() -> str:
 
 @cache
 def data_digest(dataset: str, data_dir: Path | None) -> str:
-    """Name, length and first megabyte of the data set's file."""
-    path = datasets.find(dataset, data_dir)
-    with path.open("rb") as file:
-        return f"{path.name} {path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()[:16]}"
+    """Name, length and first megabyte of the data set's files."""
+    marks = []
+    for path in datasets.locate(dataset, data_dir).paths:
+        with path.open("rb") as file:
+            marks.append(f"{path.name} {path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()[:16]}")
+    return "; ".join(marks)
 
 
 @cache

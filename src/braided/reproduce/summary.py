@@ -53,7 +53,7 @@ def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None
         "records": records,
         "sample": records < published.length(cell.job.dataset),
         "paper_records": published.length(cell.job.dataset),
-        "file_is_sample": datasets.is_sample(cell.job.dataset, data_dir),
+        "file_is_sample": datasets.locate(cell.job.dataset, data_dir).sample,
         "majority": fine[0]["majority_errors"] * scale,
         "us_per_record": 1e6 * statistics.fmean(result["seconds"] / result["records"] for result in fine),
     }

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import io
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.kernels.decimal import POWERS, parse_lines
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
 
@@ -72,26 +75,25 @@ class CSVStream:
         """Not known without reading the file."""
         return None
 
-    def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Line numbers and fields, without blank lines."""
-        lines = text.lines(self.path)
-        opening: list[str] = []
-        for line in lines:
-            opening.append(line)
-            if line.strip():
-                break
-        delimiter = max(DELIMITERS, key=opening[-1].count) if opening else ","
-        reader = csv.reader(chain(opening, lines), delimiter=delimiter, strict=True)
+    def _rows(self, lines: Iterable[str], delimiter: str, before: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """Line numbers and fields, without blank lines; `before` lines were read before these."""
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
         try:
             for fields in reader:
                 if len(fields) > 1 or (fields and fields[0].strip()):
-                    yield reader.line_num, fields
+                    yield before + reader.line_num, fields
         except csv.Error as error:
-            raise BraidedError(f"{self.path}:{reader.line_num}: not readable as CSV ({error}): mend the line") from None
+            line = before + reader.line_num
+            raise BraidedError(f"{self.path}:{line}: not readable as CSV ({error}): mend the line") from None
+
+    def _delimiter(self) -> str:
+        """What the first line that is not blank has most of."""
+        first = next((line for line in text.lines(self.path) if line.strip()), "")
+        return max(DELIMITERS, key=first.count)
 
     def columns(self) -> tuple[list[str], bool, int]:
         """The column names, whether the first line is a header, and the place of the target."""
-        opening = [fields for _, fields in islice(self._rows(), 2)]
+        opening = [fields for _, fields in islice(self._rows(text.lines(self.path), self._delimiter()), 2)]
         if not opening:
             raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record a line")
         first, second = opening[0], opening[1] if len(opening) > 1 else None
@@ -112,13 +114,51 @@ class CSVStream:
         return names, header, names.index(self.target)
 
     def batches(self) -> Iterator[Batch]:
-        """The records, checked line by line."""
+        """The records, checked line by line.
+
+        After the first block of lines, blocks of plain numbers alone are read by compiled code, with the same values;
+        any other block is read by Python, which knows missing values, words and what to say about a bad line.
+        """
         names, header, target = self.columns()
+        delimiter = self._delimiter()
         features = [i for i in range(len(names)) if i != target][: self.n_features]
+        kept = tuple(names[i] for i in features)
+        blocks, before = text.blocks(self.path), 0
+        for block in blocks:
+            plain = None if before == 0 else _plain_numbers(block, delimiter, len(names), features, target)
+            if plain is not None:
+                values, labels = plain
+                for start in range(0, len(labels), BATCH):
+                    yield Batch(kept, values[start : start + BATCH], labels[start : start + BATCH])
+                before += len(labels)
+                continue
+            # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.
+            quoted = b'"' in block
+            lines = self._lines(chain([block], blocks) if quoted else [block], first=before == 0)
+            rows = self._rows(lines, delimiter, before)
+            yield from self._checked(islice(rows, int(header and before == 0), None), names, features, target)
+            before += max(block.count(b"\n"), 1)
+
+    def _lines(self, blocks: Iterable[bytes], first: bool) -> Iterator[str]:
+        """The lines of blocks, without the byte order mark that the first may begin with."""
+        for block in blocks:
+            try:
+                decoded = block.decode("utf-8-sig" if first else "utf-8")
+            except UnicodeDecodeError as error:
+                raise BraidedError(
+                    f"{self.path}: is not text in UTF-8 ({error.reason} at byte {error.start})"
+                ) from None
+            first = False
+            yield from io.StringIO(decoded, newline="")
+
+    def _checked(
+        self, numbered: Iterator[tuple[int, list[str]]], names: list[str], features: list[int], target: int
+    ) -> Iterator[Batch]:
+        """Batches from rows of fields."""
         kept = tuple(names[i] for i in features)
         rows: list[list[float]] = []
         labels: list[Any] = []
-        for line, fields in islice(self._rows(), int(header), None):
+        for line, fields in numbered:
             where = f"{self.path}:{line}"
             if len(fields) != len(names):
                 raise BraidedError(f"{where}: {len(fields)} fields where {len(names)} are expected: mend the line")
@@ -129,3 +169,21 @@ class CSVStream:
                 rows, labels = [], []
         if rows:
             yield Batch(kept, np.array(rows), labels)
+
+
+def _plain_numbers(
+    block: bytes, delimiter: str, n_columns: int, features: list[int], target: int
+) -> tuple[NDArray[np.float64], list[Any]] | None:
+    """Values and labels of a block in which all that is read is plain numbers and labels are whole; else None."""
+    wanted = np.zeros(n_columns, dtype=np.bool_)
+    wanted[[*features, target]] = True
+    bits = np.empty((block.count(b"\n") + 1, int(wanted.sum())), dtype=np.uint64)
+    n = parse_lines(np.frombuffer(block, dtype=np.uint8), np.uint8(ord(delimiter)), wanted, POWERS, bits)
+    if n < 0:
+        return None
+    numbers = bits[:n].view(np.float64)
+    place = int(wanted[:target].sum())
+    labels = numbers[:, place]
+    if (np.abs(labels) >= 2**53).any() or (labels != np.trunc(labels)).any():
+        return None
+    return np.delete(numbers, place, axis=1), labels.astype(np.int64).tolist()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,10 @@ from braided.errors import BraidedError
 from braided.presets import PAPER_SETTINGS
 from braided.streams import text
 from braided.streams.base import BATCH, ArrayStream, Batch, Stream, read_whole
+from braided.streams.catalogue import CATALOGUE, Dataset, Form
 from braided.streams.csv_stream import CSVStream
+from braided.streams.images import CifarStream, IdxStream
+from braided.streams.imnist import DeformedDigits
 from braided.streams.libsvm_stream import LibsvmStream
 
 
@@ -55,32 +58,6 @@ class WhitespaceStream:
 
 
 @dataclass(frozen=True)
-class Source:
-    """Where a data set's file is looked for and how it is read.
-
-    Attributes
-    ----------
-    files
-        Names under `<data dir>/<data set>/`, the first that exists is taken.
-    origin
-        Where to get it.
-    read
-        From the path and the number of features to the stream.
-    shuffle
-        Whether the paper shuffles it by seed (it then is held in memory) or keeps the file's order.
-    """
-
-    files: tuple[str, ...]
-    origin: str
-    read: Callable[[Path, int], Stream]
-    shuffle: bool
-
-
-def _last_column(path: Path, n_features: int) -> Stream:
-    return CSVStream(path, target=str(n_features))
-
-
-@dataclass(frozen=True)
 class LabelFirstStream:
     """The official HIGGS and SUSY files (no header, label first) and samples of them with a header."""
 
@@ -99,42 +76,115 @@ class LabelFirstStream:
         yield from CSVStream(self.path, target=first[0], n_features=self.n_features).batches()
 
 
-_UCI = "the UCI repository, https://archive.ics.uci.edu/dataset/"
-_LIBSVM = "the LIBSVM data page, https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html"
+@dataclass(frozen=True)
+class Joined:
+    """Streams one after the other."""
 
-SOURCES: dict[str, Source] = {
-    "german": Source(("german.data-numeric",), f"{_UCI}144 (Statlog German Credit)", WhitespaceStream, True),
-    "svmguide3": Source(("svmguide3.txt", "svmguide3"), f"{_LIBSVM} (svmguide3)", LibsvmStream, True),
-    "magic04": Source(("magic04.data",), f"{_UCI}159 (MAGIC Gamma Telescope)", _last_column, True),
-    "a8a": Source(("a8a.txt", "a8a"), f"{_LIBSVM} (a8a)", LibsvmStream, True),
-    "higgs": Source(("HIGGS.csv.gz", "HIGGS.csv", "higgs_10k.csv.gz"), f"{_UCI}280 (HIGGS)", LabelFirstStream, False),
-    "susy": Source(("SUSY.csv.gz", "SUSY.csv", "susy_10k.csv.gz"), f"{_UCI}279 (SUSY)", LabelFirstStream, False),
-}
+    name: str
+    parts: tuple[Stream, ...]
+    n_records: int | None = None
+
+    def batches(self) -> Iterator[Batch]:
+        """The records of each part in turn."""
+        for part in self.parts:
+            yield from part.batches()
+
+
+@dataclass(frozen=True)
+class Located:
+    """A data set on this machine.
+
+    Attributes
+    ----------
+    dataset, form
+        What it is, and in which of its forms.
+    paths
+        The form's files.
+    """
+
+    dataset: Dataset
+    form: Form
+    paths: tuple[Path, ...]
+
+    @property
+    def sample(self) -> bool:
+        """Whether this is only a part of the data set."""
+        return self.form.sample
+
+
+#: The data sets by name.
+SOURCES: dict[str, Dataset] = CATALOGUE
+
+
+def cache_folder() -> Path:
+    """The folder that `braided datasets fetch` fills and every command looks in last."""
+    import pooch
+
+    return Path(pooch.os_cache("braided"))
+
+
+def folders(data_dir: Path | None) -> list[Path]:
+    """Where data sets are looked for: `data_dir`, or without it $BRAIDED_DATA, then the cache."""
+    given = data_dir or (Path(os.environ["BRAIDED_DATA"]) if os.environ.get("BRAIDED_DATA") else None)
+    return [*([given] if given else []), cache_folder()]
+
+
+def search(name: str, data_dir: Path | None) -> Located | None:
+    """A data set on this machine, a full one anywhere before a sample, or None."""
+    dataset = SOURCES[name]
+    for sample in (False, True):
+        for folder in folders(data_dir):
+            for form in dataset.forms:
+                paths = tuple(folder / dataset.folder / file.name for file in form.files)
+                if form.sample == sample and all(path.is_file() for path in paths):
+                    return Located(dataset, form, paths)
+    return None
+
+
+def locate(name: str, data_dir: Path | None) -> Located:
+    """A data set on this machine; one that is not here is an error that says how to get it."""
+    located = search(name, data_dir)
+    if located is None:
+        dataset = SOURCES[name]
+        files = " and ".join(file.name for file in dataset.download.files)
+        places = " nor ".join(str(folder / dataset.folder) for folder in folders(data_dir))
+        raise BraidedError(
+            f"data set {name!r} is not in {places}: run `braided datasets fetch {name}`. Or: Get {files} from "
+            f"{dataset.origin}, put it into DIR/{dataset.folder}/, and give --data-dir DIR or set BRAIDED_DATA"
+        )
+    return located
 
 
 def find(name: str, data_dir: Path | None) -> Path:
-    """The file of a data set under `data_dir`, else under $BRAIDED_DATA."""
-    source = SOURCES[name]
-    folder = data_dir or (Path(os.environ["BRAIDED_DATA"]) if os.environ.get("BRAIDED_DATA") else None)
-    if folder is None:
-        raise BraidedError(
-            f"data set {name!r}: no folder to look in. Get {source.files[0]} from {source.origin}, put it into "
-            f"DIR/{name}/, and give --data-dir DIR or set BRAIDED_DATA"
-        )
-    for file in source.files:
-        if (folder / name / file).is_file():
-            return folder / name / file
-    raise BraidedError(
-        f"data set {name!r}: {folder / name} holds none of {', '.join(source.files)}. Get {source.files[0]} from "
-        f"{source.origin} and put it there"
-    )
+    """The first file of a data set."""
+    return locate(name, data_dir).paths[0]
+
+
+def _read(located: Located) -> Stream:
+    """A data set's records in the file's order, with the features that the paper uses."""
+    name, paths = located.dataset.name, located.paths
+    n_features = PAPER_SETTINGS[name].n_features
+    if name in {"mnist", "imnist"}:
+        digits = IdxStream("mnist", *paths)
+        return digits if name == "mnist" else DeformedDigits(digits, located.dataset.records)
+    if name == "cifar10":
+        return CifarStream(paths)
+    if name in {"higgs", "susy"}:
+        # An unpacked file may have been cut to the part that is wanted.
+        n_records = located.form.files[0].records if paths[0].suffix == ".gz" else None
+        return LabelFirstStream(paths[0], n_features, n_records)
+    if name == "magic04":
+        return CSVStream(paths[0], target=str(n_features))
+    if name == "german":
+        return WhitespaceStream(paths[0], n_features)
+    return Joined(name, tuple(LibsvmStream(path, n_features) for path in paths))
 
 
 def load(name: str, data_dir: Path | None) -> Stream:
     """A data set of the paper, with the features that the paper uses."""
-    source = SOURCES[name]
-    stream = source.read(find(name, data_dir), PAPER_SETTINGS[name].n_features)
-    return ArrayStream(name, read_whole(stream).table) if source.shuffle else stream
+    located = locate(name, data_dir)
+    stream = _read(located)
+    return ArrayStream(name, read_whole(stream).table) if located.dataset.shuffle else stream
 
 
 def shuttle() -> ArrayStream:
@@ -145,8 +195,3 @@ def shuttle() -> ArrayStream:
     names = tuple(records[0][0])
     values = np.array([[float(x[name]) for name in names] for x, _ in records])
     return ArrayStream("shuttle", Batch(names, values, [int(y) for _, y in records]))
-
-
-def is_sample(name: str, data_dir: Path | None) -> bool:
-    """Whether the file that is found holds only a part of the data set."""
-    return "_10k" in find(name, data_dir).name

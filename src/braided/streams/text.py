@@ -7,8 +7,9 @@ import math
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from braided.errors import BraidedError
 
@@ -16,20 +17,47 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
 
 
-def lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, gzip-compressed if its name ends in .gz."""
+#: Bytes of text that are read at a time.
+BLOCK = 2**20
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn what can go wrong while a file is read into one line."""
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
-                yield from file
-        else:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                yield from file
+        yield
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise BraidedError(f"{path}: cannot be read: {reason}") from None
     except UnicodeDecodeError as error:
         raise BraidedError(f"{path}: is not text in UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """A file's bytes, decompressed if its name ends in .gz."""
+    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, gzip-compressed if its name ends in .gz."""
+    how: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": ""}
+    with _told(path), gzip.open(path, **how) if path.suffix == ".gz" else path.open(**how) as file:
+        yield from file
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """The bytes of a text file in blocks of whole lines, about BLOCK long."""
+    with _told(path), open_binary(path) as file:
+        rest = b""
+        while piece := file.read(BLOCK):
+            whole, newline, last = piece.rpartition(b"\n")
+            if not newline:
+                rest += piece
+                continue
+            yield rest + whole + newline
+            rest = last
+        if rest:
+            yield rest
 
 
 def number(text: str, where: str, column: str) -> float:

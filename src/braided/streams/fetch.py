@@ -1,0 +1,131 @@
+"""Downloading a data set's official files: resumed after an interruption, checked, and put in place whole or not."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from braided.errors import BraidedError
+from braided.streams.catalogue import DataFile, Dataset
+from braided.streams.verify import problem
+
+_CHUNK = 2**18
+_TIMEOUT_S = 30.0
+
+#: Told the bytes that are there and, if known, the bytes there will be.
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True)
+class ResumingDownloader:
+    """A downloader for pooch that goes on from what an earlier attempt left in a `.part` file.
+
+    The server is asked for the rest alone, on condition that the file is still the one it was (`If-Range`); a server
+    that cannot do that sends all of it, and the download starts over.
+
+    Attributes
+    ----------
+    part
+        Where the bytes go until all are there. Beside it, `.part.tag` says which version of the file they are of.
+    progress
+        Called after every piece.
+    """
+
+    part: Path
+    progress: Progress
+
+    def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
+        """Download `url` to `output_file`."""
+        import requests
+
+        have = self.part.stat().st_size if self.part.exists() else 0
+        # Identity: the bytes of the file, not of a compressed message, are what a range counts.
+        headers = {"Accept-Encoding": "identity"}
+        tag = self._tag_file.read_text() if self._tag_file.exists() else ""
+        if have and tag:
+            headers |= {"Range": f"bytes={have}-", "If-Range": tag}
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
+            if "Range" in headers and response.status_code == requests.codes.requested_range_not_satisfiable:
+                self._discard()
+                self(url, output_file, pooch)
+                return
+            response.raise_for_status()
+            resumed = response.status_code == requests.codes.partial_content
+            if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+                self._discard()
+                raise BraidedError(f"{url}: the server sent another part than was asked for: run the command again")
+            have = have if resumed else 0
+            length = response.headers.get("Content-Length")
+            total = have + int(length) if length else None
+            self._tag_file.write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+            with self.part.open("ab" if resumed else "wb") as file:
+                self.progress(have, total)
+                while piece := response.raw.read(_CHUNK, decode_content=False):
+                    file.write(piece)
+                    have += len(piece)
+                    self.progress(have, total)
+        os.replace(self.part, output_file)
+        self._discard()
+
+    @property
+    def _tag_file(self) -> Path:
+        return self.part.with_name(f"{self.part.name}.tag")
+
+    def _discard(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self._tag_file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _told(file: DataFile, part: Path) -> Iterator[None]:
+    """Turn what can go wrong on the network into one line."""
+    import requests
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except requests.HTTPError as error:
+        status = "an error" if error.response is None else error.response.status_code
+        raise BraidedError(f"{file.url}: the server answers {status}: try again later") from None
+    except (requests.RequestException, HTTPError) as error:
+        host = urlsplit(file.url or "").hostname
+        kept = f" ({part.stat().st_size:,} bytes are kept)" if part.exists() else ""
+        offline = isinstance(error, requests.ConnectionError | requests.Timeout)
+        what = f"{host} cannot be reached" if offline else f"the download from {host} broke off"
+        raise BraidedError(f"{file.name}: {what}: go online and run the same command again{kept}") from None
+
+
+def fetch_file(file: DataFile, folder: Path, progress: Progress) -> Path:
+    """Download one file into a folder, unless it is there already and right."""
+    import pooch
+
+    assert file.url is not None
+    target = folder / file.name
+    part = folder / f"{file.name}.part"
+    known = f"sha256:{file.sha256}" if file.sha256 else None
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        with _told(file, part):
+            folder.mkdir(parents=True, exist_ok=True)
+            pooch.retrieve(file.url, known, fname=file.name, path=folder, downloader=ResumingDownloader(part, progress))
+    except BraidedError:
+        raise
+    except ValueError:  # pooch's word for a wrong checksum; it has removed the file
+        raise BraidedError(
+            f"{file.name} from {file.url} has another SHA-256 than it should: it was removed, run the command again"
+        ) from None
+    wrong = None if known else problem(file, target)
+    if wrong is not None:
+        target.unlink()
+        raise BraidedError(f"{file.name} from {file.url}: {wrong}: it was removed, run the command again")
+    return target
+
+
+def fetch(dataset: Dataset, folder: Path, progress: Callable[[DataFile], Progress]) -> list[Path]:
+    """Download a data set's official files into `folder/<data set>`; returns their paths."""
+    return [fetch_file(file, folder / dataset.folder, progress(file)) for file in dataset.download.files]

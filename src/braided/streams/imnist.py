@@ -1,0 +1,150 @@
+"""I-MNIST: an endless stream of deformed MNIST digits, after Loosli, Canu and Bottou (2007).
+
+To first order, moving each pixel of an image x(u, v) by a small displacement (a, b) changes it along its tangents:
+
+    x' = x + a dx/du + b dx/dv + t |grad x|
+
+(a, b) is a smooth random field plus a random combination of the displacements that leave a digit what it is:
+translation, rotation, scaling and the two hyperbolic ones (stretching along the axes and along the diagonals). The
+last term makes strokes thicker (t > 0) or thinner, along their normals. x' is clipped to [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.kernels.random import key_of, mix, unit_interval
+from braided.streams.base import BATCH, Batch
+from braided.streams.images import IdxStream
+
+SIDE = 28
+#: Smooth fields to draw from; a digit gets a weighted sum of two of them, so 64 give thousands of shapes.
+N_FIELDS = 64
+#: Standard deviations in pixels: of the noise's smoothing, and of the displacements that come out.
+SMOOTHING, STRENGTH = 4.0, 0.9
+#: Of the uniform draws, each in (-size, size): pixels for translation and thickness, else pixels per pixel.
+TRANSLATION, ROTATION, SCALING, HYPERBOLIC, THICKNESS = 1.0, 0.15, 0.1, 0.1, 0.5
+
+
+def smooth_fields(seed: int) -> NDArray[np.float32]:
+    """Random fields, (N_FIELDS, 2, SIDE, SIDE): white noise smoothed by a Gaussian, of deviation STRENGTH."""
+    noise = np.random.default_rng(key_of(seed, "imnist fields")).normal(size=(N_FIELDS, 2, SIDE, SIDE))
+    distance = np.subtract.outer(np.arange(SIDE), np.arange(SIDE))
+    blur = np.exp(-0.5 * (distance / SMOOTHING) ** 2)
+    smooth = blur @ noise @ blur
+    fields: NDArray[np.float32] = (smooth * (STRENGTH / smooth.std(axis=(2, 3), keepdims=True))).astype(np.float32)
+    return fields
+
+
+_cached_fields = lru_cache(maxsize=4)(smooth_fields)
+
+
+@njit(cache=True)
+def _between(key, draw, size):
+    """Uniform in (-size, size)."""
+    return np.float32(size * (2.0 * unit_interval(mix(key, draw)) - 1.0))
+
+
+@njit(cache=True)
+def deform(images, numbers, key, fields, out):
+    """Deform images, (n, SIDE * SIDE) bytes, into `out`, each by what its number draws."""
+    padded = np.zeros((SIDE + 2, SIDE + 2), np.float32)
+    centre = np.float32((SIDE - 1) / 2)
+    for i in range(images.shape[0]):
+        own = mix(key, numbers[i])
+        one = fields[mix(own, 0) % np.uint64(N_FIELDS)]
+        two = fields[mix(own, 1) % np.uint64(N_FIELDS)]
+        first, second = _between(own, 2, 1.0), _between(own, 3, 1.0)
+        right, down = _between(own, 4, TRANSLATION), _between(own, 5, TRANSLATION)
+        turn, scale = _between(own, 6, ROTATION), _between(own, 7, SCALING)
+        stretch, diagonal = _between(own, 8, HYPERBOLIC), _between(own, 9, HYPERBOLIC)
+        thickness = _between(own, 10, THICKNESS)
+        for row in range(SIDE):
+            for column in range(SIDE):
+                padded[row + 1, column + 1] = np.float32(images[i, row * SIDE + column]) / np.float32(255.0)
+        for row in range(SIDE):
+            v = np.float32(row) - centre
+            for column in range(SIDE):
+                u = np.float32(column) - centre
+                # Derivatives over two pixels, smoothed across (Sobel's): a digit's edge is about that wide.
+                left = padded[row, column] + 2 * padded[row + 1, column] + padded[row + 2, column]
+                beyond = padded[row, column + 2] + 2 * padded[row + 1, column + 2] + padded[row + 2, column + 2]
+                above = padded[row, column] + 2 * padded[row, column + 1] + padded[row, column + 2]
+                below = padded[row + 2, column] + 2 * padded[row + 2, column + 1] + padded[row + 2, column + 2]
+                along_u, along_v = (beyond - left) / np.float32(8.0), (below - above) / np.float32(8.0)
+                a = first * one[0, row, column] + second * two[0, row, column]
+                b = first * one[1, row, column] + second * two[1, row, column]
+                a += right - turn * v + (scale + stretch) * u + diagonal * v
+                b += down + turn * u + (scale - stretch) * v + diagonal * u
+                steepness = np.sqrt(along_u * along_u + along_v * along_v)
+                value = padded[row + 1, column + 1] + a * along_u + b * along_v + thickness * steepness
+                out[i, row * SIDE + column] = min(max(value, np.float32(0.0)), np.float32(1.0))
+
+
+@dataclass(frozen=True)
+class DeformedDigits:
+    """Record i is training image i mod 60,000, deformed by draws that depend on the seed and i alone.
+
+    Every record is deformed, the first 60,000 too, and no record needs those before it. The digits of MNIST, 47 MB,
+    are in memory while it runs.
+
+    Attributes
+    ----------
+    digits
+        MNIST's training images.
+    n_records
+        Where the stream ends.
+    seed
+        Other seeds, other deformations. A run's seed does not change it: all models and seeds see the same stream.
+    """
+
+    digits: IdxStream
+    n_records: int | None = 1_000_000
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """As the data set is called."""
+        return "imnist"
+
+    def _digits(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        pieces = list(self.digits.bytes())
+        images = np.concatenate([pixels for pixels, _ in pieces]) if pieces else np.zeros((0, 0), dtype=np.uint8)
+        if len(images) == 0 or images.shape[1] != SIDE * SIDE:
+            raise BraidedError(
+                f"{self.digits.images}: no images of {SIDE} by {SIDE} pixels: give MNIST's training file"
+            )
+        return images, np.array([label for _, some in pieces for label in some])
+
+    def _deform(self, images: NDArray[np.uint8], numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        values = np.empty((len(numbers), SIDE * SIDE))
+        deform(
+            images[numbers % len(images)],
+            numbers,
+            np.uint64(key_of(self.seed, "imnist")),
+            _cached_fields(self.seed),
+            values,
+        )
+        return values
+
+    def records(self, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The pixels of the records with these numbers."""
+        return self._deform(self._digits()[0], numbers)
+
+    def batches(self) -> Iterator[Batch]:
+        """The records, made as they are asked for."""
+        images, labels = self._digits()
+        names = tuple(str(i) for i in range(SIDE * SIDE))
+        first = 0
+        while self.n_records is None or first < self.n_records:
+            end = first + BATCH if self.n_records is None else min(first + BATCH, self.n_records)
+            numbers = np.arange(first, end, dtype=np.int64)
+            yield Batch(names, self._deform(images, numbers), labels[numbers % len(images)].tolist())
+            first = end

@@ -1,0 +1,94 @@
+"""`braided datasets` from the outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def braided(cache: Path, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "BRAIDED_DATA": ""}
+    environment |= {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    done = subprocess.run(
+        [sys.executable, "-m", "braided", "datasets", *arguments],
+        capture_output=True, text=True, timeout=120, env=environment,
+    )  # fmt: skip
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def refused(done: subprocess.CompletedProcess[str], message: str) -> None:
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert message in done.stderr
+
+
+def test_list_where_nothing_is_here(cache: Path, tmp_path: Path) -> None:
+    done = braided(cache, "list", "--data-dir", str(tmp_path))
+    assert "not here" in done.stdout
+    rows = {row["name"]: row for row in json.loads(braided(cache, "list", "--json").stdout)}
+    assert rows["higgs"] == {
+        "name": "higgs",
+        "records": 11_000_000,
+        "features": 28,
+        "features_used": 21,
+        "classes": 2,
+        "origin": "the UCI repository, https://archive.ics.uci.edu/dataset/280 (HIGGS)",
+        "files": [],
+        "sample": None,
+    }
+
+
+def test_list_and_verify_what_is_here(cache: Path, data_dir: Path, tmp_path: Path) -> None:
+    rows = json.loads(braided(cache, "list", "--json", "--data-dir", str(data_dir)).stdout)
+    kinds = {row["name"]: row["sample"] for row in rows}
+    assert kinds["german"] is False
+    assert kinds["imnist"] is False
+    assert {name for name, sample in kinds.items() if sample} == {"higgs", "susy", "cifar10"}
+    assert "german: full, right by SHA-256" in braided(cache, "verify", "german", "--data-dir", str(data_dir)).stdout
+    shutil.copytree(data_dir / "german", tmp_path / "german")
+    (tmp_path / "german").chmod(0o755)
+    copy = tmp_path / "german" / "german.data-numeric"
+    copy.chmod(0o644)
+    content = copy.read_bytes()
+    copy.write_bytes(content.replace(b"1", b"2", 1))
+    refused(braided(cache, "verify", "german", "--data-dir", str(tmp_path), check=False), "another SHA-256")
+    copy.write_bytes(content[:-100])
+    refused(braided(cache, "verify", "--data-dir", str(tmp_path), check=False), "101,900 bytes where 102,000")
+
+
+def test_the_cache_is_looked_in_last_and_samples_after_full_files(cache: Path, tmp_path: Path) -> None:
+    for folder, file in ((cache / "braided", "HIGGS.csv"), (tmp_path / "d", "higgs_10k.csv.gz")):
+        (folder / "higgs").mkdir(parents=True)
+        (folder / "higgs" / file).write_text("1,2\n")
+    rows = json.loads(braided(cache, "list", "--json", "--data-dir", str(tmp_path / "d")).stdout)
+    higgs = next(row for row in rows if row["name"] == "higgs")
+    assert (higgs["sample"], Path(higgs["files"][0]).name) == (False, "HIGGS.csv")
+    refused(braided(cache, "verify", "higgs", check=False), "1 records where 11,000,000 are expected")
+
+
+def test_one_line_for_what_cannot_be_done(cache: Path, tmp_path: Path) -> None:
+    refused(braided(cache, "fetch", "german", "--to", str(tmp_path), check=False), "cannot be reached: go online")
+    assert list((tmp_path / "german").iterdir()) == []
+    refused(braided(cache, "fetch", "iris", check=False), "data set 'iris' is not known: use one of german")
+    refused(braided(cache, "verify", "magic04", check=False), "run `braided datasets fetch magic04`")
+    refused(braided(cache, "sheet", "--out", str(tmp_path / "s.png"), check=False), "data set 'imnist' is not in")
+
+
+def test_sheet(cache: Path, data_dir: Path, tmp_path: Path) -> None:
+    out = tmp_path / "sheet.png"
+    braided(cache, "sheet", "--out", str(out), "--data-dir", str(data_dir))
+    assert out.read_bytes().startswith(b"\x89PNG")
