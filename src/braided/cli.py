@@ -227,6 +227,16 @@ def speed(
 
 
 @bench_app.command()
+def default(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000, as_json: JsonOption = False
+) -> None:
+    """The default model, one record at a time, beside deep-river's MLP (set up on first use, in the user's cache)."""
+    from braided.bench import default as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
+@bench_app.command()
 def memory(
     records: Annotated[int, typer.Option(help="Records to learn.")] = 1_000_000, as_json: JsonOption = False
 ) -> None:

@@ -14,7 +14,7 @@ from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.mixture import own_loss_gradient
 
-PRIOR_VARIANCE = 0.05
+PRIOR_VARIANCE = 0.03
 FORGETTING = 1e-4
 #: Scores are kept within this of their mean: a learner cannot be surer than that.
 LARGEST = 10.0

@@ -14,13 +14,23 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, normalise, normalise_backward, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward, forward_head, step
+from braided.kernels.dense import (
+    accumulate,
+    add_row,
+    backward,
+    backward_head,
+    dot,
+    forward,
+    forward_head,
+    step,
+    step_row,
+)
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.learners.base import ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
-_NO_BINDING, _PRODUCT, _RELU = 0, 1, 2
-_BINDINGS = {"none": _NO_BINDING, "product": _PRODUCT, "relu": _RELU}
+_NO_BINDING, _PRODUCT, _RELU, _SCALED = 0, 1, 2, 3
+_BINDINGS = {"none": _NO_BINDING, "product": _PRODUCT, "relu": _RELU, "scaled": _SCALED}
 _POOLS = {"sum": 0, "mean": 1, "sqrt": 2}
 _EPSILON = 1e-6
 
@@ -34,10 +44,10 @@ class SetConfig(StepConfig):
     width, blocks, layers
         Width of every layer, number R of blocks, number L of layers in a block.
     embedding
-        Length of a feature's ID embedding (not used with `binding="relu"`, whose embeddings have the full width).
+        Length of a feature's ID embedding (not used with `relu` and `scaled`, whose embeddings have the full width).
     binding
         How a value is tied to its ID before pooling: `none` (values and IDs are pooled side by side, so the learner
-        cannot tell which value belongs to which feature), `product` or `relu`.
+        cannot tell which value belongs to which feature), `product`, `relu` or `scaled`.
     pooling
         `sum`, `mean`, or `sqrt`: the sum over the square root of the number of available features.
     normalise
@@ -60,7 +70,7 @@ class SetConfig(StepConfig):
     blocks: int = 6
     layers: int = 3
     embedding: int = 32
-    binding: Literal["none", "product", "relu"] = "none"
+    binding: Literal["none", "product", "relu", "scaled"] = "none"
     pooling: Literal["sum", "mean", "sqrt"] = "sum"
     normalise: bool = False
     slope: float = 0.0
@@ -103,7 +113,7 @@ def _part(flat, start, n_rows, n_columns):
 @njit(cache=True)
 def _n_pooled(shape):
     """Length of the pooled vector: value, 1, embedding, and with the product binding value times embedding."""
-    if shape[_BINDING] == _RELU:
+    if shape[_BINDING] == _RELU or shape[_BINDING] == _SCALED:
         return 0
     return 2 + shape[_EMBEDDING] * (2 if shape[_BINDING] == _PRODUCT else 1)
 
@@ -139,6 +149,14 @@ def _encode(shape, single, x, active, pooled, index, out):
         for i in range(width):
             out[i] = factor * out[i] + single[encoder + i]
         return
+    if binding == _SCALED:
+        out[:] = 0
+        for slot in active:
+            start = ids + slot * width
+            add_row(single[start : start + width], x[slot], out)
+        for i in range(width):
+            out[i] = max(factor * out[i] + single[encoder + i], out.dtype.type(0))
+        return
     pooled[:] = 0
     for slot in active:
         embedding = single[ids + slot * n_embedding : ids + (slot + 1) * n_embedding]
@@ -155,7 +173,7 @@ def _encode(shape, single, x, active, pooled, index, out):
 
 @njit(cache=True)
 def _encode_backward(
-    shape, single, second, x, active, pooled, gradient, index, pooled_gradient, id_gradient, step_size
+    shape, single, second, x, active, pooled, out, gradient, index, pooled_gradient, id_gradient, step_size
 ):
     """Steps of the encoder and of the available features' embeddings, from the gradient of x_0."""
     width, n_embedding, binding = shape[_WIDTH], shape[_EMBEDDING], shape[_BINDING]
@@ -171,6 +189,13 @@ def _encode_backward(
                 id_gradient[i] = g * value
                 id_gradient[width + i] = g
             step(row, second[own], id_gradient[: 2 * width], step_size)
+        step(single[encoder : encoder + width], second[encoder : encoder + width], gradient, step_size)
+        return
+    if binding == _SCALED:
+        relu_backward(out, gradient.dtype.type(0), gradient)
+        for slot in active:
+            own = slice(ids + slot * width, ids + (slot + 1) * width)
+            step_row(single[own], second[own], factor * x[slot], gradient, step_size)
         step(single[encoder : encoder + width], second[encoder : encoder + width], gradient, step_size)
         return
     n_pooled = pooled.shape[0]
@@ -297,6 +322,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
         vectors = _part(work, place, _LAYER_OUT + n_layers, width)
         outputs = work[place + vectors.size + 1 : place + vectors.size + 1 + n_outputs]
         block_in = work[n_pooled : n_pooled + width]
+        from_relu = block > 0 or shape[_BINDING] == _SCALED  # zeros of x_{r-1} then have no gradient
         if block > 0:
             before = place - _block_work(shape) + _OUT * width
             block_in = work[before : before + width]
@@ -328,7 +354,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
             skip = shape[at + _SKIP]
             backward(
                 _part(single, skip, width, width), _part(second, skip, width, width), block_in, out_gradient, index,
-                in_gradient, block > 0, step_size,
+                in_gradient, from_relu, step_size,
             )  # fmt: skip
         for layer in range(n_layers - 1, -1, -1):
             if layer == 0 and drop:
@@ -348,7 +374,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
                 below[:] = 0
                 backward(matrix, moments, vectors[_INPUT], layer_gradient, index, below, False, step_size)
             else:
-                backward(matrix, moments, block_in, layer_gradient, index, in_gradient, block > 0, step_size)
+                backward(matrix, moments, block_in, layer_gradient, index, in_gradient, from_relu, step_size)
             step(single[bias], second[bias], layer_gradient, step_size)
             layer_gradient, below = below, layer_gradient
         if shape[_NORMALISE]:
@@ -365,8 +391,9 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
     if not all_finite(out_gradient):
         return False
     _encode_backward(
-        shape, single, second, x, active, work[:n_pooled], out_gradient, index, pooled_gradient, id_gradient, step_size
-    )
+        shape, single, second, x, active, work[:n_pooled], work[n_pooled : n_pooled + width], out_gradient, index,
+        pooled_gradient, id_gradient, step_size,
+    )  # fmt: skip
     return True
 
 
@@ -379,6 +406,7 @@ class SetLearner(CompiledLearner):
         none      x_0 = E c sum_{j in A} [x_j ; 1 ; e_j]
         product   x_0 = E c sum_{j in A} [x_j ; 1 ; e_j ; x_j e_j]
         relu      x_0 = b + c sum_{j in A} ReLU(x_j d_j + e_j)        with a second embedding d_j
+        scaled    x_0 = ReLU(b + c sum_{j in A} x_j e_j)
 
     Blocks r = 1 .. R, with FC the affine map followed by the activation (N is layer normalisation, or nothing):
 
@@ -418,8 +446,11 @@ class SetLearner(CompiledLearner):
         """Embeddings by feature, the encoder, and the arrays of each block."""
         config, width = self.config, self.config.width
         bound = 1.0 / math.sqrt(width)
-        if config.binding == "relu":
-            arrays = {"ids": ArrayPlan((n_features, 2 * width), 1.0), "encoder": ArrayPlan((1, width))}
+        if config.binding in {"relu", "scaled"}:
+            per_feature = (2 if config.binding == "relu" else 1) * width
+            # A plain sum of n embeddings grows with sqrt(n): they start smaller, the more features there are.
+            id_bound = 1.0 / math.sqrt(max(n_features, 1)) if config.pooling == "sum" else 1.0
+            arrays = {"ids": ArrayPlan((n_features, per_feature), id_bound), "encoder": ArrayPlan((1, width))}
         else:
             n_pooled = 2 + config.embedding * (2 if config.binding == "product" else 1)
             id_bound = 1.0 if config.binding == "product" else 1.0 / math.sqrt(150.0)
