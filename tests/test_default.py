@@ -54,8 +54,16 @@ def test_a_shift_by_a_thousand_standard_deviations() -> None:
     values[5_000:, 1] -= 1_000.0
     errors, _ = wrong(values, labels)
     assert errors[1_000:5_000].mean() < 0.19
-    assert errors[5_000:6_000].mean() < 0.55, "just after the shift no worse than guessing"
-    assert errors[8_000:].mean() < 0.30, "the standardisation comes to terms with it"
+    assert errors[5_000:5_200].mean() < 0.40, "the standardisation comes to terms with it at once"
+    assert errors[5_200:].mean() < 0.19
+
+
+def test_a_change_of_units() -> None:
+    values, labels = two_gaussians(6_000)
+    values = 20.0 + 5.0 * values
+    values[3_000:] = values[3_000:] * 1.8 + 32.0  # from Celsius to Fahrenheit
+    errors, _ = wrong(values, labels)
+    assert errors[3_500:].mean() < 0.20
 
 
 def test_all_features_missing_for_a_thousand_records() -> None:
@@ -185,13 +193,13 @@ class TestRegression:
     def test_outliers_in_the_target(self) -> None:
         x, y = self.friedman(3_000)
         hurt = y.copy()
-        hurt[::100] += 1e6
+        hurt[500::1_000] += 1e6
         error = np.abs(MODLRegressor().predict_learn_many(x, hurt).predictions[:, 0] - y)
         assert np.isfinite(error).all()
-        assert np.median(error[-1_000:]) < 30, "a thousandth of what one outlier adds to the mean of its hundred"
+        assert np.median(error[-1_000:]) < 3.0
 
     def test_a_target_that_shifts(self) -> None:
         x, y = self.friedman(4_000)
         y[2_000:] += 500.0
         error = np.abs(MODLRegressor().predict_learn_many(x, y).predictions[:, 0] - y)
-        assert error[-500:].mean() < 150
+        assert error[-1_000:].mean() < 3.0

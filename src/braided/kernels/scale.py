@@ -13,6 +13,9 @@ huge first value is put in its place by the ones that follow. Standardised,
 
 where m', s' are mean and standard deviation *including* x. Including it costs no purity (the statistics are stored
 only when the record is learned), makes |z| <= sqrt(n), and lets the second record already carry information.
+
+A feature whose values lie beyond Z_BOUND standard deviations ten times in a row has changed for good (another unit, a
+sensor replaced): its statistics then start over, and what learners know of it holds again in the new units.
 """
 
 from __future__ import annotations
@@ -24,10 +27,13 @@ BOUND = 20.0
 Z_BOUND = 8.0
 _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
-# Rows of the statistics: three running figures, then the first values.
-COUNT, MEAN, SQUARES, FIRST = 0, 1, 2, 3
+# Rows of the statistics: three running figures; how many values in a row lay far out, and mean and standard deviation
+# from before them; then the first values.
+COUNT, MEAN, SQUARES, FAR_OUT, BEFORE_MEAN, BEFORE_DEVIATION, FIRST = range(7)
 KEPT = 10
 STATISTICS = FIRST + KEPT
+#: So many values far out in a row, and the statistics start over; none are counted before there are twice as many.
+_CHANGED = 10
 
 
 @njit(cache=True)
@@ -68,7 +74,17 @@ def including(value, column):
 
 @njit(cache=True)
 def count_in(value, column):
-    """Store the statistics with the value among them."""
+    """Store the statistics with the value among them; start them over if the feature has changed for good."""
+    if column[COUNT] >= 2 * _CHANGED:
+        if column[FAR_OUT] == 0:
+            column[BEFORE_MEAN] = column[MEAN]
+            column[BEFORE_DEVIATION] = np.sqrt(column[SQUARES] / column[COUNT])
+        far = abs(value - column[BEFORE_MEAN]) > Z_BOUND * max(
+            column[BEFORE_DEVIATION], 1e-12 * abs(column[BEFORE_MEAN])
+        )
+        column[FAR_OUT] = column[FAR_OUT] + 1 if far else 0
+        if column[FAR_OUT] >= _CHANGED:
+            column[:] = 0.0
     if column[COUNT] < KEPT:
         column[FIRST + int(column[COUNT])] = clipped(value, _LARGEST)
     _, column[COUNT], column[MEAN], column[SQUARES] = including(value, column)
