@@ -1,0 +1,208 @@
+"""NDJSON in and out on one connection: lines of records come in while lines of answers go out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from braided.serve.guard import NDJSON
+from braided.serve.problems import Problem
+from braided.serve.records import Reader, decode_json
+from braided.serve.settings import Limits
+from braided.serve.worker import PREDICT_CHUNK, Job, Worker
+
+#: Records learned by one commit, at most.
+BATCH = 100
+#: Batches of one stream that may be on their way through the journal.
+_WINDOW = 8
+#: Lines read before others get their turn.
+_LINES = 16
+
+
+class Streamed(Response):
+    """An answer whose body is sent as it comes.
+
+    Unlike Starlette's, it leaves the request's body alone, which is still being read.
+    """
+
+    def __init__(self, parts: AsyncIterator[bytes], media_type: str) -> None:
+        super().__init__(media_type=media_type)
+        self.parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the parts."""
+        headers = [(key, value) for key, value in self.raw_headers if key != b"content-length"]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        async for part in self.parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def lines(request: Request, limits: Limits) -> AsyncIterator[list[bytes]]:
+    """The body's lines, as many as came at once."""
+    rest = b""
+    parts = request.stream().__aiter__()
+    while True:
+        try:
+            async with asyncio.timeout(limits.request_seconds):
+                part = await anext(parts)
+        except StopAsyncIteration:
+            break
+        except TimeoutError:
+            raise Problem(408, f"no line came for {limits.request_seconds:g} s: send the rest again") from None
+        *whole, rest = (rest + part).split(b"\n")
+        if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
+            raise Problem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
+        if whole:
+            yield whole
+    if rest.strip():
+        yield [rest]
+
+
+def line(answer: dict[str, Any]) -> bytes:
+    """An answer as a line."""
+    return json.dumps(answer, allow_nan=False).encode() + b"\n"
+
+
+async def learn(
+    request: Request, worker: Worker, limits: Limits, client: str | None, sequence: int, stopping: asyncio.Event
+) -> Response:
+    """Learn a stream; one line of answer for each batch that is durable, and one with the problem if there is one.
+
+    The first batch decides the status of the answer.
+    """
+    answers: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue(_WINDOW)
+    taking = asyncio.create_task(_take(request, worker, limits, client, sequence, answers, stopping))
+    try:
+        first = await (await answers.get())
+    except BaseException:
+        taking.cancel()
+        raise
+
+    async def parts() -> AsyncIterator[bytes]:
+        answer = first
+        try:
+            while answer is not None:
+                yield line(answer)
+                answer = await (await answers.get())
+        except Problem as problem:
+            yield line({"problem": problem.document()})
+        finally:
+            taking.cancel()
+
+    return Streamed(parts(), NDJSON)
+
+
+async def _take(
+    request: Request,
+    worker: Worker,
+    limits: Limits,
+    client: str | None,
+    sequence: int,
+    answers: asyncio.Queue[asyncio.Future[Any]],
+    stopping: asyncio.Event,
+) -> None:
+    """Read the stream, and queue a future for each batch; the last one holds None, or the problem that ended it."""
+    loop = asyncio.get_running_loop()
+    end: asyncio.Future[Any] = loop.create_future()
+    count = 0
+
+    async def commit(reader: Reader) -> None:
+        nonlocal sequence
+        records = reader.done()
+        future: asyncio.Future[Any] = loop.create_future()
+        job = Job("learn", future, records, client, sequence)
+        sequence += len(records)
+        await _submit(worker, job, limits)
+        await answers.put(future)
+
+    def fresh() -> Reader:
+        return Reader(True, worker.state.regression, limits.text, worker.state.features)
+
+    try:
+        async for group in lines(request, limits):
+            reader = fresh()
+            for text in group:
+                if not text.strip():
+                    continue
+                count += 1
+                try:
+                    reader.add(decode_json(text, "the line"))
+                except Problem as problem:
+                    raise Problem(problem.status, f"line {count}: {problem.detail}") from None
+                if len(reader) == BATCH:
+                    await commit(reader)
+                    reader = fresh()
+                if count % _LINES == 0:
+                    await asyncio.sleep(0)
+            if len(reader):
+                await commit(reader)
+            if stopping.is_set():
+                raise Problem(503, "the service is stopping: send the rest again later")
+        if count == 0:
+            raise Problem(422, "the stream holds no record: send one a line")
+        end.set_result(None)
+    except Problem as problem:
+        end.set_exception(problem)
+    except Exception:  # the client is gone, and no one reads the answer
+        end.set_result(None)
+    await answers.put(end)
+
+
+async def _submit(worker: Worker, job: Job, limits: Limits) -> None:
+    """Queue a batch, waiting for room: a stream is held back rather than refused."""
+    deadline = asyncio.get_running_loop().time() + limits.request_seconds
+    while True:
+        try:
+            worker.submit(job)
+        except Problem as problem:
+            if problem.status != 429 or asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(0.02)
+        else:
+            return
+
+
+async def predict(request: Request, worker: Worker, limits: Limits) -> Response:
+    """Predict a stream: one line of answer for each record, with the classes in the first and where they change."""
+
+    async def answers() -> AsyncIterator[bytes]:
+        count = 0
+        classes: list[Any] | None = None
+        async for group in lines(request, limits):
+            texts = [text for text in group if text.strip()]
+            for start in range(0, len(texts), PREDICT_CHUNK):
+                reader = Reader(False, worker.state.regression, limits.text, worker.state.features)
+                for text in texts[start : start + PREDICT_CHUNK]:
+                    count += 1
+                    try:
+                        reader.add(decode_json(text, "the line"))
+                    except Problem as problem:
+                        raise Problem(problem.status, f"line {count}: {problem.detail}") from None
+                found = worker.predict(reader.done())
+                known = worker.classes()
+                if not worker.state.regression and known != classes:
+                    found[0]["classes"] = classes = known
+                yield b"".join(line(answer) for answer in found)
+                await asyncio.sleep(0)
+        if count == 0:
+            raise Problem(422, "the stream holds no record: send one a line")
+
+    source = answers()
+    first = await anext(source)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield first
+        try:
+            async for part in source:
+                yield part
+        except Problem as problem:
+            yield line({"problem": problem.document()})
+
+    return Streamed(parts(), NDJSON)
