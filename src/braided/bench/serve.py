@@ -283,6 +283,7 @@ def table(result: dict[str, Any]) -> Table:
         shown.add_row(name, f"{us:.0f} us", f"{1e6 / us:,.0f}", f"{result[share]:.0%}" if share else "")
     shown.caption = (
         f"predict under full learning load: p50 {result['predict_p50_us']:.0f} us, "
-        f"p99 {result['predict_p99_us']:.0f} us, which is {result['predict_p50_updates']:.1f} and {result['predict_p99_updates']:.1f} in-process updates"
+        f"p99 {result['predict_p99_us']:.0f} us, which is {result['predict_p50_updates']:.1f} and "
+        f"{result['predict_p99_updates']:.1f} in-process updates"
     )
     return shown
