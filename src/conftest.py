@@ -16,6 +16,7 @@ _NEED_SERVE = (
     "metrics",
     "schemas",
     "service",
+    "shortcut",
     "stream",
 )
 

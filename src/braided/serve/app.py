@@ -45,6 +45,7 @@ from braided.serve.schemas import (
 )
 from braided.serve.security import Tokens
 from braided.serve.service import NAME_PATTERN, Service, brief, details
+from braided.serve.shortcut import Shortcut
 from braided.serve.worker import PREDICT_CHUNK, Job, Worker, deliver_here
 
 _JSON = "application/json"
@@ -329,6 +330,8 @@ def make_app(service: Service, tokens: Tokens, stopping: asyncio.Event | None = 
         description="Learns and predicts data streams whose features come and go.",
     )  # fmt: skip
     app.state.service = service
+    hot = {"predict": routes.predict, "learn": routes.learn, "observe": routes.observe, "label": routes.label}
+    app.add_middleware(Shortcut, handlers=hot)
     app.add_middleware(Guard, tokens=tokens, limits=service.settings.limits)
     _add_routes(app, routes)
     _add_problem_handlers(app)

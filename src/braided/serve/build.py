@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -74,20 +75,18 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
             422, f"learners[{place}] has a setting {shown(foreign[0])}: {kind} has {', '.join(sorted(known))}"
         )
     for name, value in values.items():
-        if isinstance(value, list):
-            values[name] = value = tuple(value)
-            if len(value) > _MOST_LAYERS:
-                raise Problem(422, f"learners[{place}].{name} has {len(value)} entries: give at most {_MOST_LAYERS}")
+        if isinstance(value, list) and len(value) > _MOST_LAYERS:
+            raise Problem(422, f"learners[{place}].{name} has {len(value)} entries: give at most {_MOST_LAYERS}")
         most = _MOST_LAYERS if name in {"blocks", "layers"} else _MOST_WIDTH
-        for number in value if isinstance(value, tuple) else (value,):
+        for number in value if isinstance(value, list) else (value,):
             if type(number) is int and number > most:
                 raise Problem(422, f"learners[{place}].{name} is {shown(number)}: give at most {most}")
     try:
-        config: LearnerConfig = TypeAdapter(_KINDS[kind]).validate_python(values, strict=True)
+        config: LearnerConfig = TypeAdapter(_KINDS[kind]).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Problem(422, f"learners[{place}].{where}: {first['msg'][:200]}") from None
+        where = "".join(f".{part}" for part in first["loc"])
+        raise Problem(422, f"learners[{place}]{where}: {first['msg'][:200]}") from None
     return config
 
 

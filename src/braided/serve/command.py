@@ -20,7 +20,7 @@ from braided.serve.settings import Settings
 log = logging.getLogger("braided.serve")
 #: Seconds after which the interpreter lets another thread run. The learner spends its time outside the interpreter;
 #: what it does inside must not keep a prediction waiting for the usual 5 ms.
-_SWITCH_SECONDS = 0.0005
+_SWITCH_SECONDS = 0.0001
 _GRACE_SECONDS = 10
 
 

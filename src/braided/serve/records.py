@@ -96,7 +96,7 @@ class Records:
 
     def one(self, place: int) -> dict[str, float]:
         """One record by names."""
-        first = int(self.counts[:place].sum())
+        first = int(self.counts[:place].sum()) if place else 0
         last = first + int(self.counts[place])
         names = [self.names[column] for column in self.columns[first:last].tolist()]
         return dict(zip(names, self.values[first:last].tolist(), strict=True))

@@ -22,7 +22,7 @@ BATCH = 100
 #: Batches of one stream that may be on their way through the journal.
 _WINDOW = 8
 #: Lines read before others get their turn.
-_LINES = 16
+_LINES = 8
 
 
 class Streamed(Response):
