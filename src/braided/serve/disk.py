@@ -67,11 +67,12 @@ class Disk:
         temporary.unlink(missing_ok=True)
         file = self.create(temporary)
         try:
-            self.write(file, content)
-            self.sync(file)
+            try:
+                self.write(file, content)
+                self.sync(file)
+            finally:
+                self.close(file)
+            self.rename(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        finally:
-            self.close(file)
-        self.rename(temporary, path)

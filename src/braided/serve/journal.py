@@ -272,8 +272,8 @@ class Scan:
                 f"{segments[0].path}: starts with frame {segments[0].first}, and the snapshot ends with frame "
                 f"{self.after}: restore the journal files that came before it"
             )
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
-            yield from self._frames_of(segment, None if following is None else following.first)
+        for place, segment in enumerate(segments, start=1):
+            yield from self._frames_of(segment, segments[place].first if place < len(segments) else None)
 
     def _frames_of(self, segment: Segment, limit: int | None) -> Iterator[tuple[int, bytes]]:
         content = self.disk.read(segment.path)
