@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -19,14 +20,19 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra 'serve' is not installed: run make test EXTRAS=all")
 
 import httpx
+import uvicorn
 
 from braided import MODLClassifier
 from braided.checkpoint import decode
 from braided.evaluate import state_digest
 from braided.learners import LogisticConfig, MLPConfig
+from braided.serve.app import make_app
 from braided.serve.disk import Disk
 from braided.serve.problems import Problem as Problem
 from braided.serve.records import Reader, Records
+from braided.serve.security import Tokens
+from braided.serve.service import Service
+from braided.serve.settings import Limits, Settings
 from braided.serve.state import KINDS, State, restored_model
 from braided.serve.worker import Job, Worker
 from conftest import made_up
@@ -88,7 +94,7 @@ def ask(worker: Worker, kind: Any, **what: Any) -> Any:
 
 
 class FaultyDisk(Disk):
-    """Calls `fault(operation, number)` before each operation, which may raise or kill; writes are cut short on demand."""
+    """Calls `fault(operation, number)` before each operation, which may raise; `piece` cuts writes short."""
 
     def __init__(self, fault: Callable[[str, int], None] = lambda operation, number: None, piece: int | None = None):
         self.fault = fault
@@ -195,3 +201,26 @@ def served(folder: Path, *options: str) -> Iterator[Server]:
 
 def ndjson(items: list[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(item).encode() + b"\n" for item in items)
+
+
+@contextmanager
+def serving(
+    folder: Path, tokens: Tokens | None = None, disk: Disk | None = None, **limits: Any
+) -> Iterator[httpx.Client]:
+    """A service in a thread of this process, and a client for it."""
+    service = Service(Settings(folder, limits=Limits(**limits)), disk)
+    service.open(say=lambda text: None)
+    port = free_port()
+    server = uvicorn.Server(
+        uvicorn.Config(make_app(service, tokens or Tokens([])), port=port, log_level="warning", ws="none")
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.005)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -153,7 +153,7 @@ def test_a_full_disk_refuses_learning_and_nothing_else(place: Place) -> None:
     before = digest(worker.state)
     full = True
     for _ in range(3):
-        with pytest.raises(Problem, match="disk is full.*predictions go on") as refused:
+        with pytest.raises(Problem, match=r"disk is full.*predictions go on") as refused:
             ask(worker, "learn", records=records(items[40:50]), client="me", sequence=0)
         assert refused.value.status == 507
     assert worker.trouble == "the disk is full"
@@ -194,18 +194,19 @@ def test_no_single_failure_loses_or_alters_anything(tmp_path: Path, operation: s
             assert not (folder / "m").exists()
             continue
         acknowledged: list[dict[str, Any]] = []
+        statuses: set[int] = set()
         for at in range(0, len(items), 10):
             batch = items[at : at + 10]
             try:
                 ask(worker, "learn", records=records(batch))
-            except Problem as problem:
-                assert problem.status == (507 if code == errno.ENOSPC and "full" in problem.detail else 503)
-            else:
                 acknowledged += batch
+            except Problem as problem:
+                statuses.add(problem.status)
         assert not worker.broken
         worker.stop(snapshot=False)
         state, _ = place.recover()
         assert len(acknowledged) >= len(items) - 10
+        assert statuses <= {507 if code == errno.ENOSPC else 503}
         assert digest(state) == state_digest(taught(acknowledged))
 
 

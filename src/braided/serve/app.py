@@ -326,7 +326,7 @@ def make_app(service: Service, tokens: Tokens, stopping: asyncio.Event | None = 
         await asyncio.to_thread(service.close)
 
     app = App(
-        title="braided", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        title="braided", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False,
         description="Learns and predicts data streams whose features come and go.",
     )  # fmt: skip
     app.state.service = service

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from braided.serve import schemas
 from braided.serve.build import ModelSpec
+from braided.serve.service import NAME_PATTERN
 
 _KEPT: list[type[BaseModel]] = [
     schemas.ProblemDocument, schemas.Record, schemas.RecordList, schemas.LearnOne, schemas.LabelledRecordList,
@@ -40,4 +41,7 @@ class App(FastAPI):
             for operation in path.values():
                 # Every refusal is a problem document, described once for all.
                 operation["responses"].pop("422", None)
+                for parameter in operation.get("parameters", []):
+                    if parameter["in"] == "path" and parameter["name"] == "name":
+                        parameter["schema"]["pattern"] = NAME_PATTERN
         return document

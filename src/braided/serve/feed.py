@@ -99,8 +99,8 @@ class Sender:
     def __init__(self, settings: FeedSettings, console: Console) -> None:
         token = settings.token()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self.http = httpx.Client(base_url=settings.to.rstrip("/"), headers=headers, timeout=60.0)
-        self.to = settings.to
+        self.http = httpx.Client(headers=headers, timeout=60.0)
+        self.to = settings.to.rstrip("/")
         self.client = settings.client_name()
         self.console = console
 
@@ -108,7 +108,7 @@ class Sender:
         """Send a request, again and again while the service is away or refuses for the moment."""
         for wait in (*_WAITS, None):
             try:
-                response = self.http.request(method, path, **what)
+                response = self.http.request(method, f"{self.to}{path}", **what)
                 if response.status_code not in _FOR_THE_MOMENT:
                     return response
                 why = _detail(response)

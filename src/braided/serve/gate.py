@@ -8,7 +8,7 @@ from types import TracebackType
 import numpy as np
 
 #: A stream of readers without a gap must not keep the writer out for ever.
-_PATIENCE = 0.01
+_PATIENCE = 0.002
 
 
 class Gate:
