@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import random
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from help_serve import LINES, SMALL_SPEC, ndjson, records, rows, served, small_model, taught
+from help_serve import SMALL_SPEC, records, rows, served, small_model, taught
 
 from braided import MODLClassifier
+from braided.bench.serve import Connection, lines
 from braided.serve.disk import Disk
 from braided.serve.gate import Gate
 from braided.serve.settings import Settings
@@ -43,41 +46,54 @@ def journalled(folder: Path) -> list[tuple[dict[str, float], Any]]:
     return learned
 
 
-async def hammer(url: str, seconds: float) -> tuple[Counter[str], list[tuple[str, int, dict[str, Any], list[Any]]]]:
+Seen = list[tuple[str, int, dict[str, Any], list[Any]]]
+
+
+def hammer(port: int, seconds: float) -> tuple[Counter[str], Seen]:
     """64 readers and 4 writers; counts, and predictions to be checked against their versions."""
     counts: Counter[str] = Counter()
-    seen: list[tuple[str, int, dict[str, Any], list[Any]]] = []
+    seen: Seen = []
+    errors: list[BaseException] = []
     end = time.monotonic() + seconds
-    limits = httpx.Limits(max_connections=100)
-    async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+    bodies = [json.dumps({"x": x}).encode() for x in QUESTIONS]
 
-        async def read(number: int) -> None:
-            chance = random.Random(number)
-            while time.monotonic() < end:
-                model = chance.choice(MODELS)
-                place = chance.randrange(len(QUESTIONS))
-                answer = await client.post(f"/models/{model}/predict", json={"x": QUESTIONS[place]})
-                document = answer.json()
-                assert answer.status_code == 200, answer.text
-                (found,) = document["predictions"]
-                assert found["version"] == 0 or abs(sum(found["probabilities"]) - 1) < 1e-6
-                counts["predictions"] += 1
-                if chance.random() < 0.2:
-                    seen.append((model, place, found, document["classes"]))
+    def read(number: int, way: Connection) -> None:
+        chance = random.Random(number)
+        while time.monotonic() < end:
+            model, place = chance.choice(MODELS), chance.randrange(len(QUESTIONS))
+            document = json.loads(way.request("POST", f"/models/{model}/predict", bodies[place]))
+            (found,) = document["predictions"]
+            assert found["version"] == 0 or abs(sum(found["probabilities"]) - 1) < 1e-6
+            counts["predictions"] += 1
+            seen.append((model, place, found, document["classes"]))
 
-        async def write(number: int) -> None:
-            at, turn = 0, 0
-            while time.monotonic() < end:
-                turn += 1
-                batch = ITEMS[(number * 1_000 + at) % len(ITEMS) :][:20]
-                at += len(batch)
-                model = MODELS[(number + turn) % len(MODELS)]
-                answer = await client.post(f"/models/{model}/learn", content=ndjson(batch), headers=LINES)
-                assert answer.status_code == 200, answer.text
-                assert "problem" not in answer.text
-                counts["records"] += len(batch)
+    def write(number: int, way: Connection) -> None:
+        at = turn = 0
+        while time.monotonic() < end:
+            turn += 1
+            batch = ITEMS[(number * 1_000 + at) % len(ITEMS) :][:20]
+            at += len(batch)
+            model = MODELS[(number + turn) % len(MODELS)]
+            if number % 2:
+                way.request("POST", f"/models/{model}/learn", json.dumps({"records": batch}).encode())
+            else:
+                lines(way.port, model, [json.dumps(item).encode() for item in batch])
+            counts["records"] += len(batch)
 
-        await asyncio.gather(*(read(i) for i in range(64)), *(write(i) for i in range(4)))
+    def work(what: Callable[[int, Connection], None], number: int) -> None:
+        try:
+            with closing(Connection(port)) as way:
+                what(number, way)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(read, i)) for i in range(64)]
+    threads += [threading.Thread(target=work, args=(write, i)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
     return counts, seen
 
 
@@ -85,7 +101,7 @@ def run(folder: Path, seconds: float) -> str:
     with served(folder, "--snapshot-records", "1000000", "--snapshot-seconds", "1000") as server:
         for name in MODELS:
             assert httpx.put(f"{server.url}/models/{name}", json=SMALL_SPEC, timeout=60).status_code == 201
-        counts, seen = asyncio.run(hammer(server.url, seconds))
+        counts, seen = hammer(server.port, seconds)
         server.kill()
     versions = 0
     for name in MODELS:

@@ -39,6 +39,7 @@ class Connection:
     """A plain HTTP connection: what it costs to send and to read must not be counted to the service."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._file = self.socket.makefile("rb")
