@@ -50,6 +50,10 @@ class KillingDisk(Disk):
         hit("sync", self.paths.get(file, "folder"))
         super().sync(file)
 
+    def close(self, file: int) -> None:
+        del self.paths[file]
+        super().close(file)
+
     def rename(self, old: Path, new: Path) -> None:
         hit("rename", new.name)
         super().rename(old, new)
