@@ -60,7 +60,7 @@ def rows(n: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def records(items: list[dict[str, Any]], labelled: bool = True) -> Records:
-    reader = Reader(labelled, False, 200)
+    reader = Reader(labelled, False, Limits())
     for item in items:
         reader.add(item if labelled else {"x": item["x"]})
     return reader.done()

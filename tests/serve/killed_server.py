@@ -10,12 +10,16 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'serve' is not installed: run make test EXTRAS=all")
+
 from braided.cli import app
 from braided.serve import command
 from braided.serve.disk import Disk
 from braided.serve.settings import Settings
 
-operation, name, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+operation, name, left = "", "", 0
 serve = command.serve
 
 
@@ -76,5 +80,7 @@ def serve_killed(settings: Settings, disk: Disk | None = None) -> None:
     serve(settings, KillingDisk())
 
 
-command.serve = serve_killed
-app(["serve", *sys.argv[4:]])
+if __name__ == "__main__":
+    operation, name, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    command.serve = serve_killed
+    app(["serve", *sys.argv[4:]])

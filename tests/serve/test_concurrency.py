@@ -115,7 +115,7 @@ def run(folder: Path, seconds: float) -> str:
         for version in range(len(learned) + 1):
             for place, found, classes in wanted.pop(version, []):
                 expected = reference.predict_proba_one(QUESTIONS[place])
-                assert dict(zip(classes, found["probabilities"], strict=False)) == expected, f"torn at {version}"
+                assert dict(zip(classes, found["probabilities"], strict=True)) == expected, f"torn at {version}"
             if version < len(learned):
                 reference.learn_one(*learned[version])
         assert not wanted, "a prediction came from a version that never was"
@@ -149,7 +149,7 @@ def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
 
     def read() -> None:
         while not future.done():
-            seen.extend((place, worker.predict(records([{"x": QUESTIONS[place]}], False))[0]) for place in range(3))
+            seen.extend((place, worker.predict(records([{"x": QUESTIONS[place]}], False))[1][0]) for place in range(3))
 
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
 import pytest
 from help_serve import SMALL_SPEC, Server, digest_of, ndjson, rows, served, taught
 
+from braided.bench.serve import Connection, head
+from braided.cli import app
+from braided.errors import BraidedError
 from braided.evaluate import state_digest
 
 
@@ -63,10 +68,9 @@ def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_one_line(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
-    done = braided(*(option.format(tmp_path) for option in options))
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    with pytest.raises(BraidedError, match=words) as refused:
+        app([option.format(tmp_path) for option in options], standalone_mode=False)
+    assert "\n" not in str(refused.value)
 
 
 def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
@@ -102,3 +106,38 @@ def test_a_token_file_lets_the_feed_in(tmp_path: Path) -> None:
         done = braided("feed", str(path), "--to", model, "--create", "--token-file", str(tokens), "--json")
         assert json.loads(done.stdout)["records"] == 50, done.stderr
         assert "0123456789" not in server.log.read_text()
+
+
+def test_long_or_slow_heads_and_idle_streams_end(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as server:
+        assert httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
+        with socket.create_connection(("127.0.0.1", server.port)) as endless:
+            endless.settimeout(20)
+            endless.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+            sent = 0
+            with suppress(OSError):
+                while sent < 2**24:
+                    endless.sendall(b"a" * 4_096)
+                    sent += 4_096
+                    time.sleep(0.001)
+            assert sent < 2**22
+        with closing(Connection(server.port)) as idle:
+            idle.socket.sendall(head("POST", "/models/m/learn", "application/x-ndjson", "Transfer-Encoding: chunked"))
+            body = ndjson(rows(3))
+            idle.socket.sendall(b"%x\r\n%b\r\n" % (len(body), body))
+            assert idle.answer_head()[0] == 200
+            assert json.loads(idle.chunk())["learned"] == 3
+            start = time.monotonic()
+            assert server.stop() == 0
+            assert time.monotonic() - start < 5
+            assert json.loads(idle.chunk())["problem"]["status"] == 503
+
+
+def test_a_page_that_listens_does_not_keep_the_service_up(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as server:
+        with httpx.stream("GET", f"{server.url}/events", timeout=20) as events:
+            parts = events.iter_text()
+            assert "event: models" in next(parts)
+            start = time.monotonic()
+            assert server.stop() == 0
+        assert time.monotonic() - start < 5

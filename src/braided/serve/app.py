@@ -54,6 +54,8 @@ _PROBLEM = "application/problem+json"
 #: A longer body is decoded in a thread, so that others need not wait for it.
 _LONG_BODY = 2**16
 _MOST_SEQUENCE = 2**53
+#: Each holds a whole model in memory, and the model's writer for a moment.
+_MOST_EXPORTS = 4
 
 
 def answer(document: Any, status: int = 200) -> Response:
@@ -104,6 +106,7 @@ class Routes:
         self.stopping = stopping
         self.events_source = Events(service, stopping)
         self._page, self._policy = _page()
+        self._exports = 0
 
     async def _json(self, request: Request) -> Any:
         if content_type(request.scope) != _JSON:
@@ -122,7 +125,7 @@ class Routes:
                 413, f"the request has {len(items)} records, and the limit is {self.limits.records}: send fewer at a "
                 f"time, or stream them as {NDJSON}"
             )  # fmt: skip
-        reader = Reader(labelled, worker.state.regression, self.limits.text, worker.state.features)
+        reader = Reader(labelled, worker.state.regression, self.limits, worker.state.features)
         for place, item in enumerate(items, start=1):
             reader.add(item)
             if place % PREDICT_CHUNK == 0:
@@ -181,7 +184,13 @@ class Routes:
     async def export(self, name: str) -> Response:
         """The model as a checkpoint, for `MODLClassifier.load` or another service."""
         worker = self.service.get(name)
-        content = await self._run(worker, Job("export", self._future()))
+        if self._exports >= _MOST_EXPORTS:
+            raise Problem(429, f"{self._exports} exports are being made: try again later", {"Retry-After": "1"})
+        self._exports += 1
+        try:
+            content = await self._run(worker, Job("export", self._future()))
+        finally:
+            self._exports -= 1
         return Response(
             content, media_type=_OCTETS, headers={"Content-Disposition": f'attachment; filename="{name}.braided"'}
         )
@@ -198,21 +207,21 @@ class Routes:
         """Predict one record, several, or a stream of lines. Changes nothing."""
         worker = self.service.get(request.path_params["name"])
         if content_type(request.scope) == NDJSON:
-            return await stream.predict(request, worker, self.limits)
+            return await stream.predict(request, worker, self.limits, self.stopping)
         document = await self._json(request)
         items = document["records"] if _is_list(document, {"records"}) else [document]
         records = await self._records(items, worker, labelled=False)
-        found = await self._predict(worker, records)
-        return answer({"classes": worker.classes(), "predictions": found})
+        classes, found = await self._predict(worker, records)
+        return answer({"classes": classes, "predictions": found})
 
-    async def _predict(self, worker: Worker, records: Records) -> list[dict[str, Any]]:
-        if len(records) <= PREDICT_CHUNK:
-            return worker.predict(records)
-        found: list[dict[str, Any]] = []
-        for start in range(0, len(records), PREDICT_CHUNK):
-            found += worker.predict(records.part(start, start + PREDICT_CHUNK))
+    async def _predict(self, worker: Worker, records: Records) -> tuple[list[Any], list[dict[str, Any]]]:
+        """Predict any number of records, with pauses for others."""
+        classes, found = worker.predict(records.part(0, PREDICT_CHUNK) if len(records) > PREDICT_CHUNK else records)
+        for start in range(PREDICT_CHUNK, len(records), PREDICT_CHUNK):
             await asyncio.sleep(0)
-        return found
+            classes, more = worker.predict(records.part(start, start + PREDICT_CHUNK))
+            found += more
+        return classes, found
 
     async def learn(self, request: Request) -> Response:
         """Learn one record, several, or a stream of lines. The answer comes when they are durable and learned.
@@ -237,10 +246,7 @@ class Routes:
         """Predict one record now, and keep it for its label, which may come later under the ID of the answer."""
         worker = self.service.get(request.path_params["name"])
         records = await self._records([await self._json(request)], worker, labelled=False)
-        if records.values.size > self.limits.features:
-            raise Problem(422, f"the record has {records.values.size} features: give at most {self.limits.features}")
-        (found,) = worker.predict(records)
-        classes = worker.classes()
+        classes, (found,) = worker.predict(records)
         job = Job("observe", self._future(), records, id=secrets.token_hex(12), time=time.time())
         kept = await self._run(worker, job)
         return answer({**kept, "classes": classes, "prediction": found})
@@ -252,7 +258,7 @@ class Routes:
         if not isinstance(document, dict) or document.keys() != {"id", "y"}:
             raise Problem(422, f'the body is {shown(document)}: give {{"id": "...", "y": label}}')
         id_ = check_text(document["id"], "id", self.limits.text)
-        y = Reader(True, worker.state.regression, self.limits.text).label(document["y"], 0)
+        y = Reader(True, worker.state.regression, self.limits).label(document["y"], 0)
         return answer(await self._run(worker, Job("label", self._future(), id=id_, label=y)))
 
     async def client(self, name: str, client: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -13,6 +14,7 @@ import uvicorn
 from braided.errors import BraidedError
 from braided.serve.app import make_app
 from braided.serve.disk import Disk
+from braided.serve.protocol import BoundedProtocol
 from braided.serve.security import Tokens, is_loopback, read_tokens
 from braided.serve.service import Service
 from braided.serve.settings import Settings
@@ -37,7 +39,10 @@ class _Server(uvicorn.Server):
 def tokens_for(settings: Settings) -> Tokens:
     """The tokens, without which a service that others can reach must not start."""
     if settings.token_file is not None:
-        return read_tokens(settings.token_file)
+        tokens = read_tokens(settings.token_file)
+        if settings.token_file.stat().st_mode & 0o077:
+            log.warning("token file %s can be read by others: chmod 600 it", settings.token_file)
+        return tokens
     if not is_loopback(settings.host):
         raise BraidedError(
             f"--host {settings.host} can be reached from other machines: give --token-file, or use 127.0.0.1"
@@ -47,8 +52,8 @@ def tokens_for(settings: Settings) -> Tokens:
 
 def serve(settings: Settings, disk: Disk | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then drain, write snapshots and return."""
-    tokens = tokens_for(settings)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
+    tokens = tokens_for(settings)
     service = Service(settings, disk)
     service.open()
     stopping = asyncio.Event()
@@ -57,6 +62,7 @@ def serve(settings: Settings, disk: Disk | None = None) -> None:
         app,
         host=settings.host,
         port=settings.port,
+        http=BoundedProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -69,6 +75,9 @@ def serve(settings: Settings, disk: Disk | None = None) -> None:
     server = _Server(config)
     server.stopping = stopping
     sys.setswitchinterval(_SWITCH_SECONDS)
+    # What is loaded by now stays: the collector need not look at it again while requests wait.
+    gc.collect()
+    gc.freeze()
     # uvicorn raises the signal again once it is done; by then there is nothing left to do but to return.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from starlette.types import Receive
@@ -65,7 +65,7 @@ class Events:
         self._shown = current
         return current
 
-    async def stream(self, receive: Receive) -> AsyncIterator[bytes]:
+    async def stream(self, receive: Receive) -> AsyncGenerator[bytes, None]:
         """Events until the page goes or the service stops."""
         self.listeners += 1
         gone = asyncio.ensure_future(_until_gone(receive))

@@ -125,7 +125,7 @@ class Guard:
         most = self.limits.body_bytes
         problem = Problem(413, f"the body is longer than {most} bytes: send less at a time, or stream it as {NDJSON}")
         length = header(scope, b"content-length")
-        if length is not None and length.isdigit() and int(length) > most:
+        if length is not None and length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
             raise problem
         seen = 0
 

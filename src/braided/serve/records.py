@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.serve.problems import Problem, shown
+from braided.serve.settings import Limits
 
 #: A table of records to learn is built for at most so many cells at a time.
 _MOST_CELLS = 1_000_000
@@ -156,16 +157,16 @@ class Reader:
         Whether each record must have a label, or none.
     regression
         Whether labels are numbers to predict.
-    most_text
-        Characters of a name or label.
+    limits
+        Of features in a record, and of characters in a name or label.
     known
         Feature names that need no further check.
     """
 
-    def __init__(self, labelled: bool, regression: bool, most_text: int, known: Iterable[str] = ()) -> None:
+    def __init__(self, labelled: bool, regression: bool, limits: Limits, known: Iterable[str] = ()) -> None:
         self.labelled = labelled
         self.regression = regression
-        self.most_text = most_text
+        self.limits = limits
         self.known = known if isinstance(known, set | dict) else set(known)
         self._names: dict[str, int] = {}
         self._counts: list[int] = []
@@ -183,6 +184,11 @@ class Reader:
         if type(record) is not dict or "x" not in record or type(record["x"]) is not dict or len(record) > len(allowed):
             wanted = '{"x": {"name": number, ...}, "y": label}' if self.labelled else '{"x": {"name": number, ...}}'
             raise Problem(422, f"record {place} is {shown(record)}: give {wanted}")
+        if len(record["x"]) > self.limits.features:
+            raise Problem(
+                422, f"record {place} has {len(record['x'])} features, and the limit is {self.limits.features}: leave "
+                "some out"
+            )  # fmt: skip
         if self.labelled:
             if "y" not in record:
                 raise Problem(422, f'record {place} has no label "y": every record to learn needs one')
@@ -204,7 +210,7 @@ class Reader:
             column = names.get(name)
             if column is None:
                 if name not in self.known:
-                    check_text(name, f"feature {shown(name)} in record {place}", self.most_text)
+                    check_text(name, f"feature {shown(name)} in record {place}", self.limits.text)
                 column = names[name] = len(names)
             columns.append(column)
             values.append(value)
@@ -223,7 +229,7 @@ class Reader:
                     return number
             raise Problem(422, f"{what} is {shown(y)}: this model predicts numbers, so give a finite one")
         if type(y) is str:
-            return check_text(y, what, self.most_text)
+            return check_text(y, what, self.limits.text)
         if type(y) is bool or (type(y) is int and abs(y) <= 2**53) or (type(y) is float and math.isfinite(y)):
             return y
         raise Problem(422, f"{what} is {shown(y)}: give text, true, false or a number (whole ones up to 2**53)")

@@ -155,6 +155,10 @@ class State:
         arrays |= {f"{_PREFIX}{name}": array for name, array in figure_arrays.items()}
         return encode(type(self.model).__name__, metadata, arrays)
 
+    def export(self) -> bytes:
+        """The model alone, without what clients have left with it."""
+        return encode(type(self.model).__name__, *self.model.snapshot())
+
     @classmethod
     def restored(cls, checkpoint: Checkpoint, limits: Limits) -> State:
         """The inverse of `snapshot`."""

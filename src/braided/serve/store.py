@@ -114,7 +114,9 @@ class Store:
                 found = checkpoint.decode(self.disk.read(path), path.name, *KINDS)
                 state = State.restored(found, self.settings.limits)
             except (BraidedError, OSError) as error:
-                notes.append(f"{path.name} is passed over: {error}")
+                # Notes are shown to clients: the system's own messages hold the path.
+                why = error.strerror if isinstance(error, OSError) else error
+                notes.append(f"{path.name} is passed over: {why}")
                 continue
             if state.number != number or state.name != self.folder.name:
                 raise BraidedError(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -15,8 +17,9 @@ from braided.serve.guard import NDJSON
 from braided.serve.problems import Problem
 from braided.serve.records import Reader, decode_json
 from braided.serve.settings import Limits
-from braided.serve.worker import PREDICT_CHUNK, Job, Worker
+from braided.serve.worker import PREDICT_CHUNK, Chain, Job, Worker
 
+log = logging.getLogger("braided.serve")
 #: Records learned by one commit, at most.
 BATCH = 100
 #: Batches of one stream that may be on their way through the journal.
@@ -31,7 +34,7 @@ class Streamed(Response):
     Unlike Starlette's, it leaves the request's body alone, which is still being read.
     """
 
-    def __init__(self, parts: AsyncIterator[bytes], media_type: str) -> None:
+    def __init__(self, parts: AsyncGenerator[bytes, None], media_type: str) -> None:
         super().__init__(media_type=media_type)
         self.parts = parts
 
@@ -39,30 +42,48 @@ class Streamed(Response):
         """Send the parts."""
         headers = [(key, value) for key, value in self.raw_headers if key != b"content-length"]
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
-        async for part in self.parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        async with contextlib.aclosing(self.parts) as parts:
+            async for part in parts:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def lines(request: Request, limits: Limits) -> AsyncIterator[list[bytes]]:
+async def lines(request: Request, limits: Limits, stopping: asyncio.Event) -> AsyncGenerator[list[bytes], None]:
     """The body's lines, as many as came at once."""
     rest = b""
-    parts = request.stream().__aiter__()
-    while True:
-        try:
-            async with asyncio.timeout(limits.request_seconds):
-                part = await anext(parts)
-        except StopAsyncIteration:
-            break
-        except TimeoutError:
-            raise Problem(408, f"no line came for {limits.request_seconds:g} s: send the rest again") from None
-        *whole, rest = (rest + part).split(b"\n")
-        if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
-            raise Problem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
-        if whole:
-            yield whole
+    source = request.stream()
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        async for part in _parts(source, limits, stop):
+            *whole, rest = (rest + part).split(b"\n")
+            if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
+                raise Problem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
+            if whole:
+                yield whole
+    finally:
+        stop.cancel()
     if rest.strip():
         yield [rest]
+
+
+async def _parts(
+    source: AsyncGenerator[bytes, None], limits: Limits, stop: asyncio.Future[Any]
+) -> AsyncGenerator[bytes, None]:
+    """A body's parts, until it ends, is silent for too long, or the service stops."""
+    while True:
+        following = asyncio.ensure_future(anext(source, None))
+        try:
+            await asyncio.wait({following, stop}, timeout=limits.request_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                if stop.done():
+                    raise Problem(503, "the service is stopping: send the rest again later")
+                raise Problem(408, f"no line came for {limits.request_seconds:g} s: send the rest again")
+            part = following.result()
+        finally:
+            following.cancel()
+        if part is None:
+            return
+        yield part
 
 
 def line(answer: dict[str, Any]) -> bytes:
@@ -85,7 +106,7 @@ async def learn(
         taking.cancel()
         raise
 
-    async def parts() -> AsyncIterator[bytes]:
+    async def parts() -> AsyncGenerator[bytes, None]:
         answer = first
         try:
             while answer is not None:
@@ -111,22 +132,25 @@ async def _take(
     """Read the stream, and queue a future for each batch; the last one holds None, or the problem that ended it."""
     loop = asyncio.get_running_loop()
     end: asyncio.Future[Any] = loop.create_future()
+    chain = Chain()
     count = 0
 
     async def commit(reader: Reader) -> None:
         nonlocal sequence
         records = reader.done()
         future: asyncio.Future[Any] = loop.create_future()
-        job = Job("learn", future, records, client, sequence)
+        # After a batch that was refused, no one asks for the answers to those behind it.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        job = Job("learn", future, records, client, sequence, chain=chain)
         sequence += len(records)
         await _submit(worker, job, limits)
         await answers.put(future)
 
     def fresh() -> Reader:
-        return Reader(True, worker.state.regression, limits.text, worker.state.features)
+        return Reader(True, worker.state.regression, limits, worker.state.features)
 
     try:
-        async for group in lines(request, limits):
+        async for group in lines(request, limits, stopping):
             reader = fresh()
             for text in group:
                 if not text.strip():
@@ -143,15 +167,16 @@ async def _take(
                     await asyncio.sleep(0)
             if len(reader):
                 await commit(reader)
-            if stopping.is_set():
-                raise Problem(503, "the service is stopping: send the rest again later")
         if count == 0:
             raise Problem(422, "the stream holds no record: send one a line")
         end.set_result(None)
     except Problem as problem:
         end.set_exception(problem)
-    except Exception:  # the client is gone, and no one reads the answer
+    except ClientDisconnect:  # no one reads the answer
         end.set_result(None)
+    except Exception:
+        log.exception("model %s: a stream failed", worker.state.name)
+        end.set_exception(Problem(500, "the service made a mistake: its log says more"))
     await answers.put(end)
 
 
@@ -169,24 +194,23 @@ async def _submit(worker: Worker, job: Job, limits: Limits) -> None:
             return
 
 
-async def predict(request: Request, worker: Worker, limits: Limits) -> Response:
+async def predict(request: Request, worker: Worker, limits: Limits, stopping: asyncio.Event) -> Response:
     """Predict a stream: one line of answer for each record, with the classes in the first and where they change."""
 
-    async def answers() -> AsyncIterator[bytes]:
+    async def answers() -> AsyncGenerator[bytes, None]:
         count = 0
         classes: list[Any] | None = None
-        async for group in lines(request, limits):
+        async for group in lines(request, limits, stopping):
             texts = [text for text in group if text.strip()]
             for start in range(0, len(texts), PREDICT_CHUNK):
-                reader = Reader(False, worker.state.regression, limits.text, worker.state.features)
+                reader = Reader(False, worker.state.regression, limits, worker.state.features)
                 for text in texts[start : start + PREDICT_CHUNK]:
                     count += 1
                     try:
                         reader.add(decode_json(text, "the line"))
                     except Problem as problem:
                         raise Problem(problem.status, f"line {count}: {problem.detail}") from None
-                found = worker.predict(reader.done())
-                known = worker.classes()
+                known, found = worker.predict(reader.done())
                 if not worker.state.regression and known != classes:
                     found[0]["classes"] = classes = known
                 yield b"".join(line(answer) for answer in found)
@@ -197,7 +221,7 @@ async def predict(request: Request, worker: Worker, limits: Limits) -> Response:
     source = answers()
     first = await anext(source)
 
-    async def parts() -> AsyncIterator[bytes]:
+    async def parts() -> AsyncGenerator[bytes, None]:
         yield first
         try:
             async for part in source:

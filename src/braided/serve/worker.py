@@ -31,6 +31,13 @@ _GROUP_RECORDS = 500
 PREDICT_CHUNK = 16
 
 
+class Chain:
+    """The batches of one stream: once one of them is refused, those after it are too."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+
 @dataclass(eq=False)
 class Job:
     """A request to the writer; `future` gets a dict, bytes (`export`) or a `Problem`."""
@@ -43,6 +50,7 @@ class Job:
     id: str | None = None
     label: Any = None
     time: float = 0.0
+    chain: Chain | None = None
 
     @property
     def weight(self) -> int:
@@ -138,6 +146,7 @@ class Worker:
     def submit(self, job: Job) -> None:
         """Queue a request; refused when too much is queued."""
         with self._wake:
+            self._check_sound()
             if self._stopping:
                 raise Problem(503, "the service is stopping, or the model is being deleted: try again later")
             if self._queued_records + job.weight > max(self.settings.limits.queue_records, job.weight):
@@ -148,9 +157,18 @@ class Worker:
             self._queued_records += job.weight
             self._wake.notify()
 
-    def predict(self, records: Records) -> list[dict[str, Any]]:
-        """Predict a few records, all by the same version of the model; waits for one update at most."""
+    def _check_sound(self) -> None:
+        if self.broken:
+            raise Problem(503, "the model is out of service after a fault: restart the service, and report this")
+
+    def predict(self, records: Records) -> tuple[list[Any], list[dict[str, Any]]]:
+        """The classes, and an answer for each record; waits for one update at most, `PREDICT_CHUNK` records at a time.
+
+        The records of a chunk are predicted by the same version of the model.
+        """
+        self._check_sound()
         model = self.state.model
+        classes: list[Any] = []
         answers: list[dict[str, Any]] = []
         if len(records) == 1:
             # By names rather than by columns: for one record that is the shorter way.
@@ -158,10 +176,11 @@ class Worker:
             if isinstance(model, MODLRegressor):
                 with self.gate:
                     version, value = model.records_learned, model.predict_one(x)
-                return [{"value": finite(value), "version": version}]
+                return classes, [{"value": finite(value), "version": version}]
             with self.gate:
                 version, found = model.records_learned, model.predict_proba_one(x)
-            return [_prediction(list(found), list(found.values()), version)]
+            classes = list(found)
+            return classes, [_prediction(classes, list(found.values()), version)]
         for _, table in records.tables(PREDICT_CHUNK):
             if isinstance(model, MODLRegressor):
                 with self.gate:
@@ -172,7 +191,7 @@ class Worker:
                     version, classes = model.records_learned, model.classes
                     rows = model.predict_proba_many(table, records.names)
                 answers += [_prediction(classes, row, version) for row in rows.tolist()]
-        return answers
+        return classes, answers
 
     def version(self) -> int:
         """Records learned so far."""
@@ -287,29 +306,34 @@ class Worker:
         parts: list[Records] = []
         for job in jobs:
             if job.kind == "export":
-                answers.append((job, state.snapshot()))
+                answers.append((job, state.export()))
                 continue
             try:
                 entry, records, answer = self._admit(job, draft)
             except Problem as problem:
                 answers.append((job, problem))
+                if job.chain is not None:
+                    job.chain.broken = True
                 continue
-            if entry is None:
-                answers.append((job, answer))
-                continue
-            entries.append(entry)
-            parts.append(records)
+            # A duplicate may be one of a request in this very group, and is no safer than that.
             admitted.append((job, answer))
+            if entry is not None:
+                entries.append(entry)
+                parts.append(records)
         if entries:
             group = Group(entries, joined(parts))
             try:
                 number = self._write(group)
             except Problem as problem:
                 answers += [(job, problem) for job, _ in admitted]
+                for job, _ in admitted:
+                    if job.chain is not None:
+                        job.chain.broken = True
+                admitted = []
             else:
                 state.apply(number, group)
                 self.commits += 1
-                answers += admitted
+        answers += admitted
         self.refused += sum(isinstance(answer, Problem) for _, answer in answers)
         self.deliver(answers)
 
@@ -339,6 +363,8 @@ class Worker:
 
     def _admit(self, job: Job, draft: _Draft) -> tuple[Entry | None, Records, dict[str, Any]]:
         """What a request adds to the group: an entry, its records, and the answer once they are durable."""
+        if job.chain is not None and job.chain.broken:
+            raise Problem(409, "an earlier batch of this stream was refused, and so is this one")
         if job.kind == "forget":
             assert job.client is not None
             known = draft.clients.get(job.client, self.state.clients.get(job.client))
@@ -402,7 +428,7 @@ class Worker:
                 404, f"no observation {shown(job.id)} waits for its label: it is unknown or has expired; send record "
                 "and label to learn"
             )  # fmt: skip
-        reader = Reader(True, self.state.regression, self.settings.limits.text, self.state.features)
+        reader = Reader(True, self.state.regression, self.settings.limits, self.state.features)
         reader.add({"x": found.x, "y": job.label})
         records = reader.done()
         self._check_room(records, draft)
