@@ -154,6 +154,15 @@ def test_export_loads_in_python_and_imports(client: Client, tmp_path: Path) -> N
     client.post("/models/n/learn", json={"records": ITEMS[30:]})
     assert exported(client, "n") == state_digest(model)
     is_problem(client.put("/models/n/checkpoint", content=content, headers=octets), 409, "is there")
+    whole = MODLClassifier()
+    whole.learn_one({"a": 1.0}, "b")
+    whole.save(tmp_path / "whole.braided")
+    content = (tmp_path / "whole.braided").read_bytes()
+    assert client.put("/models/whole/checkpoint", content=content, headers=octets).status_code == 201
+    assert exported(client, "whole") == state_digest(whole)
+    assert client.put("/models/default", json={}).status_code == 201
+    content = client.get("/models/default/checkpoint").content
+    assert client.put("/models/again/checkpoint", content=content, headers=octets).status_code == 201
     for bad in (b"", b"junk", content[:-1], content[:100], bytes(len(content))):
         is_problem(client.put("/models/o/checkpoint", content=bad, headers=octets), 422, "checkpoint")
 
@@ -219,6 +228,7 @@ def test_names_are_no_paths(client: Client, name: str) -> None:
     ("spec", "words"),
     [
         ({"preset": "tuned"}, "preset"),
+        ({"combiner": "eval"}, "combiner"),
         ({"learners": []}, "learners"),
         ({"learners": [{"type": "eval"}]}, "learners[0].type"),
         ({"learners": [{"type": "MLPConfig", "hidden": [100_000]}]}, "at most"),

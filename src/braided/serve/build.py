@@ -30,14 +30,14 @@ class ModelSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     task: Literal["classification", "regression"] = "classification"
-    preset: Literal["default", "paper", "released"] = "default"
+    preset: str = Field(default="default", json_schema_extra={"enum": list(presets.PRESETS)})
     learners: list[dict[str, Any]] | None = Field(
         default=None,
         min_length=1,
         max_length=_MOST_LEARNERS,
         description='Learner configurations in place of the preset\'s, e.g. {"type": "MLPConfig", "hidden": [32]}.',
     )
-    combiner: Literal["score-sum", "multiplication", "ensemble", "moe", "greedy"] | None = None
+    combiner: str | None = Field(default=None, json_schema_extra={"enum": [*COMBINERS, None]})
     seed: int = Field(default=0, ge=0, lt=2**53)
     max_features: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
     max_classes: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
@@ -50,8 +50,8 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
         if value > most:
             raise Problem(422, f"{name} is {value}, and this service allows {most}: ask for less")
     learners = None if spec.learners is None else tuple(_learner(item, i) for i, item in enumerate(spec.learners))
-    preset = presets.get(spec.preset)
     try:
+        preset = presets.get(spec.preset)
         model: Model
         if spec.task == "regression":
             model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features)
