@@ -156,7 +156,8 @@ class Routes:
         """Server-sent events: each model's figures whenever they have changed."""
         if self.events_source.listeners >= self.limits.event_streams:
             raise Problem(429, f"{self.events_source.listeners} pages listen already: close one", {"Retry-After": "5"})
-        return stream.Streamed(self.events_source.stream(request.receive), "text/event-stream")
+        events = self.events_source.stream(request.receive)
+        return stream.Streamed(events, "text/event-stream", self.limits.request_seconds)
 
     async def models(self) -> Response:
         """All models."""

@@ -41,6 +41,6 @@ class Shortcut:
         scope["path_params"] = {"name": match[1]}
         try:
             response = await handler(Request(scope, receive))
+            await response(scope, receive, send)
         except ClientDisconnect:
             return
-        await response(scope, receive, send)

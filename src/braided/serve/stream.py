@@ -31,12 +31,14 @@ _LINES = 8
 class Streamed(Response):
     """An answer whose body is sent as it comes.
 
-    Unlike Starlette's, it leaves the request's body alone, which is still being read.
+    Unlike Starlette's, it leaves the request's body alone, which is still being read, and it gives up on a client that
+    takes nothing for `seconds`.
     """
 
-    def __init__(self, parts: AsyncGenerator[bytes, None], media_type: str) -> None:
+    def __init__(self, parts: AsyncGenerator[bytes, None], media_type: str, seconds: float) -> None:
         super().__init__(media_type=media_type)
         self.parts = parts
+        self.seconds = seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the parts."""
@@ -44,7 +46,11 @@ class Streamed(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         async with contextlib.aclosing(self.parts) as parts:
             async for part in parts:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+                try:
+                    async with asyncio.timeout(self.seconds):
+                        await send({"type": "http.response.body", "body": part, "more_body": True})
+                except TimeoutError:
+                    return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -54,12 +60,13 @@ async def lines(request: Request, limits: Limits, stopping: asyncio.Event) -> As
     source = request.stream()
     stop = asyncio.ensure_future(stopping.wait())
     try:
-        async for part in _parts(source, limits, stop):
-            *whole, rest = (rest + part).split(b"\n")
-            if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
-                raise Problem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
-            if whole:
-                yield whole
+        async with contextlib.aclosing(_parts(source, limits, stop)) as parts:
+            async for part in parts:
+                *whole, rest = (rest + part).split(b"\n")
+                if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
+                    raise Problem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
+                if whole:
+                    yield whole
     finally:
         stop.cancel()
     if rest.strip():
@@ -117,7 +124,7 @@ async def learn(
         finally:
             taking.cancel()
 
-    return Streamed(parts(), NDJSON)
+    return Streamed(parts(), NDJSON, limits.request_seconds)
 
 
 async def _take(
@@ -150,23 +157,21 @@ async def _take(
         return Reader(True, worker.state.regression, limits, worker.state.features)
 
     try:
-        async for group in lines(request, limits, stopping):
-            reader = fresh()
-            for text in group:
-                if not text.strip():
-                    continue
-                count += 1
-                try:
-                    reader.add(decode_json(text, "the line"))
-                except Problem as problem:
-                    raise Problem(problem.status, f"line {count}: {problem.detail}") from None
-                if len(reader) == BATCH:
+        async with contextlib.aclosing(lines(request, limits, stopping)) as groups:
+            async for group in groups:
+                reader = fresh()
+                for text in group:
+                    if not text.strip():
+                        continue
+                    count += 1
+                    _add(reader, text, count)
+                    if len(reader) == BATCH:
+                        await commit(reader)
+                        reader = fresh()
+                    if count % _LINES == 0:
+                        await asyncio.sleep(0)
+                if len(reader):
                     await commit(reader)
-                    reader = fresh()
-                if count % _LINES == 0:
-                    await asyncio.sleep(0)
-            if len(reader):
-                await commit(reader)
         if count == 0:
             raise Problem(422, "the stream holds no record: send one a line")
         end.set_result(None)
@@ -178,6 +183,14 @@ async def _take(
         log.exception("model %s: a stream failed", worker.state.name)
         end.set_exception(Problem(500, "the service made a mistake: its log says more"))
     await answers.put(end)
+
+
+def _add(reader: Reader, text: bytes, number: int) -> None:
+    """Take in a line, or refuse it by its number."""
+    try:
+        reader.add(decode_json(text, "the line"))
+    except Problem as problem:
+        raise Problem(problem.status, f"line {number}: {problem.detail}") from None
 
 
 async def _submit(worker: Worker, job: Job, limits: Limits) -> None:
@@ -206,10 +219,7 @@ async def predict(request: Request, worker: Worker, limits: Limits, stopping: as
                 reader = Reader(False, worker.state.regression, limits, worker.state.features)
                 for text in texts[start : start + PREDICT_CHUNK]:
                     count += 1
-                    try:
-                        reader.add(decode_json(text, "the line"))
-                    except Problem as problem:
-                        raise Problem(problem.status, f"line {count}: {problem.detail}") from None
+                    _add(reader, text, count)
                 known, found = worker.predict(reader.done())
                 if not worker.state.regression and known != classes:
                     found[0]["classes"] = classes = known
@@ -229,4 +239,4 @@ async def predict(request: Request, worker: Worker, limits: Limits, stopping: as
         except Problem as problem:
             yield line({"problem": problem.document()})
 
-    return Streamed(parts(), NDJSON)
+    return Streamed(parts(), NDJSON, limits.request_seconds)
