@@ -11,6 +11,10 @@ else
 DEV := .venv/.dev
 endif
 
+# The live page is tested in Chromium where it is there, or can be had as a Debian package.
+BROWSER := { command -v chromium && command -v chromedriver || { test "$$(id -u)" = 0 && command -v apt-get && \
+	timeout 120 apt-get -qq update && timeout 600 apt-get -qq install -y chromium chromium-driver; }; } >/dev/null 2>&1
+
 .PHONY: demo test check slow clean
 
 demo: .venv/.core
@@ -43,6 +47,7 @@ slow: $(DEV)
 
 .venv/.all: .venv/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+	$(BROWSER) || echo "no chromium could be installed: the tests of the live page will be skipped"
 	touch $@ .venv/.dev .venv/.core
 
 clean:

@@ -52,3 +52,14 @@ def test_memory_stays_where_it_is() -> None:
     result = json.loads(braided("bench", "memory", "--records", "20000", "--json").stdout)
     assert len(result["points"]) == 10
     assert result["growth_mib"] < 2.0
+
+
+def test_serve_reports_every_key() -> None:
+    if importlib.util.find_spec("fastapi") is None:
+        pytest.skip("the extra 'serve' is not installed: run make test EXTRAS=all")
+    result = json.loads(braided("bench", "serve", "--records", "400", "--json").stdout)
+    for kind in ("ndjson", "singles"):
+        share = result["in_process_batches_us"] / result[f"http_{kind}_us"]
+        assert result[f"http_{kind}_share"] == pytest.approx(share)
+    assert result["predict_p50_us"] <= result["predict_p99_us"] <= result["predict_p99_worst_round_us"]
+    assert result["predict_p99_updates"] == pytest.approx(result["predict_p99_us"] / result["in_process_update_us"])

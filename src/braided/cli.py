@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -207,6 +208,112 @@ def reproduce(
         raise typer.Exit(1)
 
 
+@app.command()
+def serve(
+    folder: Annotated[Path, typer.Option("--dir", help="Folder for the models; made if it is not there.")],
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than loopback only with --token-file.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File of lines `read TOKEN` and `write TOKEN`; write includes read.")
+    ] = None,
+    durability: Annotated[
+        str,
+        typer.Option(
+            help="sync: on disk before it is acknowledged; interval: at most --interval later; none: when the system "
+            "sees fit."
+        ),
+    ] = "sync",
+    interval: Annotated[float, typer.Option(help="Seconds between two syncs, with --durability interval.")] = 1.0,
+    snapshot_seconds: Annotated[float, typer.Option(help="Seconds between snapshots of a model that learns.")] = 60.0,
+    snapshot_records: Annotated[int, typer.Option(help="Records between snapshots.")] = 100_000,
+    segment_bytes: Annotated[int, typer.Option(help="Length at which a new journal file begins.")] = 2**24,
+    max_body: Annotated[int, typer.Option(help="Bytes of a request's body.")] = 8 * 2**20,
+    max_records: Annotated[int, typer.Option(help="Records in one request.")] = 1_000,
+    max_models: Annotated[int, typer.Option(help="Models.")] = 16,
+    max_features: Annotated[int, typer.Option(help="Features of a model.")] = 1_000,
+    max_classes: Annotated[int, typer.Option(help="Classes of a model.")] = 100,
+    max_in_flight: Annotated[int, typer.Option(help="Requests at once.")] = 256,
+    request_seconds: Annotated[float, typer.Option(help="Seconds for one request.")] = 30.0,
+    observe_count: Annotated[int, typer.Option(help="Observed records that may wait for their label.")] = 10_000,
+    observe_seconds: Annotated[float, typer.Option(help="Seconds that they may wait.")] = 86_400.0,
+) -> None:
+    """Serve models over HTTP: learn, predict, and lose nothing that was acknowledged. A live page is at /."""
+    command = _extra("braided.serve.command", "serve")
+    settings_module = _extra("braided.serve.settings", "serve")
+    limits = settings_module.Limits(
+        body_bytes=max_body,
+        records=max_records,
+        models=max_models,
+        features=max_features,
+        classes=max_classes,
+        in_flight=max_in_flight,
+        request_seconds=request_seconds,
+        observations=observe_count,
+        observation_seconds=observe_seconds,
+    )
+    command.serve(
+        settings_module.Settings(
+            folder=folder,
+            host=host,
+            port=port,
+            token_file=token_file,
+            durability=durability,
+            interval_seconds=interval,
+            snapshot_seconds=snapshot_seconds,
+            snapshot_records=snapshot_records,
+            segment_bytes=segment_bytes,
+            limits=limits,
+        )
+    )
+
+
+@app.command()
+def feed(
+    stream: Annotated[str, typer.Argument(metavar="FILE", help="What to send: anything that `braided run` reads.")],
+    to: Annotated[str, typer.Option(help="Address of the model, e.g. http://127.0.0.1:8000/models/demo.")],
+    token_file: Annotated[
+        Path | None, typer.Option(help="File whose first `write TOKEN` line is used; else $BRAIDED_TOKEN, if set.")
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option(help="Name under which the service counts what it has; by default made from the file.")
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the model, with the defaults, if needed.")] = False,
+    batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
+    limit: Annotated[int | None, typer.Option(help="Stop after so many records.")] = None,
+    target: Annotated[str | None, typer.Option(help="Label column of a CSV file.")] = None,
+    header: Annotated[
+        bool | None, typer.Option("--header/--no-header", help="Whether a CSV file's first line names its columns.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a file to a service, from where the service's acknowledged count stands; may be broken off and repeated."""
+    feeding = _extra("braided.serve.feed", "serve")
+    settings = feeding.FeedSettings(stream, to, token_file, client, create, batch, limit, target, header, data_dir)
+    result = feeding.feed(settings, Console(stderr=True))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        typer.echo(
+            f"{result['sent']:,} records sent, {result['acknowledged']:,} acknowledged in all; "
+            f"the model has learned {result['records']:,}"
+        )
+
+
+def _extra(module: str, extra: str) -> ModuleType:
+    """A module that needs an extra, or what to do about it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "braided":
+            raise
+        raise BraidedError(f"{error.name} is not installed: pip install 'braided[{extra}]'") from None
+
+
 def _bench(benchmark: ModuleType, records: int, as_json: bool) -> None:
     """Measure, and print the figures for a person or a program."""
     result = benchmark.measure(records, Console(stderr=True))
@@ -254,6 +361,14 @@ def depth(
     from braided.bench import depth as benchmark
 
     _bench(benchmark, records, as_json)
+
+
+@bench_app.command("serve")
+def bench_serve(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 20_000, as_json: JsonOption = False
+) -> None:
+    """Learning over HTTP with sync durability, and predictions meanwhile, beside learning in this process."""
+    _bench(_extra("braided.bench.serve", "serve"), records, as_json)
 
 
 def main() -> None:

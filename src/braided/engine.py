@@ -6,7 +6,7 @@ taken in a Python loop. Both give the same bits, because the compiled parts are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,15 @@ class Braid:
         self.statistics = np.zeros((0, STATISTICS))
         self.target = np.zeros(STATISTICS)
         self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
+        self._waiting = np.zeros(1, dtype=np.int64)
+        self._give_way: Callable[[], None] | None = None
+
+    def give_way(self, waiting: NDArray[np.int64], call: Callable[[], None]) -> None:
+        """Let other threads in between two records of a chunk that is being learned.
+
+        Whenever `waiting[0]` is not 0 after a record, `call` is called, and the model is whole while it runs.
+        """
+        self._waiting, self._give_way = waiting, call
 
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Make room for more features or outputs."""
@@ -111,6 +120,8 @@ class Braid:
                     if isinstance(learner, CompiledLearner):
                         learner.steps = self.steps
                 self._reset_failing()
+                if self._give_way is not None and self._waiting[0] != 0:
+                    self._give_way()
         return predictions, own
 
     def _reset_failing(self) -> None:
@@ -131,7 +142,7 @@ class Braid:
         count = loop.run(
             self._table, self._combiner_row, values, columns, self.statistics, self.standardise, targets, self.target,
             self.regression, learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores,
-            self._gradients, predictions, own,
+            self._gradients, predictions, own, self._waiting,
         )  # fmt: skip
         self._scored = None if learn else record
         return int(count)
@@ -208,5 +219,6 @@ class Braid:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._waiting, self._give_way = np.zeros(1, dtype=np.int64), None
         if self.n_outputs:
             self._bind()

@@ -157,6 +157,11 @@ class MODL(base.Estimator):
         return len(self._features)
 
     @property
+    def feature_names(self) -> list[Hashable]:
+        """The features seen so far, in the order of their slots."""
+        return list(self._features.slots)
+
+    @property
     def records_learned(self) -> int:
         """How many records this model has learned."""
         return self._braid.steps if self._braid is not None else 0

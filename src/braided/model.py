@@ -66,6 +66,12 @@ class MODLClassifier(MODL, base.Classifier):
         """The labels seen so far, in the order of the columns of `predict_proba_many`."""
         return list(self._classes.places)
 
+    @property
+    def class_limit(self) -> int:
+        """How many classes this model takes: `max_classes`, or fewer where a learner takes fewer."""
+        self.braid  # noqa: B018 (the learners may restrict it when they are made)
+        return self._classes.limit
+
     def _target(self, y: Any, record: int) -> Hashable:
         return self._classes.label(y, record)
 

@@ -53,17 +53,18 @@ def target_from_units(z, target):
     return target[MEAN] + z * np.sqrt(target[SQUARES] / target[COUNT])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def run(
     table, combiner, values, columns, statistics, standardise, targets, target, regression, learn, reuse, first_step,
-    health, x, active, usable, scores, gradients, predictions, own,
+    health, x, active, usable, scores, gradients, predictions, own, waiting,
 ):  # fmt: skip
     """Predict, and if `learn` then learn, record by record; returns how many were done.
 
     Fewer than all are done when a learner has failed `PATIENCE` times in a row: it is then to be reset before
-    the next record. `reuse` says that the learners' work arrays, `usable` and `scores` still hold the first record's
-    forward pass. `predictions[t]` receives the class probabilities or the regression value, `own[t, i]` what
-    learner i alone would have said (a class's place or a value).
+    the next record. Learning also stops after the record in hand when `waiting[0]` is not 0, which another
+    thread may set at any time. `reuse` says that the learners' work arrays, `usable` and `scores` still hold the
+    first record's forward pass. `predictions[t]` receives the class probabilities or the regression value,
+    `own[t, i]` what learner i alone would have said (a class's place or a value).
     """
     n_learners = table.shape[0]
     for t in range(values.shape[0]):
@@ -96,6 +97,6 @@ def run(
                     failing = failing or health[i, IN_A_ROW] >= PATIENCE
             remember(values[t], columns, statistics, available)
         prediction[0] = answer
-        if failing:
+        if failing or (learn and waiting[0] != 0):
             return t + 1
     return values.shape[0]

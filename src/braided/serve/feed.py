@@ -1,0 +1,222 @@
+"""`braided feed`: a stream sent to a service, from where the service's acknowledged count stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from braided.errors import BraidedError
+from braided.serve.guard import NDJSON
+from braided.streams import Batch, Stream
+from braided.streams.datasets import SOURCES, find
+from braided.streams.open import open_stream
+
+_ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
+#: Waits between tries while the service cannot be reached or refuses for the moment.
+_WAITS = (0.1, 0.3, 1.0, 2.0, 5.0, 5.0, 5.0)
+_FOR_THE_MOMENT = {429, 502, 503, 504, 507}
+
+
+@dataclass(frozen=True)
+class FeedSettings:
+    """What to send where; as the options of `braided feed`."""
+
+    stream: str
+    to: str
+    token_file: Path | None = None
+    client: str | None = None
+    create: bool = False
+    batch: int = 500
+    limit: int | None = None
+    target: str | None = None
+    header: bool | None = None
+    data_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not _ADDRESS.fullmatch(self.to):
+            raise BraidedError(f"--to {self.to!r}: give the address of a model, e.g. http://127.0.0.1:8000/models/demo")
+        for name, value in (("--batch", self.batch), ("--limit", self.limit)):
+            if value is not None and value < 1:
+                raise BraidedError(f"{name} is {value}: give a whole number from 1 on")
+
+    def token(self) -> str | None:
+        """The token to send."""
+        if self.token_file is None:
+            return os.environ.get("BRAIDED_TOKEN") or None
+        try:
+            lines = self.token_file.read_text().splitlines()
+        except OSError as error:
+            raise BraidedError(f"token file {self.token_file} cannot be read: {error.strerror or error}") from None
+        for line in lines:
+            scope, _, token = line.strip().partition(" ")
+            if scope == "write":
+                return token.strip()
+        raise BraidedError(f"token file {self.token_file} has no line `write TOKEN`")
+
+    def client_name(self) -> str:
+        """The name under which the service counts: made from the beginning of what is sent, unless given."""
+        if self.client is not None:
+            return self.client
+        if self.stream == "-":
+            raise BraidedError("standard input cannot be known again: give --client with a name of your own")
+        digest = hashlib.sha256(f"{self.target} {self.header}".encode())
+        if self.stream == "shuttle":
+            digest.update(b"shuttle")
+        else:
+            path = find(self.stream, self.data_dir) if self.stream in SOURCES else Path(self.stream)
+            try:
+                with path.open("rb") as file:
+                    digest.update(file.read(2**20))
+            except OSError as error:
+                raise BraidedError(f"{path}: cannot be read: {error.strerror or error}") from None
+        return f"feed-{digest.hexdigest()[:16]}"
+
+
+class Sender:
+    """Talks to one model of a service, patiently.
+
+    Parameters
+    ----------
+    settings
+        Where it is.
+    console
+        Where waiting is told.
+    """
+
+    def __init__(self, settings: FeedSettings, console: Console) -> None:
+        token = settings.token()
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self.http = httpx.Client(headers=headers, timeout=60.0)
+        self.to = settings.to.rstrip("/")
+        self.client = settings.client_name()
+        self.console = console
+
+    def request(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """Send a request, again and again while the service is away or refuses for the moment."""
+        for wait in (*_WAITS, None):
+            try:
+                response = self.http.request(method, f"{self.to}{path}", **what)
+                if response.status_code not in _FOR_THE_MOMENT:
+                    return response
+                why = _detail(response)
+            except httpx.TransportError as error:
+                why = f"{self.to} cannot be reached: {error or type(error).__name__}"
+            if wait is None:
+                raise BraidedError(f"{why}; what was acknowledged is safe: repeat the command to go on")
+            self.console.print(f"{why}; trying again in {wait:g} s", highlight=False)
+            time.sleep(wait)
+        raise AssertionError
+
+    def json(self, method: str, path: str, **what: Any) -> Any:
+        """The answer to a request that should succeed."""
+        response = self.request(method, path, **what)
+        if response.status_code >= 400:
+            raise BraidedError(f"{self.to}: {_detail(response)}")
+        return response.json()
+
+    def acknowledged(self) -> int:
+        """How many records of this client the service has."""
+        return int(self.json("GET", f"/clients/{self.client}")["next"])
+
+    def send(self, sequence: int, body: bytes) -> dict[str, Any]:
+        """Send lines; the answer to the last batch. Batches that the service has already are passed over by it."""
+        response = self.request(
+            "POST",
+            "/learn",
+            params={"client": self.client, "sequence": sequence},
+            content=body,
+            headers={"Content-Type": NDJSON},
+        )
+        if response.status_code >= 400:
+            raise BraidedError(f"{self.to}: {_detail(response)}")
+        last: dict[str, Any] = json.loads(response.text.strip().rsplit("\n", 1)[-1])
+        if "problem" in last:
+            if last["problem"]["status"] in _FOR_THE_MOMENT:
+                self.console.print(f"{last['problem']['detail']}; trying again in 1 s", highlight=False)
+                time.sleep(1.0)
+                return self.send(sequence, body)
+            raise BraidedError(f"{self.to}: {last['problem']['detail']}")
+        return last
+
+
+def _detail(response: httpx.Response) -> str:
+    try:
+        return str(response.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return f"answered {response.status_code}"
+
+
+def lines(batch: Batch) -> list[bytes]:
+    """Records as JSON lines; missing values are left out."""
+    names = [str(name) for name in batch.names]
+    found = []
+    for row, present, label in zip(batch.values.tolist(), ~np.isnan(batch.values), batch.labels, strict=True):
+        x = {name: value for name, value, there in zip(names, row, present.tolist(), strict=True) if there}
+        found.append(json.dumps({"x": x, "y": label}).encode())
+    return found
+
+
+def bodies(stream: Stream, skip: int, limit: int | None, size: int) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines from record `skip` on, `size` at a time, each with the number of its first."""
+    at = 0
+    held: list[bytes] = []
+    for batch in stream.batches():
+        stop = len(batch) if limit is None else min(len(batch), limit - at)
+        start = min(max(skip - at, 0), stop)
+        held += lines(batch.part(start, stop))
+        at += stop
+        while len(held) >= size:
+            yield at - len(held), held[:size]
+            held = held[size:]
+        if stop < len(batch):
+            break
+    if held:
+        yield at - len(held), held
+    if limit is None and at < skip:
+        raise BraidedError(
+            f"the stream ends with record {at}, and the service has {skip} of this client: it is another stream; "
+            "give --client with another name"
+        )
+
+
+def feed(settings: FeedSettings, console: Console) -> dict[str, Any]:
+    """Send everything that the service does not have yet."""
+    stream = open_stream(settings.stream, settings.data_dir, settings.target, settings.header)
+    sender = Sender(settings, console)
+    if settings.create and sender.request("GET", "").status_code == 404:
+        sender.json("PUT", "", json={})
+    done = sender.acknowledged()
+    first = done
+    if done:
+        console.print(f"the service has {done:,} records of {sender.client}: going on from there", highlight=False)
+    total = stream.n_records if settings.limit is None else settings.limit
+    answer: dict[str, Any] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress, ThreadPoolExecutor(1) as pool:
+        task = progress.add_task(settings.stream, total=total, completed=done)
+        waiting = None
+        # The next body is made while the service learns the one before.
+        for sequence, body in bodies(stream, done, settings.limit, settings.batch):
+            if waiting is not None:
+                answer = waiting.result()
+                progress.update(task, completed=answer["next"])
+            waiting = pool.submit(sender.send, sequence, b"\n".join(body) + b"\n")
+        if waiting is not None:
+            answer = waiting.result()
+            progress.update(task, completed=answer["next"])
+    done = answer.get("next", done)
+    records = answer["records"] if answer else sender.json("GET", "")["records"]
+    return {"client": sender.client, "sent": done - first, "acknowledged": done, "records": records}

@@ -1,0 +1,78 @@
+"""What one group commit holds, and its bytes in the journal: JSON for the words, raw arrays for the numbers."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from braided.checkpoint import pack_name, unpack_name
+from braided.serve.records import Records
+
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One request within a group.
+
+    Attributes
+    ----------
+    kind
+        `learn`: labelled records; `observe`: one record that waits for its label; `label`: that record with its label;
+        `forget`: a client's sequence number.
+    count
+        How many of the group's records are its own.
+    client, sequence
+        Who sent the records, and the number of the first of them.
+    id, time
+        Of an observation.
+    """
+
+    kind: Literal["learn", "observe", "label", "forget"]
+    count: int = 0
+    client: str | None = None
+    sequence: int = 0
+    id: str | None = None
+    time: float = 0.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries, and the records of all of them in order; an observation's label is None."""
+
+    entries: list[Entry]
+    records: Records = field(repr=False)
+
+    def encode(self) -> bytes:
+        """The group as bytes."""
+        records = self.records
+        head: dict[str, Any] = {
+            "entries": [
+                {key: value for key, value in asdict(entry).items() if value not in (None, 0)} for entry in self.entries
+            ],
+            "names": records.names,
+            "labels": [pack_name(label) for label in records.labels],
+        }
+        text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
+        arrays = [records.counts.astype("<u4"), records.columns.astype("<u4"), records.values.astype("<f8")]
+        return b"".join([_LENGTH.pack(len(text)), text, *(array.tobytes() for array in arrays)])
+
+    @classmethod
+    def decode(cls, content: bytes) -> Group:
+        """The inverse of `encode`."""
+        (length,) = _LENGTH.unpack_from(content)
+        at = _LENGTH.size + length
+        head = json.loads(content[_LENGTH.size : at])
+        labels = [unpack_name(label) for label in head["labels"]]
+        counts = np.frombuffer(content, "<u4", len(labels), at).astype(np.int64)
+        at += 4 * len(labels)
+        size = int(counts.sum())
+        columns = np.frombuffer(content, "<u4", size, at).astype(np.int64)
+        values = np.frombuffer(content, "<f8", size, at + 4 * size).astype(np.float64)
+        return cls(
+            [Entry(**entry) for entry in head["entries"]], Records(head["names"], counts, columns, values, labels)
+        )

@@ -1,0 +1,249 @@
+"""Records as they come in: strict JSON, checked, and kept as sparse arrays."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.serve.problems import Problem, shown
+from braided.serve.settings import Limits
+
+#: A table of records to learn is built for at most so many cells at a time.
+_MOST_CELLS = 1_000_000
+_NUMBERS = (int, bool)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise Problem(400, f"the key {shown(twice)} stands twice in one object: give each key once")
+    return found
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise Problem(400, f"{text} is not JSON: leave a missing feature out, or give null")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant)
+
+
+def decode_json(content: bytes, what: str = "the body") -> Any:
+    """Strict JSON: UTF-8, no NaN or Infinity, no key twice, no nesting beyond reason."""
+    try:
+        return _DECODER.decode(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise Problem(400, f"{what} is not UTF-8 ({error.reason} at byte {error.start})") from None
+    except RecursionError:
+        raise Problem(400, f"{what} is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise Problem(
+            400, f"{what} is not JSON: {error.msg} (line {error.lineno}, column {error.colno}, character {error.pos})"
+        ) from None
+    except ValueError:
+        raise Problem(400, f"{what} holds a number of too many digits: give at most 4,300") from None
+
+
+def check_text(text: Any, what: str, most: int) -> str:
+    """A name or label that can be stored and shown."""
+    if not isinstance(text, str):
+        raise Problem(422, f"{what} is {shown(text)}: give text")
+    if not 1 <= len(text) <= most:
+        raise Problem(422, f"{what} has {len(text)} characters: give 1 to {most}")
+    if not text.isprintable():
+        raise Problem(422, f"{what} is {shown(text)}: it may hold printable characters only")
+    return text
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some records, their values as sparse rows.
+
+    Attributes
+    ----------
+    names
+        Feature names that have a value in at least one record.
+    counts
+        (n,) how many values each record has.
+    columns, values
+        Which name, and the value; record after record.
+    labels
+        n labels or targets; empty if the records have none.
+    """
+
+    names: list[str]
+    counts: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[np.float64]
+    labels: list[Any]
+
+    def __len__(self) -> int:
+        return int(self.counts.size)
+
+    def part(self, start: int, stop: int) -> Records:
+        """The records from `start` to `stop`."""
+        first, last = int(self.counts[:start].sum()), int(self.counts[:stop].sum())
+        return renamed(
+            self.names, self.counts[start:stop], self.columns[first:last], self.values[first:last],
+            self.labels[start:stop],
+        )  # fmt: skip
+
+    def one(self, place: int) -> dict[str, float]:
+        """One record by names."""
+        first = int(self.counts[:place].sum()) if place else 0
+        last = first + int(self.counts[place])
+        names = [self.names[column] for column in self.columns[first:last].tolist()]
+        return dict(zip(names, self.values[first:last].tolist(), strict=True))
+
+    def tables(self, most: int = 2**30) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Consecutive slices of at most `most` records, each with its (n, names) table, NaN for missing."""
+        step = max(1, min(most, _MOST_CELLS // max(len(self.names), 1)))
+        ends = np.concatenate([[0], np.cumsum(self.counts)])
+        for start in range(0, len(self), step):
+            stop = min(start + step, len(self))
+            table = np.full((stop - start, len(self.names)), np.nan)
+            inside = slice(int(ends[start]), int(ends[stop]))
+            rows = np.repeat(np.arange(stop - start), self.counts[start:stop])
+            table[rows, self.columns[inside]] = self.values[inside]
+            yield slice(start, stop), table
+
+
+def renamed(
+    names: Sequence[str],
+    counts: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    values: NDArray[np.float64],
+    labels: list[Any],
+) -> Records:
+    """Records whose names are only those that they use."""
+    used, places = np.unique(columns, return_inverse=True)
+    if used.size == len(names):
+        return Records(list(names), counts, columns, values, labels)
+    return Records([names[i] for i in used.tolist()], counts, places.astype(np.int64), values, labels)
+
+
+def joined(parts: Sequence[Records]) -> Records:
+    """Records of several requests, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    places: dict[str, int] = {}
+    columns = []
+    for part in parts:
+        to = np.array([places.setdefault(name, len(places)) for name in part.names], dtype=np.int64)
+        columns.append(to[part.columns] if part.columns.size else part.columns)
+    empty = np.zeros(0, dtype=np.int64)
+    return Records(
+        list(places),
+        np.concatenate([empty, *(part.counts for part in parts)]),
+        np.concatenate([empty, *columns]),
+        np.concatenate([np.zeros(0), *(part.values for part in parts)]),
+        [label for part in parts for label in part.labels],
+    )
+
+
+class Reader:
+    """Turns decoded JSON objects `{"x": {...}, "y": ...}` into `Records`.
+
+    Parameters
+    ----------
+    labelled
+        Whether each record must have a label, or none.
+    regression
+        Whether labels are numbers to predict.
+    limits
+        Of features in a record, and of characters in a name or label.
+    known
+        Feature names that need no further check.
+    """
+
+    def __init__(self, labelled: bool, regression: bool, limits: Limits, known: Iterable[str] = ()) -> None:
+        self.labelled = labelled
+        self.regression = regression
+        self.limits = limits
+        self.known = known if isinstance(known, set | dict) else set(known)
+        self._names: dict[str, int] = {}
+        self._counts: list[int] = []
+        self._columns: list[int] = []
+        self._values: list[float] = []
+        self._labels: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def add(self, record: Any) -> None:
+        """Take in one record, or refuse it whole."""
+        place = len(self._counts)
+        allowed = ("x", "y") if self.labelled else ("x",)
+        if type(record) is not dict or "x" not in record or type(record["x"]) is not dict or len(record) > len(allowed):
+            wanted = '{"x": {"name": number, ...}, "y": label}' if self.labelled else '{"x": {"name": number, ...}}'
+            raise Problem(422, f"record {place} is {shown(record)}: give {wanted}")
+        if len(record["x"]) > self.limits.features:
+            raise Problem(
+                422, f"record {place} has {len(record['x'])} features, and the limit is {self.limits.features}: leave "
+                "some out"
+            )  # fmt: skip
+        if self.labelled:
+            if "y" not in record:
+                raise Problem(422, f'record {place} has no label "y": every record to learn needs one')
+            self._labels.append(self.label(record["y"], place))
+        names, columns, values = self._names, self._columns, self._values
+        before = len(values)
+        for name, value in record["x"].items():
+            if type(value) is not float:
+                if value is None:
+                    continue
+                if type(value) not in _NUMBERS:
+                    raise Problem(
+                        422, f"feature {shown(name)} is {shown(value)} in record {place}: numbers, or null if missing"
+                    )
+                try:
+                    value = float(value)
+                except OverflowError:
+                    value = math.inf
+            column = names.get(name)
+            if column is None:
+                if name not in self.known:
+                    check_text(name, f"feature {shown(name)} in record {place}", self.limits.text)
+                column = names[name] = len(names)
+            columns.append(column)
+            values.append(value)
+        self._counts.append(len(values) - before)
+
+    def label(self, y: Any, place: int) -> Any:
+        """A label or target, checked."""
+        what = f"the label of record {place}"
+        if self.regression:
+            if type(y) in (int, float):
+                try:
+                    number = float(y)
+                except OverflowError:
+                    number = math.inf
+                if math.isfinite(number):
+                    return number
+            raise Problem(422, f"{what} is {shown(y)}: this model predicts numbers, so give a finite one")
+        if type(y) is str:
+            return check_text(y, what, self.limits.text)
+        if type(y) is bool or (type(y) is int and abs(y) <= 2**53) or (type(y) is float and math.isfinite(y)):
+            return y
+        raise Problem(422, f"{what} is {shown(y)}: give text, true, false or a number (whole ones up to 2**53)")
+
+    def done(self) -> Records:
+        """What was taken in; values that are not finite are refused."""
+        values = np.array(self._values, dtype=np.float64)
+        counts = np.array(self._counts, dtype=np.int64)
+        if not np.isfinite(values).all():
+            at = int(np.flatnonzero(~np.isfinite(values))[0])
+            name = list(self._names)[self._columns[at]]
+            place = int(np.searchsorted(np.cumsum(counts), at, side="right"))
+            raise Problem(
+                422, f"feature {shown(name)} in record {place} is too large for a number: it must be finite, or null"
+            )
+        columns = np.array(self._columns, dtype=np.int64)
+        return Records(list(self._names), counts, columns, values, self._labels)

@@ -1,0 +1,144 @@
+"""What requests and answers look like, for the OpenAPI document. Records themselves are read by `records`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Label = str | bool | int | float
+_STRICT = ConfigDict(extra="forbid")
+
+
+class ProblemDocument(BaseModel):
+    """A refusal (RFC 9457)."""
+
+    title: str
+    status: int
+    detail: str = Field(description="One sentence: the thing, the value, the remedy.")
+
+
+class Record(BaseModel):
+    """Feature names to numbers; an absent name and null both mean missing."""
+
+    model_config = _STRICT
+    x: dict[str, float | bool | None]
+
+
+class LabelledRecord(Record):
+    """A record to learn."""
+
+    y: Label
+
+
+class RecordList(BaseModel):
+    """Several records."""
+
+    model_config = _STRICT
+    records: list[Record] = Field(min_length=1)
+
+
+class _Idempotent(BaseModel):
+    client: str | None = Field(default=None, description="With a sequence number, a retry does not teach twice.")
+    sequence: int | None = Field(default=None, ge=0, description="Number of the first record, counted by the client.")
+
+
+class LabelledRecordList(_Idempotent):
+    """Several records to learn, in this order, all or none."""
+
+    model_config = _STRICT
+    records: list[LabelledRecord] = Field(min_length=1)
+
+
+class LearnOne(_Idempotent):
+    """One record to learn."""
+
+    model_config = _STRICT
+    x: dict[str, float | bool | None]
+    y: Label
+
+
+class LabelRequest(BaseModel):
+    """The label of a record that was observed."""
+
+    model_config = _STRICT
+    id: str
+    y: Label
+
+
+class Prediction(BaseModel):
+    """A class with the probabilities of all, or a value; and how many records the model had learned."""
+
+    version: int
+    label: Label | None = None
+    probabilities: list[float | None] | None = None
+    value: float | None = None
+
+
+class Predictions(BaseModel):
+    """One prediction per record; probabilities are in the order of `classes`."""
+
+    classes: list[Label]
+    predictions: list[Prediction]
+
+
+class Observed(BaseModel):
+    """A prediction, and the ID under which its label may come."""
+
+    id: str
+    classes: list[Label]
+    prediction: Prediction
+
+
+class Learned(BaseModel):
+    """What is durable now."""
+
+    learned: int = Field(description="Records of this request that were learned.")
+    duplicates: int = Field(description="Records of this request that had been learned before.")
+    records: int = Field(description="Records that the model has been taught in all.")
+    next: int | None = Field(default=None, description="The client's next sequence number.")
+
+
+class ClientState(BaseModel):
+    """Where a client stands."""
+
+    client: str
+    next: int
+
+
+class Health(BaseModel):
+    """`degraded` while some model cannot learn."""
+
+    status: str
+
+
+class ModelBrief(BaseModel):
+    """A model in a list."""
+
+    name: str
+    task: str
+    records: int
+    error_is: str
+    error: float | None
+    window_error: float | None
+    records_per_second: float
+    features: int
+    trouble: str | None
+
+
+class ModelList(BaseModel):
+    """All models."""
+
+    models: list[ModelBrief]
+
+
+class ModelDetails(ModelBrief):
+    """A model by itself."""
+
+    model_config = ConfigDict(extra="allow")
+    features: int = 0
+    learners: list[dict[str, Any]]
+    availability: list[dict[str, Any]]
+    classes: list[Label]
+    version: int
+    resets: int

@@ -1,0 +1,222 @@
+"""All models of a service: opened together, made, found and removed by name."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from braided.errors import BraidedError
+from braided.evaluate import warm_up
+from braided.model import MODLClassifier
+from braided.serve.build import ModelSpec, model_from, model_from_checkpoint
+from braided.serve.disk import Disk
+from braided.serve.problems import Problem, shown
+from braided.serve.settings import Settings
+from braided.serve.state import Model, State
+from braided.serve.store import GONE, NEW, Recovery, Store
+from braided.serve.worker import Deliver, Worker, deliver_here
+
+log = logging.getLogger("braided.serve")
+NAME_PATTERN = "^[a-z0-9][a-z0-9_-]{0,63}$"
+_NAME = re.compile(NAME_PATTERN)
+_CONFIRM_SECONDS = 120.0
+
+
+def check_name(name: str) -> str:
+    """A model's name; it becomes a folder's, so the pattern leaves no way out."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or "\n" in name:
+        raise Problem(422, f"the name {shown(name)} cannot be used: 1 to 64 of a-z, 0-9, - and _, not - or _ first")
+    return name
+
+
+class Service:
+    """The models in one folder.
+
+    Parameters
+    ----------
+    settings
+        Where they are and how to treat them.
+    disk
+        How files are written.
+    """
+
+    def __init__(self, settings: Settings, disk: Disk | None = None) -> None:
+        self.settings = settings
+        self.disk = disk or Disk()
+        self.workers: dict[str, Worker] = {}
+        self.started = time.time()
+        #: Takes results from the models' threads to those who wait for them.
+        self.deliver: Deliver = deliver_here
+        self._changes = threading.Lock()
+        self._confirmations: dict[str, tuple[str, float]] = {}
+        self._lock_file: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder with one sub-folder per model."""
+        return self.settings.folder / "models"
+
+    def open(self, say: Callable[[str], None] = log.info) -> None:
+        """Take the folder, recover every model in it, and begin."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock()
+        except OSError as error:
+            raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
+        warm_up(MODLClassifier())
+        for path in sorted(self.folder.iterdir()):
+            if path.name.startswith((NEW, GONE)):
+                shutil.rmtree(path, ignore_errors=True)
+                say(f"removed {path.name}, which was being made or removed when the service stopped")
+            elif not _NAME.fullmatch(path.name) or not path.is_dir():
+                say(f"passed over {path.name}: no model has such a name")
+            else:
+                store = Store(path, self.settings, self.disk)
+                state, recovery = store.open()
+                for note in recovery.notes:
+                    say(f"model {path.name}: {note}")
+                say(
+                    f"model {path.name}: {state.stats.records} records, of which {recovery.replayed} were replayed "
+                    "from the journal"
+                )
+                self._add(state, store, recovery)
+
+    def _lock(self) -> None:
+        """One process a folder: two would write over each other."""
+        file = os.open(self.settings.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise BraidedError(
+                f"{self.settings.folder}: another braided serve uses it: stop that one, or give another --dir"
+            ) from None
+        self._lock_file = file
+
+    def _add(self, state: State, store: Store, recovery: Recovery) -> Worker:
+        worker = Worker(state, store, self.settings, recovery, lambda results: self.deliver(results))
+        self.workers = {**self.workers, state.name: worker}
+        worker.start()
+        return worker
+
+    def get(self, name: str) -> Worker:
+        """The model of that name."""
+        worker = self.workers.get(name)
+        if worker is None:
+            raise Problem(404, f"no model {shown(check_name(name))}: create it with PUT, or see the list at /models")
+        return worker
+
+    def create(self, name: str, spec: ModelSpec) -> Worker:
+        """Make a model."""
+        return self._make(name, lambda: model_from(spec, self.settings.limits))
+
+    def create_from_checkpoint(self, name: str, content: bytes) -> Worker:
+        """Make a model from a checkpoint, to go on where it stands."""
+        return self._make(name, lambda: model_from_checkpoint(content, self.settings.limits))
+
+    def _make(self, name: str, build: Callable[[], Model]) -> Worker:
+        check_name(name)
+        with self._changes:
+            if name in self.workers:
+                raise Problem(409, f"model {name!r} is there: take another name, or delete it first")
+            if len(self.workers) >= self.settings.limits.models:
+                raise Problem(409, f"there are {len(self.workers)} models, which is the limit: delete one first")
+            state = State(name, build(), self.settings.limits, created=time.time())
+            try:
+                store = Store.create(self.folder, state, self.settings, self.disk)
+            except OSError as error:
+                log.error("model %s cannot be written: %s", name, error.strerror or error)
+                raise Problem(
+                    507, f"model {name!r} cannot be written to disk: {error.strerror or 'try again'}"
+                ) from None
+            return self._add(state, store, Recovery(0, 0, []))
+
+    def delete(self, name: str, confirmation: str | None) -> None:
+        """Remove a model, once the token that the first call gives is given back."""
+        with self._changes:
+            worker = self.get(name)
+            token, until = self._confirmations.get(name, ("", 0.0))
+            fits = secrets.compare_digest(token.encode(), (confirmation or "").encode("utf-8", "surrogatepass"))
+            if not token or not fits or time.monotonic() > until:
+                token = secrets.token_hex(8)
+                self._confirmations = {name: (token, time.monotonic() + _CONFIRM_SECONDS)}
+                raise Problem(
+                    428, f"deleting model {name!r} loses its {worker.state.stats.records} records for good: send the "
+                    "same request with ?confirm= and the token of this answer within two minutes", confirm=token
+                )  # fmt: skip
+            del self._confirmations[name]
+            self.workers = {key: value for key, value in self.workers.items() if key != name}
+            worker.stop(snapshot=False)
+            try:
+                worker.store.delete()
+            except OSError as error:
+                log.error("model %s cannot be removed from disk: %s", name, error.strerror or error)
+                raise Problem(503, f"model {name!r} is out of service, but its files could not be removed") from None
+
+    def close(self) -> None:
+        """Learn what is queued, write snapshots, and end."""
+        workers = list(self.workers.values())
+        if workers:
+            with ThreadPoolExecutor(len(workers)) as pool:
+                list(pool.map(lambda worker: worker.stop(), workers))
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    @property
+    def status(self) -> str:
+        """`ok`, or `degraded` while some model cannot learn."""
+        return "degraded" if any(w.trouble or w.broken for w in self.workers.values()) else "ok"
+
+
+def brief(worker: Worker) -> dict[str, Any]:
+    """A model in a list."""
+    summary = worker.state.stats.summary()
+    kept = ("records", "error_is", "error", "window_error", "records_per_second")
+    return {
+        "name": worker.state.name,
+        "task": "regression" if worker.state.regression else "classification",
+        **{key: summary[key] for key in kept},
+        "features": len(summary["availability"]),
+        "trouble": worker.trouble,
+    }
+
+
+def details(worker: Worker) -> dict[str, Any]:
+    """A model by itself."""
+    summary = worker.state.stats.summary()
+    health = worker.health()
+    for learner in summary["learners"]:
+        learner.update(health[learner["name"]])
+    model, journal = worker.state.model, worker.store.journal
+    assert journal is not None
+    return {
+        "name": worker.state.name,
+        "task": "regression" if worker.state.regression else "classification",
+        "created": worker.state.created,
+        **summary,
+        "version": worker.version(),
+        "resets": sum(learner["resets"] for learner in summary["learners"]),
+        "classes": worker.classes(),
+        "max_features": model.max_features,
+        "max_classes": model.class_limit if isinstance(model, MODLClassifier) else None,
+        "combiner": model.braid.combiner.name,
+        "seed": int(model.seed),
+        "waiting_for_labels": len(worker.state.waiting),
+        "clients": len(worker.state.clients),
+        "queued_records": worker.queued_records,
+        "durability": worker.settings.durability,
+        "journal": {"frames": journal.number - 1, "durable_frames": journal.durable, "snapshots": worker.snapshots},
+        "recovery": {"replayed": worker.recovery.replayed, "notes": worker.recovery.notes},
+        "trouble": worker.trouble,
+    }

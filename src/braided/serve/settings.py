@@ -1,0 +1,102 @@
+"""What `braided serve` can be told, with its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from braided import checks
+
+Durability = Literal["sync", "interval", "none"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on what a client may send, and on what the service keeps for it.
+
+    Attributes
+    ----------
+    body_bytes, line_bytes
+        Of a request's body, and of one line of an NDJSON stream (whose length as a whole has no bound).
+    records
+        In one request.
+    models, features, classes
+        In the service, in a model, in a model. A model may be created with less.
+    weights
+        Numbers that a model may come to hold once it has all its features and classes.
+    text
+        Characters of a feature's name, a label or a client's name.
+    in_flight, queue_records, event_streams
+        Requests at once, records waiting to be learned by one model, and live pages.
+    request_seconds
+        Time for one request; for a stream, time without a byte.
+    observations, observation_seconds
+        How many records wait for their label, and for how long.
+    clients
+        Names whose sequence numbers a model remembers.
+    """
+
+    body_bytes: int = 8 * 2**20
+    line_bytes: int = 2**20
+    records: int = 1_000
+    models: int = 16
+    features: int = 1_000
+    classes: int = 100
+    weights: int = 20_000_000
+    text: int = 200
+    in_flight: int = 256
+    queue_records: int = 20_000
+    event_streams: int = 16
+    request_seconds: float = 30.0
+    observations: int = 10_000
+    observation_seconds: float = 86_400.0
+    clients: int = 1_000
+
+    def __post_init__(self) -> None:
+        checks.sizes(
+            self, 1, "body_bytes", "line_bytes", "records", "models", "features", "classes", "weights", "text",
+            "in_flight", "queue_records", "event_streams", "observations", "clients",
+        )  # fmt: skip
+        checks.above(self, 0.0, "request_seconds", "observation_seconds")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A service.
+
+    Attributes
+    ----------
+    folder
+        Where everything is kept.
+    host, port
+        Where it listens.
+    token_file
+        Lines of a scope, `read` or `write`, and a token; None lets everybody in, on loopback only.
+    durability
+        `sync`: on disk before it is acknowledged. `interval`: at most `interval_seconds` later. `none`: when the
+        operating system sees fit, which survives the end of the process but not of the machine.
+    snapshot_seconds, snapshot_records
+        A changed model is written whole after so much time or learning, whichever comes first.
+    segment_bytes
+        A journal file that has grown this long is followed by a new one.
+    limits
+        Bounds on what clients may do.
+    """
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token_file: Path | None = None
+    durability: Durability = "sync"
+    interval_seconds: float = 1.0
+    snapshot_seconds: float = 60.0
+    snapshot_records: int = 100_000
+    segment_bytes: int = 16 * 2**20
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        checks.one_of(self, "durability", ("sync", "interval", "none"))
+        checks.above(self, 0.0, "interval_seconds", "snapshot_seconds")
+        checks.sizes(self, 1, "snapshot_records", "segment_bytes")
+        checks.sizes(self, 0, "port")

@@ -1,0 +1,199 @@
+"""Everything that the journal of one model describes: the model, its figures, its clients, records without a label."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.checkpoint import Checkpoint, encode
+from braided.model import MODLClassifier, MODLRegressor
+from braided.serve.gate import Gate
+from braided.serve.group import Group
+from braided.serve.records import Records, renamed
+from braided.serve.settings import Limits
+from braided.serve.stats import Stats
+
+Model = MODLClassifier | MODLRegressor
+KINDS: dict[str, type[MODLClassifier] | type[MODLRegressor]] = {
+    "MODLClassifier": MODLClassifier,
+    "MODLRegressor": MODLRegressor,
+}
+_PREFIX = "serve/"
+#: All records that wait for their label together have at most so many values, whatever their number.
+_MOST_WAITING_VALUES = 500_000
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A record that waits for its label since `time`."""
+
+    time: float
+    x: dict[str, float]
+
+
+class State:
+    """A model with what is kept beside it.
+
+    Parameters
+    ----------
+    name, model, uid, created
+        The model, under which name, with which ID, and since when (seconds since 1970).
+    limits
+        How many records wait for their label and how long; beyond that the oldest is dropped.
+    """
+
+    def __init__(self, name: str, model: Model, limits: Limits, uid: bytes | None = None, created: float = 0.0) -> None:
+        self.name = name
+        self.model = model
+        self.uid = uid or secrets.token_bytes(16)
+        self.created = created
+        self.limits = limits
+        self.regression = isinstance(model, MODLRegressor)
+        #: Number of the last journal frame that was taken in.
+        self.number = 0
+        self.stats = Stats(model.learner_names, self.regression)
+        #: Client -> the sequence number that it should use next.
+        self.clients: dict[str, int] = {}
+        self.waiting: OrderedDict[str, Observation] = OrderedDict()
+        #: IDs that have got their label, so that a retry is known for what it is.
+        self.labelled: OrderedDict[str, None] = OrderedDict()
+        self._waiting_values = 0
+        #: What the model knows, to be looked at while it learns.
+        self.features: set[str] = {str(name) for name in model.feature_names}
+        self.labels: set[Any] = set(self.classes)
+        self.gate: Gate | None = None
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels seen so far; none for a regressor."""
+        return self.model.classes if isinstance(self.model, MODLClassifier) else []
+
+    def guard(self, gate: Gate) -> None:
+        """From now on let readers in between two records."""
+        self.gate = gate
+        self.model.braid.give_way(gate.waiting, gate.give_way)
+
+    def apply(self, number: int, group: Group, live: bool = True) -> None:
+        """Take in a frame of the journal."""
+        labels = group.records.labels
+        if all(entry.kind in ("learn", "label") for entry in group.entries):
+            self._learn(group.records, live)
+        else:
+            keep = np.array([label is not None for label in labels], dtype=np.bool_)
+            if keep.any():
+                self._learn(_selected(group.records, keep), live)
+        at = 0
+        for entry in group.entries:
+            if entry.client is not None:
+                if entry.kind == "forget":
+                    self.clients.pop(entry.client, None)
+                else:
+                    self.clients[entry.client] = entry.sequence + entry.count
+            if entry.id is not None:
+                if entry.kind == "observe":
+                    self._wait(entry.id, Observation(entry.time, group.records.one(at)))
+                else:
+                    found = self.waiting.pop(entry.id, None)
+                    self._waiting_values -= len(found.x) if found is not None else 0
+                    self.labelled[entry.id] = None
+                    while len(self.labelled) > self.limits.observations:
+                        self.labelled.popitem(last=False)
+            at += entry.count
+        self.number = number
+
+    def _wait(self, id_: str, observation: Observation) -> None:
+        """Keep a record for its label, and drop those that are too many or too old by the time this one came."""
+        self.waiting[id_] = observation
+        self._waiting_values += len(observation.x)
+        while self.waiting:
+            oldest = next(iter(self.waiting.values()))
+            if (
+                len(self.waiting) <= self.limits.observations
+                and self._waiting_values <= _MOST_WAITING_VALUES
+                and oldest.time >= observation.time - self.limits.observation_seconds
+            ):
+                break
+            self.waiting.popitem(last=False)
+            self._waiting_values -= len(oldest.x)
+
+    def _learn(self, records: Records, live: bool) -> None:
+        for rows, table in records.tables():
+            part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
+            with self._writing():
+                progress = self.model.predict_learn_many(table, part.labels, records.names)
+            self.stats.update(progress, part, self.classes, live)
+            self.labels.update(() if self.regression else part.labels)
+        self.features.update(records.names)
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.gate is None else _held(self.gate)
+
+    def snapshot(self) -> bytes:
+        """Everything, as the bytes of a checkpoint that `MODLClassifier.load` reads as well.
+
+        Only the writer may call it: readers change nothing that it reads.
+        """
+        metadata, arrays = self.model.snapshot()
+        figures, figure_arrays = self.stats.state()
+        metadata["serve"] = {
+            "name": self.name,
+            "uid": self.uid.hex(),
+            "created": self.created,
+            "number": self.number,
+            "stats": figures,
+            "clients": self.clients,
+            "waiting": [[id_, item.time, item.x] for id_, item in self.waiting.items()],
+            "labelled": list(self.labelled),
+        }
+        arrays |= {f"{_PREFIX}{name}": array for name, array in figure_arrays.items()}
+        return encode(type(self.model).__name__, metadata, arrays)
+
+    def export(self) -> bytes:
+        """The model alone, without what clients have left with it."""
+        return encode(type(self.model).__name__, *self.model.snapshot())
+
+    @classmethod
+    def restored(cls, checkpoint: Checkpoint, limits: Limits) -> State:
+        """The inverse of `snapshot`."""
+        kept = checkpoint.metadata["serve"]
+        model = restored_model(checkpoint)
+        state = cls(kept["name"], model, limits, bytes.fromhex(kept["uid"]), kept["created"])
+        state.number = kept["number"]
+        arrays = {name[len(_PREFIX) :]: array for name, array in checkpoint.arrays.items() if name.startswith(_PREFIX)}
+        state.stats.load_state(kept["stats"], arrays)
+        state.clients = dict(kept["clients"])
+        state.waiting = OrderedDict((id_, Observation(time, x)) for id_, time, x in kept["waiting"])
+        state._waiting_values = sum(len(item.x) for item in state.waiting.values())
+        state.labelled = OrderedDict.fromkeys(kept["labelled"])
+        return state
+
+
+def restored_model(checkpoint: Checkpoint) -> Model:
+    """The model alone."""
+    arrays: Mapping[str, NDArray[Any]] = {
+        name: array for name, array in checkpoint.arrays.items() if not name.startswith(_PREFIX)
+    }
+    return KINDS[checkpoint.kind].restore(checkpoint.metadata, arrays)
+
+
+@contextmanager
+def _held(gate: Gate) -> Iterator[None]:
+    gate.hold()
+    try:
+        yield
+    finally:
+        gate.leave()
+
+
+def _selected(records: Records, keep: NDArray[np.bool_]) -> Records:
+    """Some of the records."""
+    inside = np.repeat(keep, records.counts)
+    labels = [label for label, kept in zip(records.labels, keep.tolist(), strict=True) if kept]
+    return renamed(records.names, records.counts[keep], records.columns[inside], records.values[inside], labels)

@@ -1,0 +1,183 @@
+"""One model's folder: snapshots and journal segments, written in an order that survives a kill at any moment.
+
+- A model is made in a folder with a temporary name, which gets its own by one rename.
+- A snapshot is written under a temporary name, synced, renamed, read back and checked. Only then are older files
+  removed: all snapshots but this one and the last good one before it, and the journal segments that neither needs.
+- Recovery takes the newest snapshot that is good and replays the journal after it.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from braided import checkpoint
+from braided.errors import BraidedError
+from braided.serve.disk import Disk
+from braided.serve.group import Group
+from braided.serve.journal import CorruptJournalError, Journal, Scan
+from braided.serve.settings import Settings
+from braided.serve.state import KINDS, State
+
+_SNAPSHOT = re.compile(r"snapshot-(\d{20})\.braided")
+#: Folders with these beginnings are models that are being made or removed.
+NEW, GONE = ".new-", ".gone-"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What was found on opening a folder."""
+
+    snapshot: int
+    replayed: int
+    notes: list[str]
+
+
+class Store:
+    """The files of one model.
+
+    Parameters
+    ----------
+    folder
+        The model's own.
+    settings
+        Of the service.
+    disk
+        How files are written.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, disk: Disk) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.disk = disk
+        #: Frames that are in the last two verified snapshots, the newer one first.
+        self.verified: list[int] = []
+        self.journal: Journal | None = None
+
+    @classmethod
+    def create(cls, parent: Path, state: State, settings: Settings, disk: Disk) -> Store:
+        """Write a new model."""
+        temporary = parent / f"{NEW}{state.uid.hex()}"
+        temporary.mkdir(mode=0o700)
+        try:
+            cls(temporary, settings, disk).save(state)
+            disk.rename(temporary, parent / state.name)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        store = cls(parent / state.name, settings, disk)
+        store.verified = [state.number]
+        store._start_journal(state, 1, state.number + 1)
+        return store
+
+    def _start_journal(self, state: State, serial: int, number: int) -> None:
+        self.journal = Journal(
+            self.disk, self.folder, state.uid, serial, number, self.settings.segment_bytes,
+            self.settings.durability == "sync",
+        )  # fmt: skip
+
+    def _snapshots(self) -> list[tuple[int, Path]]:
+        """Numbers and files, the newest first."""
+        found = [(int(m[1]), path) for path in self.folder.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
+        return sorted(found, reverse=True)
+
+    def open(self, progress: Callable[[int], None] = lambda frames: None) -> tuple[State, Recovery]:
+        """The model as it was when the last record was acknowledged."""
+        for leftover in self.folder.glob(".*.tmp"):
+            self.disk.remove(leftover)
+        state, notes = self._last_good()
+        number = state.number
+        scan = Scan(self.disk, self.folder, state.uid, number)
+        replayed = 0
+        for frame, payload in scan.frames():
+            before = state.stats.records
+            try:
+                state.apply(frame, Group.decode(payload), live=False)
+            except Exception as error:  # whatever it is, the frame was sound and should have been learned as it was
+                raise CorruptJournalError(
+                    f"{self.folder}: frame {frame} of the journal cannot be replayed ({error}): use the braided that "
+                    "wrote it, or report this"
+                ) from error
+            replayed += state.stats.records - before
+            progress(replayed)
+        self._start_journal(state, scan.serial, scan.number)
+        return state, Recovery(number, replayed, [*notes, *scan.notes])
+
+    def _last_good(self) -> tuple[State, list[str]]:
+        notes = []
+        for number, path in self._snapshots():
+            try:
+                found = checkpoint.decode(self.disk.read(path), path.name, *KINDS)
+                state = State.restored(found, self.settings.limits)
+            except (BraidedError, OSError) as error:
+                # Notes are shown to clients: the system's own messages hold the path.
+                why = error.strerror if isinstance(error, OSError) else error
+                notes.append(f"{path.name} is passed over: {why}")
+                continue
+            if state.number != number or state.name != self.folder.name:
+                raise BraidedError(
+                    f"{path}: is a snapshot of model {state.name!r} at frame {state.number}: move it back to where it "
+                    "came from"
+                )
+            self.verified = [number]
+            return state, notes
+        why = f" ({'; '.join(notes)})" if notes else ""
+        raise BraidedError(
+            f"{self.folder}: holds no good snapshot{why}: restore one from a backup, or move the folder away to start "
+            "without this model"
+        )
+
+    def append(self, group: Group) -> int:
+        """Write a group to the journal, as durably as the settings say."""
+        assert self.journal is not None
+        return self.journal.append(group.encode())
+
+    def save(self, state: State) -> None:
+        """Write a snapshot, check it, and remove what it makes superfluous."""
+        path = self.folder / f"snapshot-{state.number:020d}.braided"
+        content = state.snapshot()
+        self.disk.write_file(path, content)
+        if self.disk.read(path) != content:
+            raise OSError(f"{path.name} reads back otherwise than it was written")
+        self.verified = [state.number, *(number for number in self.verified if number < state.number)][:2]
+        if self.journal is not None:
+            self.journal.covered(state.number)
+            self._remove_old(state)
+
+    def _remove_old(self, state: State) -> None:
+        oldest = self.verified[-1]
+        for number, path in self._snapshots():
+            if number not in self.verified:
+                self.disk.remove(path)
+        segments = Scan(self.disk, self.folder, state.uid, oldest).segments()
+        for segment, following in pairwise(segments):
+            if following.first <= oldest + 1:
+                self.disk.remove(segment.path)
+        self.disk.sync_folder(self.folder)
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        total = 0
+        for path in self.folder.iterdir():
+            try:
+                total += path.stat().st_size
+            except FileNotFoundError:
+                continue
+        return total
+
+    def delete(self) -> None:
+        """Remove everything; after a kill in between, the rest is removed on the next start."""
+        self.close()
+        gone = self.folder.with_name(f"{GONE}{self.folder.name}")
+        shutil.rmtree(gone, ignore_errors=True)
+        self.disk.rename(self.folder, gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self.journal is not None:
+            self.journal.close()

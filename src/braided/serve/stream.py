@@ -1,0 +1,242 @@
+"""NDJSON in and out on one connection: lines of records come in while lines of answers go out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from braided.serve.guard import NDJSON
+from braided.serve.problems import Problem
+from braided.serve.records import Reader, decode_json
+from braided.serve.settings import Limits
+from braided.serve.worker import PREDICT_CHUNK, Chain, Job, Worker
+
+log = logging.getLogger("braided.serve")
+#: Records learned by one commit, at most.
+BATCH = 100
+#: Batches of one stream that may be on their way through the journal.
+_WINDOW = 8
+#: Lines read before others get their turn.
+_LINES = 8
+
+
+class Streamed(Response):
+    """An answer whose body is sent as it comes.
+
+    Unlike Starlette's, it leaves the request's body alone, which is still being read, and it gives up on a client that
+    takes nothing for `seconds`.
+    """
+
+    def __init__(self, parts: AsyncGenerator[bytes, None], media_type: str, seconds: float) -> None:
+        super().__init__(media_type=media_type)
+        self.parts = parts
+        self.seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the parts."""
+        headers = [(key, value) for key, value in self.raw_headers if key != b"content-length"]
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        async with contextlib.aclosing(self.parts) as parts:
+            async for part in parts:
+                try:
+                    async with asyncio.timeout(self.seconds):
+                        await send({"type": "http.response.body", "body": part, "more_body": True})
+                except TimeoutError:
+                    return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def lines(request: Request, limits: Limits, stopping: asyncio.Event) -> AsyncGenerator[list[bytes], None]:
+    """The body's lines, as many as came at once."""
+    rest = b""
+    source = request.stream()
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        async with contextlib.aclosing(_parts(source, limits, stop)) as parts:
+            async for part in parts:
+                *whole, rest = (rest + part).split(b"\n")
+                if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
+                    raise Problem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
+                if whole:
+                    yield whole
+    finally:
+        stop.cancel()
+    if rest.strip():
+        yield [rest]
+
+
+async def _parts(
+    source: AsyncGenerator[bytes, None], limits: Limits, stop: asyncio.Future[Any]
+) -> AsyncGenerator[bytes, None]:
+    """A body's parts, until it ends, is silent for too long, or the service stops."""
+    while True:
+        following = asyncio.ensure_future(anext(source, None))
+        try:
+            await asyncio.wait({following, stop}, timeout=limits.request_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                if stop.done():
+                    raise Problem(503, "the service is stopping: send the rest again later")
+                raise Problem(408, f"no line came for {limits.request_seconds:g} s: send the rest again")
+            part = following.result()
+        finally:
+            following.cancel()
+        if part is None:
+            return
+        yield part
+
+
+def line(answer: dict[str, Any]) -> bytes:
+    """An answer as a line."""
+    return json.dumps(answer, allow_nan=False).encode() + b"\n"
+
+
+async def learn(
+    request: Request, worker: Worker, limits: Limits, client: str | None, sequence: int, stopping: asyncio.Event
+) -> Response:
+    """Learn a stream; one line of answer for each batch that is durable, and one with the problem if there is one.
+
+    The first batch decides the status of the answer.
+    """
+    answers: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue(_WINDOW)
+    taking = asyncio.create_task(_take(request, worker, limits, client, sequence, answers, stopping))
+    try:
+        first = await (await answers.get())
+    except BaseException:
+        taking.cancel()
+        raise
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        answer = first
+        try:
+            while answer is not None:
+                yield line(answer)
+                answer = await (await answers.get())
+        except Problem as problem:
+            yield line({"problem": problem.document()})
+        finally:
+            taking.cancel()
+
+    return Streamed(parts(), NDJSON, limits.request_seconds)
+
+
+async def _take(
+    request: Request,
+    worker: Worker,
+    limits: Limits,
+    client: str | None,
+    sequence: int,
+    answers: asyncio.Queue[asyncio.Future[Any]],
+    stopping: asyncio.Event,
+) -> None:
+    """Read the stream, and queue a future for each batch; the last one holds None, or the problem that ended it."""
+    loop = asyncio.get_running_loop()
+    end: asyncio.Future[Any] = loop.create_future()
+    chain = Chain()
+    count = 0
+
+    async def commit(reader: Reader) -> None:
+        nonlocal sequence
+        records = reader.done()
+        future: asyncio.Future[Any] = loop.create_future()
+        # After a batch that was refused, no one asks for the answers to those behind it.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        job = Job("learn", future, records, client, sequence, chain=chain)
+        sequence += len(records)
+        await _submit(worker, job, limits)
+        await answers.put(future)
+
+    def fresh() -> Reader:
+        return Reader(True, worker.state.regression, limits, worker.state.features)
+
+    try:
+        async with contextlib.aclosing(lines(request, limits, stopping)) as groups:
+            async for group in groups:
+                reader = fresh()
+                for text in group:
+                    if not text.strip():
+                        continue
+                    count += 1
+                    _add(reader, text, count)
+                    if len(reader) == BATCH:
+                        await commit(reader)
+                        reader = fresh()
+                    if count % _LINES == 0:
+                        await asyncio.sleep(0)
+                if len(reader):
+                    await commit(reader)
+        if count == 0:
+            raise Problem(422, "the stream holds no record: send one a line")
+        end.set_result(None)
+    except Problem as problem:
+        end.set_exception(problem)
+    except ClientDisconnect:  # no one reads the answer
+        end.set_result(None)
+    except Exception:
+        log.exception("model %s: a stream failed", worker.state.name)
+        end.set_exception(Problem(500, "the service made a mistake: its log says more"))
+    await answers.put(end)
+
+
+def _add(reader: Reader, text: bytes, number: int) -> None:
+    """Take in a line, or refuse it by its number."""
+    try:
+        reader.add(decode_json(text, "the line"))
+    except Problem as problem:
+        raise Problem(problem.status, f"line {number}: {problem.detail}") from None
+
+
+async def _submit(worker: Worker, job: Job, limits: Limits) -> None:
+    """Queue a batch, waiting for room: a stream is held back rather than refused."""
+    deadline = asyncio.get_running_loop().time() + limits.request_seconds
+    while True:
+        try:
+            worker.submit(job)
+        except Problem as problem:
+            if problem.status != 429 or asyncio.get_running_loop().time() > deadline:
+                raise
+            await asyncio.sleep(0.02)
+        else:
+            return
+
+
+async def predict(request: Request, worker: Worker, limits: Limits, stopping: asyncio.Event) -> Response:
+    """Predict a stream: one line of answer for each record, with the classes in the first and where they change."""
+
+    async def answers() -> AsyncGenerator[bytes, None]:
+        count = 0
+        classes: list[Any] | None = None
+        async for group in lines(request, limits, stopping):
+            texts = [text for text in group if text.strip()]
+            for start in range(0, len(texts), PREDICT_CHUNK):
+                reader = Reader(False, worker.state.regression, limits, worker.state.features)
+                for text in texts[start : start + PREDICT_CHUNK]:
+                    count += 1
+                    _add(reader, text, count)
+                known, found = worker.predict(reader.done())
+                if not worker.state.regression and known != classes:
+                    found[0]["classes"] = classes = known
+                yield b"".join(line(answer) for answer in found)
+                await asyncio.sleep(0)
+        if count == 0:
+            raise Problem(422, "the stream holds no record: send one a line")
+
+    source = answers()
+    first = await anext(source)
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield first
+        try:
+            async for part in source:
+                yield part
+        except Problem as problem:
+            yield line({"problem": problem.document()})
+
+    return Streamed(parts(), NDJSON, limits.request_seconds)

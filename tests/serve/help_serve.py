@@ -1,0 +1,226 @@
+"""What the tests of the service share: disks that fail or kill, records, and services in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra 'serve' is not installed: run make test EXTRAS=all")
+
+import httpx
+import uvicorn
+
+from braided import MODLClassifier
+from braided.checkpoint import decode
+from braided.evaluate import state_digest
+from braided.learners import LogisticConfig, MLPConfig
+from braided.serve.app import make_app
+from braided.serve.disk import Disk
+from braided.serve.problems import Problem as Problem
+from braided.serve.records import Reader, Records
+from braided.serve.security import Tokens
+from braided.serve.service import Service
+from braided.serve.settings import Limits, Settings
+from braided.serve.state import KINDS, State, restored_model
+from braided.serve.worker import Job, Worker
+from conftest import made_up
+
+#: Small enough to be quick, with a learner of each speed that matters to files: closed form and gradient.
+SMALL = (LogisticConfig(), MLPConfig(hidden=(8,), optimiser="rmsprop"))
+SMALL_SPEC: dict[str, Any] = {
+    "learners": [{"type": "LogisticConfig"}, {"type": "MLPConfig", "hidden": [8], "optimiser": "rmsprop"}]
+}
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def small_model() -> MODLClassifier:
+    return MODLClassifier(learners=SMALL, max_features=1_000, max_classes=100)
+
+
+def rows(n: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Records as a client sends them; some features come late and some values are missing."""
+    values, labels = made_up(n, d=5, classes=3, seed=seed)
+    found = []
+    for i, (row, label) in enumerate(zip(values.tolist(), labels.tolist(), strict=True)):
+        x = {f"f{j}": v for j, v in enumerate(row) if v == v and (j < 3 or i > 20)}
+        found.append({"x": x, "y": f"class {label}"})
+    return found
+
+
+def records(items: list[dict[str, Any]], labelled: bool = True) -> Records:
+    reader = Reader(labelled, False, Limits())
+    for item in items:
+        reader.add(item if labelled else {"x": item["x"]})
+    return reader.done()
+
+
+def taught(items: list[dict[str, Any]]) -> MODLClassifier:
+    """A model that was never served, taught record by record."""
+    model = small_model()
+    for item in items:
+        model.learn_one(item["x"], item["y"])
+    return model
+
+
+def digest_of(content: bytes) -> str:
+    """The digest of the model in a checkpoint."""
+    model = restored_model(decode(content, "export", *KINDS))
+    assert isinstance(model, MODLClassifier)
+    return state_digest(model)
+
+
+def digest(state: State) -> str:
+    assert isinstance(state.model, MODLClassifier)
+    return state_digest(state.model)
+
+
+def ask(worker: Worker, kind: Any, **what: Any) -> Any:
+    """Send a job and wait for its answer."""
+    future: Future[Any] = Future()
+    worker.submit(Job(kind, future, **what))
+    return future.result(timeout=30)
+
+
+class FaultyDisk(Disk):
+    """Calls `fault(operation, number)` before each operation, which may raise; `piece` cuts writes short."""
+
+    def __init__(self, fault: Callable[[str, int], None] = lambda operation, number: None, piece: int | None = None):
+        self.fault = fault
+        self.piece = piece
+        self.count = 0
+        self.operations: list[str] = []
+
+    def _before(self, operation: str) -> None:
+        self.count += 1
+        self.operations.append(operation)
+        self.fault(operation, self.count)
+
+    def create(self, path: Path) -> int:
+        self._before("create")
+        return super().create(path)
+
+    def write_some(self, file: int, content: memoryview) -> int:
+        self._before("write")
+        return super().write_some(file, content[: self.piece])
+
+    def sync(self, file: int) -> None:
+        self._before("sync")
+        super().sync(file)
+
+    def truncate(self, path: Path, length: int) -> None:
+        self._before("truncate")
+        super().truncate(path, length)
+
+    def rename(self, old: Path, new: Path) -> None:
+        self._before("rename")
+        super().rename(old, new)
+
+    def remove(self, path: Path) -> None:
+        self._before("remove")
+        super().remove(path)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Server:
+    """A service in a process of its own."""
+
+    def __init__(self, folder: Path, *options: str, port: int | None = None, command: list[str] | None = None) -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = folder.parent / f"{folder.name}.log"
+        self.command = [
+            *(command or [sys.executable, "-m", "braided", "serve"]),
+            "--dir", str(folder), "--port", str(self.port), *options,
+        ]  # fmt: skip
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, wait: bool = True) -> Server:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stderr=log, stdout=log)
+        if wait:
+            self.wait()
+        return self
+
+    def wait(self) -> None:
+        """Until it answers."""
+        assert self.process is not None
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(
+                    f"the service ended with {self.process.returncode}: {self.log.read_text()[-2000:]}"
+                )
+            try:
+                httpx.get(f"{self.url}/healthz", timeout=5)
+                return
+            except httpx.TransportError:
+                time.sleep(0.02)
+        raise AssertionError("the service did not start")
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+    def ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[Server]:
+    server = Server(folder, *options).start()
+    try:
+        yield server
+    finally:
+        if not server.ended():
+            server.kill()
+
+
+def ndjson(items: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(item).encode() + b"\n" for item in items)
+
+
+@contextmanager
+def serving(
+    folder: Path, tokens: Tokens | None = None, disk: Disk | None = None, **limits: Any
+) -> Iterator[httpx.Client]:
+    """A service in a thread of this process, and a client for it."""
+    service = Service(Settings(folder, limits=Limits(**limits)), disk)
+    service.open(say=lambda text: None)
+    port = free_port()
+    server = uvicorn.Server(
+        uvicorn.Config(make_app(service, tokens or Tokens([])), port=port, log_level="warning", ws="none")
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.005)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()

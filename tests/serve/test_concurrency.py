@@ -1,0 +1,192 @@
+"""Many readers and several writers at once: no error, and no prediction from a model that is half updated."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from help_serve import SMALL_SPEC, records, rows, served, small_model, taught
+
+from braided import MODLClassifier
+from braided.bench.serve import Connection, lines
+from braided.serve.disk import Disk
+from braided.serve.gate import Gate
+from braided.serve.settings import Settings
+from braided.serve.state import State
+from braided.serve.store import Recovery, Store
+from braided.serve.worker import Job, Worker
+
+MODELS = ("a", "b", "c")
+ITEMS = rows(4_000)
+QUESTIONS = [item["x"] for item in rows(20, seed=9)]
+
+
+def journalled(folder: Path) -> list[tuple[dict[str, float], Any]]:
+    """What the journal says was learned, in order."""
+    from braided.serve.group import Group
+    from braided.serve.journal import Scan
+
+    store = Store(folder, Settings(folder), Disk())
+    state, _ = store._last_good()
+    learned = []
+    for _, payload in Scan(Disk(), folder, state.uid, 0).frames():
+        group = Group.decode(payload)
+        learned += [(group.records.one(i), label) for i, label in enumerate(group.records.labels)]
+    return learned
+
+
+Seen = list[tuple[str, int, dict[str, Any], list[Any]]]
+
+
+def hammer(port: int, seconds: float) -> tuple[Counter[str], Seen]:
+    """64 readers and 4 writers; counts, and predictions to be checked against their versions."""
+    counts: Counter[str] = Counter()
+    seen: Seen = []
+    errors: list[BaseException] = []
+    end = time.monotonic() + seconds
+    bodies = [json.dumps({"x": x}).encode() for x in QUESTIONS]
+
+    def read(number: int, way: Connection) -> None:
+        chance = random.Random(number)
+        while time.monotonic() < end:
+            model, place = chance.choice(MODELS), chance.randrange(len(QUESTIONS))
+            document = json.loads(way.request("POST", f"/models/{model}/predict", bodies[place]))
+            (found,) = document["predictions"]
+            assert found["version"] == 0 or abs(sum(found["probabilities"]) - 1) < 1e-6
+            counts["predictions"] += 1
+            seen.append((model, place, found, document["classes"]))
+
+    def write(number: int, way: Connection) -> None:
+        at = turn = 0
+        while time.monotonic() < end:
+            turn += 1
+            batch = ITEMS[(number * 1_000 + at) % len(ITEMS) :][:20]
+            at += len(batch)
+            model = MODELS[(number + turn) % len(MODELS)]
+            if number % 2:
+                way.request("POST", f"/models/{model}/learn", json.dumps({"records": batch}).encode())
+            else:
+                lines(way.port, model, [json.dumps(item).encode() for item in batch])
+            counts["records"] += len(batch)
+
+    def work(what: Callable[[int, Connection], None], number: int) -> None:
+        try:
+            with closing(Connection(port)) as way:
+                what(number, way)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(read, i)) for i in range(64)]
+    threads += [threading.Thread(target=work, args=(write, i)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    return counts, seen
+
+
+def run(folder: Path, seconds: float) -> str:
+    with served(folder, "--snapshot-records", "1000000", "--snapshot-seconds", "1000") as server:
+        for name in MODELS:
+            assert httpx.put(f"{server.url}/models/{name}", json=SMALL_SPEC, timeout=60).status_code == 201
+        counts, seen = hammer(server.port, seconds)
+        server.kill()
+    versions = 0
+    for name in MODELS:
+        learned = journalled(folder / "models" / name)
+        wanted: dict[int, list[tuple[int, dict[str, Any], list[Any]]]] = {}
+        for model, place, found, classes in seen:
+            if model == name:
+                wanted.setdefault(found["version"], []).append((place, found, classes))
+        versions += len(wanted)
+        reference = small_model()
+        for version in range(len(learned) + 1):
+            for place, found, classes in wanted.pop(version, []):
+                expected = reference.predict_proba_one(QUESTIONS[place])
+                assert dict(zip(classes, found["probabilities"], strict=True)) == expected, f"torn at {version}"
+            if version < len(learned):
+                reference.learn_one(*learned[version])
+        assert not wanted, "a prediction came from a version that never was"
+    return (
+        f"{counts['predictions']} predictions and {counts['records']} records in {seconds:g} s, no error; "
+        f"{len(seen)} predictions of {versions} versions checked bit for bit"
+    )
+
+
+def test_many_readers_and_writers(tmp_path: Path) -> None:
+    print(run(tmp_path / "state", seconds=4))
+
+
+@pytest.mark.slow
+def test_many_readers_and_writers_for_a_minute(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = run(tmp_path / "state", seconds=60)
+    with capsys.disabled():
+        print(f"\n{summary}")
+
+
+def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
+    """While one long chunk is learned, predictions see versions within it, and learning is as if they had not been."""
+    settings = Settings(tmp_path)
+    state = State("m", small_model(), settings.limits)
+    worker = Worker(state, Store.create(tmp_path, state, settings, Disk()), settings, Recovery(0, 0, []))
+    worker.start()
+    items = ITEMS[:300]
+    future: Future[Any] = Future()
+    worker.submit(Job("learn", future, records(items)))
+    seen: list[tuple[int, dict[str, Any]]] = []
+
+    def read() -> None:
+        while not future.done():
+            seen.extend((place, worker.predict(records([{"x": QUESTIONS[place]}], False))[1][0]) for place in range(3))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    future.result(timeout=60)
+    for thread in threads:
+        thread.join()
+    inside = {found["version"] for _, found in seen} - {0, 300}
+    assert inside, "no reader got in before the chunk was done"
+    worker.stop()
+    reference = taught([])
+    for version, item in enumerate(items):
+        for place, found in seen:
+            if found["version"] == version:
+                assert found["probabilities"] == list(reference.predict_proba_one(QUESTIONS[place]).values())
+        reference.learn_one(item["x"], item["y"])
+    assert isinstance(state.model, MODLClassifier)
+    arrays, expected = state.model.snapshot()[1], reference.snapshot()[1]
+    assert all(np.array_equal(arrays[name], expected[name]) for name in expected)
+
+
+def test_a_reader_does_not_wait_for_the_chunk() -> None:
+    """The gate lets a reader in as soon as the writer gives way."""
+    gate = Gate()
+    order = []
+    gate.hold()
+
+    def read() -> None:
+        with gate:
+            order.append("reader")
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    while gate.waiting[0] == 0:
+        time.sleep(0.001)
+    gate.give_way()
+    order.append("writer")
+    gate.leave()
+    thread.join()
+    assert order == ["reader", "writer"]

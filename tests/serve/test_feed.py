@@ -1,0 +1,143 @@
+"""`braided feed` and `braided serve` as commands: what is sent arrives once, also when either is stopped."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from help_serve import SMALL_SPEC, Server, digest_of, ndjson, rows, served, taught
+
+from braided.bench.serve import Connection, head
+from braided.cli import app
+from braided.errors import BraidedError
+from braided.evaluate import state_digest
+
+
+def braided(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "braided", *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
+    items = rows(3_000)
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(ndjson(items))
+    with served(tmp_path / "state") as server:
+        model = f"{server.url}/models/m"
+        missing = braided("feed", str(path), "--to", model)
+        assert missing.returncode == 2
+        assert "no model 'm'" in missing.stderr
+        httpx.put(model, json=SMALL_SPEC, timeout=60)
+        done = braided("feed", str(path), "--to", model, "--limit", "700", "--batch", "100", "--json")
+        assert json.loads(done.stdout)["acknowledged"] == 700, done.stderr
+        # The service is killed while the rest is sent, and comes back at the same address.
+        killer = threading.Timer(2.0, lambda: (server.kill(), time.sleep(0.3), server.start(wait=False)))
+        killer.start()
+        rest = braided("feed", str(path), "--to", model, "--batch", "10", "--json")
+        killer.join()
+        assert rest.returncode == 0, rest.stderr
+        assert "going on from there" in rest.stderr
+        result = json.loads(rest.stdout)
+        assert (result["acknowledged"], result["records"]) == (3_000, 3_000)
+        again = json.loads(braided("feed", str(path), "--to", model, "--json").stdout)
+        assert (again["sent"], again["records"]) == (0, 3_000)
+        server.wait()
+        assert digest_of(httpx.get(f"{model}/checkpoint").content) == state_digest(taught(items))
+        assert server.stop() == 0
+        assert "stopped" in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("feed", "shuttle", "--to", "nowhere"), "address of a model"),
+        (("feed", "-", "--to", "http://127.0.0.1:1/models/m"), "--client"),
+        (("feed", "shuttle", "--to", "http://127.0.0.1:1/models/m", "--batch", "0"), "--batch"),
+        (("serve", "--dir", "{}", "--host", "0.0.0.0"), "--token-file"),
+        (("serve", "--dir", "{}", "--durability", "maybe"), "durability"),
+        (("serve", "--dir", "/proc/none"), "cannot be used"),
+        (("serve", "--dir", "{}", "--token-file", "/nonexistent"), "cannot be read"),
+        (("serve", "--dir", "{}", "--max-features", "0"), "features"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path: Path, options: tuple[str, ...], words: str) -> None:
+    with pytest.raises(BraidedError, match=words) as refused:
+        app([option.format(tmp_path) for option in options], standalone_mode=False)
+    assert "\n" not in str(refused.value)
+
+
+def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    with served(folder) as server:
+        httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60)
+        for at in range(0, 60, 20):
+            httpx.post(f"{server.url}/models/m/learn", json={"records": rows(60)[at : at + 20]}, timeout=60)
+        second = braided("serve", "--dir", str(folder), "--port", str(Server(tmp_path).port))
+        assert second.returncode == 2
+        assert "another braided serve uses it" in second.stderr
+        server.kill()
+    (journal,) = (folder / "models" / "m").glob("journal-*.log")
+    content = bytearray(journal.read_bytes())
+    content[150] ^= 4
+    journal.write_bytes(content)
+    refused = braided("serve", "--dir", str(folder))
+    assert refused.returncode == 2
+    assert journal.name in refused.stderr
+    assert "restore the file from a backup" in refused.stderr
+
+
+def test_a_token_file_lets_the_feed_in(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("read read-token-0123456789\nwrite write-token-0123456789\n")
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(ndjson(rows(50)))
+    with served(tmp_path / "state", "--token-file", str(tokens)) as server:
+        model = f"{server.url}/models/m"
+        refused = braided("feed", str(path), "--to", model, "--create")
+        assert refused.returncode == 2
+        assert "token" in refused.stderr
+        done = braided("feed", str(path), "--to", model, "--create", "--token-file", str(tokens), "--json")
+        assert json.loads(done.stdout)["records"] == 50, done.stderr
+        assert "0123456789" not in server.log.read_text()
+
+
+def test_long_or_slow_heads_and_idle_streams_end(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as server:
+        assert httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
+        with socket.create_connection(("127.0.0.1", server.port)) as endless:
+            endless.settimeout(20)
+            endless.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
+            sent = 0
+            with suppress(OSError):
+                while sent < 2**24:
+                    endless.sendall(b"a" * 4_096)
+                    sent += 4_096
+                    time.sleep(0.001)
+            assert sent < 2**22
+        with closing(Connection(server.port)) as idle:
+            idle.socket.sendall(head("POST", "/models/m/learn", "application/x-ndjson", "Transfer-Encoding: chunked"))
+            body = ndjson(rows(3))
+            idle.socket.sendall(b"%x\r\n%b\r\n" % (len(body), body))
+            assert idle.answer_head()[0] == 200
+            assert json.loads(idle.chunk())["learned"] == 3
+            start = time.monotonic()
+            assert server.stop() == 0
+            assert time.monotonic() - start < 5
+            assert json.loads(idle.chunk())["problem"]["status"] == 503
+
+
+def test_a_page_that_listens_does_not_keep_the_service_up(tmp_path: Path) -> None:
+    with served(tmp_path / "state") as server:
+        with httpx.stream("GET", f"{server.url}/events", timeout=20) as events:
+            parts = events.iter_text()
+            assert "event: models" in next(parts)
+            start = time.monotonic()
+            assert server.stop() == 0
+        assert time.monotonic() - start < 5

@@ -1,0 +1,134 @@
+"""The live page in headless Chromium: it loads, updates while records flow, shows a reset, survives a restart."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from help_serve import SMALL_SPEC, Server, rows, served
+
+pytest.importorskip("selenium", reason="selenium is not installed: run make test EXTRAS=all")
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    BROWSER is None or DRIVER is None, reason="no chromium and chromedriver: install chromium and chromium-driver"
+)
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+)  # fmt: skip
+#: Its MLP runs away within a few records, and is reset.
+FRAGILE: dict[str, Any] = {
+    "learners": [{"type": "LogisticConfig"}, {"type": "MLPConfig", "hidden": [8, 8], "learning_rate": 1e20}]
+}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    assert BROWSER is not None
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def until(browser: webdriver.Chrome, what: Callable[[], Any], seconds: float = 20.0) -> None:
+    """Wait for something that a person would see."""
+    WebDriverWait(browser, seconds, poll_frequency=0.1, ignored_exceptions=(Exception,)).until(lambda _: what())
+
+
+def text(browser: webdriver.Chrome, css: str) -> str:
+    return str(browser.find_element(By.CSS_SELECTOR, css).get_attribute("textContent"))
+
+
+def teach(server: Server, model: str, items: list[dict[str, Any]], token: str = "") -> None:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    answer = httpx.post(f"{server.url}/models/{model}/learn", json={"records": items}, headers=headers, timeout=60)
+    assert answer.status_code == 200, answer.text
+
+
+def test_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    items = rows(600)
+    with served(tmp_path / "state") as server:
+        browser.get(f"{server.url}/")
+        until(browser, lambda: text(browser, "#state") == "live")
+        until(browser, lambda: browser.find_element(By.ID, "empty").is_displayed())
+        for name, spec in (("demo", SMALL_SPEC), ("fragile", FRAGILE)):
+            assert httpx.put(f"{server.url}/models/{name}", json=spec, timeout=60).status_code == 201
+        card = "article[data-model=demo]"
+        for at in range(0, 300, 100):
+            teach(server, "demo", items[at : at + 100])
+            until(browser, lambda at=at: str(at + 100) in text(browser, f"{card} .figures"))
+        details = httpx.get(f"{server.url}/models/demo").json()
+        assert f"{100 * details['error']:.1f}%" in text(browser, f"{card} .figures")
+        assert len(browser.find_elements(By.CSS_SELECTOR, f"{card} svg polyline")) == 3
+        assert len(browser.find_elements(By.CSS_SELECTOR, f"{card} .cells")) == 5
+        latest = browser.find_elements(By.CSS_SELECTOR, f"{card} table:last-of-type tr")
+        assert latest[1].text.startswith("300")
+        assert items[299]["y"] in latest[1].text
+
+        teach(server, "fragile", [{**item, "x": {k: v * 1e6 for k, v in item["x"].items()}} for item in items[:200]])
+        resets = httpx.get(f"{server.url}/models/fragile").json()["resets"]
+        assert resets > 0
+        until(browser, lambda: f"{resets}" in text(browser, "article[data-model=fragile] p[data-resets]"))
+        assert text(browser, "article[data-model=fragile] tr[data-learner=mlp] .reset") == str(resets)
+
+        server.kill()
+        until(browser, lambda: "not connected" in text(browser, "#state"))
+        server.start()
+        until(browser, lambda: text(browser, "#state") == "live")
+        teach(server, "demo", items[300:400])
+        until(browser, lambda: "400" in text(browser, f"{card} .figures"))
+        unexpected = [entry for entry in browser.get_log("browser") if "ERR_" not in entry["message"]]
+        assert unexpected == []
+
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
+        )
+        until(browser, lambda: browser.execute_script("return document.documentElement.scrollWidth") <= 360)
+        colours = set()
+        for scheme in ("light", "dark"):
+            browser.execute_cdp_cmd(
+                "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            )
+            colours.add(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+        assert len(colours) == 2
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_it_asks_for_a_token_and_shows_text_as_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("read read-token-0123456789\nwrite write-token-0123456789\n")
+    bold = "<b id=injected>x</b>"
+    with served(tmp_path / "state", "--token-file", str(tokens)) as server:
+        writing = {"Authorization": "Bearer write-token-0123456789"}
+        httpx.put(f"{server.url}/models/demo", json=SMALL_SPEC, headers=writing, timeout=60)
+        teach(
+            server,
+            "demo",
+            [{"x": {bold: 1.0}, "y": bold}, {"x": {bold: 2.0}, "y": "other"}] * 3,
+            writing["Authorization"][7:],
+        )
+        browser.get(f"{server.url}/")
+        field = browser.find_element(By.ID, "token")
+        until(browser, field.is_displayed)
+        field.send_keys("wrong-token-0123456789")
+        field.submit()
+        until(browser, field.is_displayed)
+        field.send_keys("read-token-0123456789")
+        field.submit()
+        until(browser, lambda: bold in text(browser, "article[data-model=demo]"))
+        assert browser.find_elements(By.ID, "injected") == []
+        assert not field.is_displayed()
