@@ -49,7 +49,9 @@ def run(
     stream: Annotated[
         str,
         typer.Argument(
-            help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy, mnist, imnist, cifar10), a file "
+            help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy, mnist, imnist, cifar10; of River's "
+            "phishing, segments, bananas, sea, sea-drift, hyperplane, led, rbf, rbf-drift, agrawal, agrawal-drift), "
+            "a file "
             '(CSV, LIBSVM or JSON lines, plain or .gz), or - for JSON lines {"x": {...}, "y": ...} on standard input.'
         ),
     ] = "shuttle",
@@ -341,6 +343,27 @@ def default(
     from braided.bench import default as benchmark
 
     _bench(benchmark, records, as_json)
+
+
+@bench_app.command()
+def candidates(
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Seeds on the smallest streams; a fifth of them on the others.")
+    ] = 5,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What the default was chosen among: errors of each candidate on many streams, and its cost (many minutes)."""
+    from braided.bench import candidates as benchmark
+
+    result = benchmark.measure(seeds, jobs, data_dir, Console(stderr=True))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        typer.echo(benchmark.markdown(result))
 
 
 @bench_app.command()

@@ -25,6 +25,7 @@ from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, datasets, read_whole, shuffled
 from braided.streams.open import open_stream
+from braided.streams.river_streams import RIVER_STREAMS
 
 _KIND = MODLClassifier.__name__
 #: Kind of a checkpoint after a run whose last model was not ours.
@@ -187,7 +188,7 @@ class Job:
 
     def _fingerprint(self) -> str | None:
         """Length and first megabyte of the files that are read, to notice on resuming that they are others."""
-        if self.options.stream in {"-", "shuttle"}:
+        if self.options.stream in {"-", "shuttle", *RIVER_STREAMS}:
             return None
         paths: tuple[Path, ...] = (Path(self.options.stream),)
         if self.options.stream in datasets.SOURCES:
@@ -212,7 +213,7 @@ class Job:
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
         return Peeked(stream) if self.options.stream == "-" and self.options.always else stream
 
-    def _stream(self, seed: int) -> Stream:
+    def stream(self, seed: int) -> Stream:
         """The stream as this seed shuffles and masks it."""
         options = self.options
         stream = self._source
@@ -243,7 +244,7 @@ class Job:
         for number, (name, seed) in enumerate(plan, start=1):
             if number <= len(self.finished):
                 continue
-            stream = self._stream(seed)
+            stream = self.stream(seed)
             evaluation = self._current or self._fresh(name, seed, stream)
             self._current = evaluation
             for _ in evaluation.run(stream):

@@ -23,6 +23,7 @@ from braided.serve.guard import NDJSON
 from braided.streams import Batch, Stream
 from braided.streams.datasets import SOURCES, find
 from braided.streams.open import open_stream
+from braided.streams.river_streams import RIVER_STREAMS
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.
@@ -73,8 +74,8 @@ class FeedSettings:
         if self.stream == "-":
             raise BraidedError("standard input cannot be known again: give --client with a name of your own")
         digest = hashlib.sha256(f"{self.target} {self.header}".encode())
-        if self.stream == "shuttle":
-            digest.update(b"shuttle")
+        if self.stream in {"shuttle", *RIVER_STREAMS}:
+            digest.update(self.stream.encode())
         else:
             path = find(self.stream, self.data_dir) if self.stream in SOURCES else Path(self.stream)
             try:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from braided.errors import BraidedError
-from braided.streams import datasets, text
+from braided.streams import datasets, river_streams, text
 from braided.streams.base import Stream
 from braided.streams.csv_stream import DELIMITERS, CSVStream
 from braided.streams.jsonl_stream import JSONLinesStream, standard_input
@@ -18,7 +18,7 @@ _LIBSVM_LINE = re.compile(r"^\s*[^\s:,]+(\s+\d+:\S+)*\s*(#.*)?$")
 def open_stream(
     source: str, data_dir: Path | None = None, target: str | None = None, header: bool | None = None
 ) -> Stream:
-    """The stream that `source` names: `shuttle`, a data set of the paper, a file, or `-` for standard input.
+    """The stream that `source` names: a data set of the paper or of River, a file, or `-` for standard input.
 
     A file is read by its name's ending (.csv, .jsonl, with .gz or without), else by its first line.
     """
@@ -26,6 +26,8 @@ def open_stream(
         stream: Stream = standard_input()
     elif source == "shuttle":
         stream = datasets.shuttle()
+    elif source in river_streams.RIVER_STREAMS:
+        stream = river_streams.load(source)
     elif source in datasets.SOURCES:
         stream = datasets.load(source, data_dir)
     else:
@@ -40,7 +42,7 @@ def open_stream(
 
 def _open_file(path: Path, target: str | None, header: bool | None) -> Stream:
     if not path.is_file():
-        known = ", ".join(["shuttle", *datasets.SOURCES])
+        known = ", ".join(["shuttle", *datasets.SOURCES, *river_streams.RIVER_STREAMS])
         raise BraidedError(f"stream {str(path)!r} is neither a file nor a data set: use a path, - or one of {known}")
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     kind = suffixes[-1].lower() if suffixes else ""

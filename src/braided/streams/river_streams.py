@@ -1,0 +1,85 @@
+"""River's bundled data sets and generators as streams by name, for breadth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from braided.streams.base import ArrayStream, Batch
+
+#: Records taken of a generator that has no end.
+RECORDS = 10_000
+Make = Callable[[], Iterable[tuple[dict[Any, Any], Any]]]
+
+
+def _bundled(name: str) -> Make:
+    def make() -> Iterable[tuple[dict[Any, Any], Any]]:
+        from river import datasets
+
+        return getattr(datasets, name)()  # type: ignore[no-any-return]
+
+    return make
+
+
+def _generated(name: str, **arguments: Any) -> Make:
+    def make() -> Iterable[tuple[dict[Any, Any], Any]]:
+        from river.datasets import synth
+
+        return getattr(synth, name)(**arguments)  # type: ignore[no-any-return]
+
+    return make
+
+
+def _changing(before: Make, after: Make) -> Make:
+    """One concept up to the middle, then another."""
+
+    def make() -> Iterable[tuple[dict[Any, Any], Any]]:
+        yield from islice(before(), RECORDS // 2)
+        yield from islice(after(), RECORDS // 2)
+
+    return make
+
+
+_sea = partial(_generated, "SEA", noise=0.1, seed=1)
+_agrawal = partial(_generated, "Agrawal", seed=1)
+_rbf = {"seed_model": 1, "seed_sample": 1, "n_classes": 4, "n_features": 10, "n_centroids": 30}
+
+#: Name -> how its records are made. Generators have a fixed seed: a stream is the same every time.
+RIVER_STREAMS: dict[str, Make] = {
+    "phishing": _bundled("Phishing"),
+    "segments": _bundled("ImageSegments"),
+    "bananas": _bundled("Bananas"),
+    "sea": _sea(variant=0),
+    "sea-drift": _changing(_sea(variant=0), _sea(variant=2)),
+    "hyperplane": _generated("Hyperplane", seed=1, n_features=10, n_drift_features=5, mag_change=0.001),
+    "led": _generated("LED", seed=1, noise_percentage=0.1, irrelevant_features=True),
+    "rbf": _generated("RandomRBF", **_rbf),
+    "rbf-drift": _generated("RandomRBFDrift", **_rbf, change_speed=0.0005, n_drift_centroids=15),
+    "agrawal": _agrawal(classification_function=4, perturbation=0.05),
+    "agrawal-drift": _changing(_agrawal(classification_function=1), _agrawal(classification_function=6)),
+}
+
+
+def load(name: str) -> ArrayStream:
+    """The stream of that name, in memory; words among the values are numbered in the order they appear.
+
+    >>> load("bananas").n_records
+    5300
+    """
+    numbers: dict[Any, dict[str, int]] = {}
+    rows, labels = [], []
+    names: tuple[Any, ...] = ()
+    for x, y in islice(RIVER_STREAMS[name](), 100_000 if name in {"phishing", "segments", "bananas"} else RECORDS):
+        names = names or tuple(x)
+        known = ((key, x[key]) for key in names)
+        rows.append([_number(numbers.setdefault(key, {}), value) for key, value in known])
+        labels.append(y.item() if isinstance(y, np.generic) else y)
+    return ArrayStream(name, Batch(names, np.array(rows, dtype=np.float64), labels))
+
+
+def _number(words: dict[str, int], value: Any) -> float:
+    return float(words.setdefault(value, len(words))) if isinstance(value, str) else float(value)
