@@ -13,6 +13,7 @@ import pytest
 from braided import BraidedError, MODLClassifier, combiners
 from braided.combiners import COMBINERS
 from braided.combiners.greedy import WINDOW
+from braided.combiners.kalman import FORGETTING, PRIOR_VARIANCE
 from braided.combiners.moe import HIDDEN, LEARNING_RATE
 
 jax.config.update("jax_enable_x64", True)
@@ -57,11 +58,12 @@ def test_joint_combiners_follow_the_loss_of_the_whole(name: str) -> None:
     np.testing.assert_allclose(combiner.gradients(X, MASK, SCORES, LABEL, p), expected, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["ensemble", "greedy"])
+@pytest.mark.parametrize("name", ["ensemble", "greedy", "kalman"])
 def test_independent_combiners_follow_each_learners_own_loss(name: str) -> None:
     combiner = made(name)
     p = combiner.combine(X, MASK, SCORES)
-    np.testing.assert_allclose(p, mixture(jnp.asarray(SCORES, dtype=float)).mean(0), rtol=1e-6)
+    f = jnp.asarray(SCORES, dtype=float)
+    np.testing.assert_allclose(p, jax.nn.softmax(f.mean(0)) if name == "kalman" else mixture(f).mean(0), rtol=1e-6)
     expected = jax.grad(lambda f: -jax.nn.log_softmax(f, axis=1)[:, LABEL].sum())(jnp.asarray(SCORES, dtype=float))
     np.testing.assert_allclose(combiner.gradients(X, MASK, SCORES, LABEL, p), expected, rtol=1e-5, atol=1e-7)
 
@@ -126,7 +128,9 @@ def test_a_learner_that_cannot_be_used_has_no_say(name: str) -> None:
     usable = np.array([True, False, True])
     p = made(name).combine(X, MASK, out, usable)
     pair = combiners.build(name, regression=False, seed=3)
-    if name == "moe":
+    if name == "kalman":  # the weights stay those of three learners: what the other two say counts as much as before
+        expected = np.asarray(jax.nn.softmax(jnp.asarray(out, dtype=float).mean(0)))
+    elif name == "moe":
         shares = np.asarray(gate(jnp.asarray(made("moe").state()["gate"], dtype=float)))[[0, 2]]
         expected = shares / shares.sum() @ np.asarray(mixture(jnp.asarray(SCORES[[0, 2]], dtype=float)))
     else:
@@ -170,10 +174,48 @@ def test_growth_keeps_the_gate() -> None:
     np.testing.assert_array_equal(combiner.combine(wide, mask, SCORES), before)
 
 
-def test_regression_takes_the_sum_alone() -> None:
-    for name in COMBINERS:
-        if name == "score-sum":
+def test_kalman_weights_follow_the_newton_step_of_the_loss() -> None:
+    """With the Hessian and the gradient of the cross-entropy for the weights, by automatic differentiation."""
+    combiner = made("kalman")
+    scores = (SCORES - SCORES.mean(axis=1, keepdims=True)).astype(float)
+    w, P = np.full(3, 1 / 3), PRIOR_VARIANCE * np.eye(3)
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        f = scores + rng.normal(size=scores.shape)
+        f = (f - f.mean(axis=1, keepdims=True)).astype(np.float32)
+        label = int(rng.integers(4))
+
+        def loss(weights: Any, f: Any = f, label: int = label) -> Any:
+            return -jax.nn.log_softmax(weights @ jnp.asarray(f, dtype=float))[label]
+
+        P = np.linalg.inv(np.linalg.inv(P) + np.asarray(jax.hessian(loss)(w)))
+        w = w - P @ np.asarray(jax.grad(loss)(w))
+        P = (1 - FORGETTING) * P + FORGETTING * PRIOR_VARIANCE * np.eye(3)
+        combiner.gradients(X, MASK, f, label, combiner.combine(X, MASK, f))
+        np.testing.assert_allclose(combiner.weights, w, rtol=1e-6, atol=1e-9)
+
+
+def test_kalman_weights_of_numbers_find_the_right_learner() -> None:
+    combiner = combiners.build("kalman", regression=True, seed=0)
+    combiner.grow(3, 1, 3)
+    rng = np.random.default_rng(0)
+    for _ in range(2_000):
+        y = rng.normal()
+        f = np.array([[y + 0.1 * rng.normal()], [-y], [rng.normal()]], dtype=np.float32)
+        prediction = combiner.combine(X, MASK, f)
+        gradients = combiner.gradients(X, MASK, f, y, prediction)
+        np.testing.assert_allclose(gradients, f - y, rtol=1e-5, atol=1e-6)
+    assert prediction[0] == pytest.approx(y, abs=0.5)
+    weights = combiner.weights  # type: ignore[attr-defined]
+    assert weights[0] - weights[1] == pytest.approx(1.0, abs=0.05)
+    assert abs(weights[2]) < 0.05
+
+
+def test_regression_takes_the_combiners_that_can_add_up_numbers() -> None:
+    for name, kind in COMBINERS.items():
+        if kind.for_regression:
             combiners.build(name, regression=True, seed=0)
         else:
-            with pytest.raises(BraidedError, match="for regression use 'score-sum'"):
+            with pytest.raises(BraidedError, match="for regression use 'score-sum' or 'kalman'"):
                 combiners.build(name, regression=True, seed=0)
+    assert {name for name, kind in COMBINERS.items() if kind.for_regression} == {"score-sum", "kalman"}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
 from braided.kernels import activations, dense, random, scale
+from braided.kernels.encoding import encode_piecewise, knots
+from braided.kernels.scale import COUNT, MEAN, SQUARES, STATISTICS, count_in
 
 
 @pytest.mark.parametrize("n_in", [0, 1, 7, 8, 9, 16, 23])
@@ -107,3 +111,41 @@ def test_draws_are_uniform_and_do_not_depend_on_what_else_is_drawn() -> None:
     assert (grown[:50, :40] == 0).all()
     np.testing.assert_array_equal(grown[50:], large[50:])
     np.testing.assert_array_equal(grown[:50, 40:], large[:50, 40:])
+
+
+def test_the_encoding_interpolates_between_knots() -> None:
+    places = np.array(knots(8))
+    assert (np.diff(places) > 0).all()
+    shares = np.diff([0.0, *(NormalDist().cdf(t) for t in places[1:-1]), 1.0])
+    np.testing.assert_allclose(shares, 1 / 8)
+    for z in np.linspace(-4, 4, 161):
+        out = np.zeros(9)
+        encode_piecewise(z, places, out)
+        assert out.sum() == pytest.approx(1.0)
+        assert (out > 0).sum() <= 2
+        assert out @ places == pytest.approx(min(max(z, places[0]), places[-1]))
+
+
+@pytest.mark.parametrize(("mean", "shift"), [(0.0, 1_000.0), (1e6, 1_000.0), (0.0, 20.0), (5.0, -40.0)])
+def test_a_feature_that_has_changed_for_good_gets_new_statistics(mean: float, shift: float) -> None:
+    rng = np.random.default_rng(0)
+    column = np.zeros(STATISTICS)
+    for value in rng.normal(mean, 1.0, size=500):
+        count_in(value, column)
+    for value in rng.normal(mean + shift, 1.0, size=200):
+        count_in(value, column)
+    assert column[COUNT] <= 200
+    assert column[MEAN] == pytest.approx(mean + shift, abs=0.5)
+    assert np.sqrt(column[SQUARES] / column[COUNT]) == pytest.approx(1.0, rel=0.2)
+
+
+def test_outliers_now_and_then_are_no_change() -> None:
+    rng = np.random.default_rng(0)
+    column = np.zeros(STATISTICS)
+    for i, value in enumerate(rng.normal(size=2_000)):
+        count_in(1e6 if i % 300 > 291 else value, column)  # eight in a row at most
+    assert column[COUNT] == 2_000
+    rare = np.zeros(STATISTICS)
+    for i in range(5_000):
+        count_in(float(i % 500 == 0), rare)
+    assert rare[COUNT] == 5_000

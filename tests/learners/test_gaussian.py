@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from braided.learners import LinearConfig, LinearRegression, LogisticConfig, LogisticRegression
+from braided.learners import (
+    FourierConfig,
+    FourierLinear,
+    FourierLinearConfig,
+    FourierLogistic,
+    LinearConfig,
+    LinearRegression,
+    LogisticConfig,
+    LogisticRegression,
+)
 
 NO_GRADIENT = np.zeros(5, dtype=np.float32)
 
@@ -172,3 +181,76 @@ def test_diagonal_recursion_is_the_full_one_when_features_never_meet() -> None:
     # P0 = 1, v = 1/4, q = 1 + 4, S = 1 + 5/4: variances 1 - v u^2 / S
     np.testing.assert_allclose(diagonal.state()["covariance"], [1 - 0.25 / 2.25, 1 - 1.0 / 2.25, 1.0, 1.0])
     np.testing.assert_allclose(diagonal.state()["mean"][0], [0.5 / 2.25, 1.0 / 2.25, 0.0, 0.0])
+
+
+def cosines(learner: FourierLogistic, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Rows u of the docstring's formula."""
+    state = learner.state()
+    n = np.maximum(mask.sum(axis=1, keepdims=True), 1)
+    angles = (x.astype(np.float64) @ state["frequencies"]) / np.sqrt(n) + state["phases"]
+    return np.column_stack([np.ones(len(x)), np.sqrt(2.0) * np.cos(angles)])
+
+
+def test_fourier_logistic_is_the_kalman_recursion_on_cosines() -> None:
+    x, mask = records(80, 5)
+    y = (x[:, 0] * x[:, 1] > 0).astype(np.float64)
+    learner = FourierLogistic(FourierConfig(functions=20, prior_variance=0.3), seed=2)
+    learner.grow(5, 2)
+    for row, available, label in zip(x, mask, y, strict=True):
+        assert learner.learn(row, available, label, NO_GRADIENT[:2])
+    m, P = direct_recursion("kalman", cosines(learner, x, mask), y, 0.3)
+    np.testing.assert_allclose(learner.state()["mean"][0], m, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(learner.state()["covariance"], P, rtol=1e-4, atol=1e-6)
+
+
+def test_fourier_linear_is_the_batch_posterior_on_cosines() -> None:
+    x, mask = records(80, 3)
+    y = np.sin(2 * x[:, 0]) + x[:, 1]
+    learner = FourierLinear(FourierLinearConfig(functions=15, prior_variance=2.0, noise_variance=0.5), seed=2)
+    learner.grow(3, 1)
+    for row, available, target in zip(x, mask, y, strict=True):
+        assert learner.learn(row, available, target, NO_GRADIENT[:1])
+    u = cosines(learner, x, mask)
+    precision = np.eye(u.shape[1]) / 2.0 + u.T @ u / 0.5
+    np.testing.assert_allclose(
+        learner.state()["mean"][0], np.linalg.solve(precision, u.T @ y / 0.5), rtol=1e-3, atol=1e-5
+    )
+
+
+def test_frequencies_are_standard_normal_and_do_not_change_when_features_come() -> None:
+    learner = FourierLogistic(FourierConfig(functions=200, bandwidth=2.0), seed=1)
+    learner.grow(50, 2)
+    before = learner.state()
+    assert abs(before["frequencies"].mean()) < 0.02
+    assert before["frequencies"].std() == pytest.approx(0.5, rel=0.02)
+    assert abs(before["phases"]).max() <= np.pi + 1e-6
+    x, mask = records(1, 50)
+    known = learner.scores(x[0], mask[0])
+    learner.learn(x[0], mask[0], 1, NO_GRADIENT[:2])
+    known = learner.scores(x[0], mask[0])
+    learner.grow(90, 2)
+    np.testing.assert_array_equal(learner.state()["frequencies"][:50], before["frequencies"])
+    wide = np.concatenate([x[0], np.zeros(40, dtype=np.float32)])
+    np.testing.assert_array_equal(learner.scores(wide, np.concatenate([mask[0], np.zeros(40, dtype=bool)])), known)
+
+
+@pytest.mark.parametrize("limit", [512, 1])
+def test_forgetting_moves_every_variance_back_to_the_prior(limit: int) -> None:
+    x, mask = records(40, 3, available=1.0)
+    still, forgetful = (
+        LogisticRegression(LogisticConfig(prior_variance=0.5, forgetting=phi, full_covariance_up_to=limit))
+        for phi in (0.0, 0.1)
+    )
+    for learner in (still, forgetful):
+        learner.grow(3, 2)
+        for row, available in zip(x, mask, strict=True):
+            learner.learn(row, available, float(row[0] > 0), NO_GRADIENT[:2])
+    variances = [
+        np.diag(k.state()["covariance"]) if limit == 512 else k.state()["covariance"] for k in (still, forgetful)
+    ]
+    assert (variances[0] < variances[1]).all()
+    empty = np.zeros(3, dtype=np.float32)
+    for _ in range(300):  # records without features teach nothing of the features' weights
+        forgetful.learn(empty, np.zeros(3, dtype=bool), 0.0, NO_GRADIENT[:2])
+    found = forgetful.state()["covariance"]
+    np.testing.assert_allclose((np.diag(found) if limit == 512 else found)[1:], 0.5, rtol=0.05)

@@ -18,6 +18,7 @@ import pytest
 from numba import njit
 
 from braided.kernels.calls import Entry
+from braided.kernels.encoding import knots
 from braided.learners import MLPConfig, SetConfig, build
 
 jax.config.update("jax_enable_x64", True)
@@ -27,12 +28,16 @@ MLPS = [
     MLPConfig(hidden=(7,), mask_inputs=False),
     MLPConfig(hidden=(5, 9, 3)),
     MLPConfig(hidden=(16, 16)),
+    MLPConfig(hidden=(6, 5), encoding="piecewise", bins=4, mask_inputs=False),
+    MLPConfig(hidden=(6,), encoding="piecewise", bins=3),
 ]
 SETS = [
     SetConfig(width=8, blocks=1, layers=1),
     SetConfig(width=9, blocks=3, layers=2, pooling="mean"),
     SetConfig(width=12, blocks=2, layers=3, embedding=5, binding="product", pooling="sqrt"),
     SetConfig(width=8, blocks=2, layers=2, binding="relu", pooling="sum", output_scale=0.7),
+    SetConfig(width=8, blocks=2, layers=1, binding="scaled", pooling="sum"),
+    SetConfig(width=8, blocks=1, layers=2, binding="scaled", pooling="sqrt", slope=0.1),
     SetConfig(width=10, blocks=3, layers=2, normalise=True, slope=0.01, pooling="mean"),
     SetConfig(width=8, blocks=3, layers=2, output="softmax", output_scale=0.25, embedding=4),
     SetConfig(
@@ -55,7 +60,11 @@ def in_double(entry: Entry) -> Callable[..., Any]:
 
 
 def mlp_scores(config: MLPConfig, arrays: dict[str, Any], x: Any, mask: Any) -> Any:
-    h = jnp.stack([x * mask, mask], axis=1).ravel() if config.mask_inputs else x * mask
+    inputs = [x * mask, mask] if config.mask_inputs else [x * mask]
+    if config.encoding == "piecewise":
+        places = jnp.asarray(knots(config.bins))
+        inputs += [jnp.interp(x, places, one) * mask for one in jnp.eye(len(places))]
+    h = jnp.stack(inputs, axis=1).ravel()
     for layer in range(1, len(config.hidden) + 1):
         h = jax.nn.relu(h @ arrays[f"weights {layer}"] + arrays[f"bias {layer}"])
     return arrays["weights out"] @ h + arrays["bias out"]
@@ -69,6 +78,8 @@ def set_scores(config: SetConfig, arrays: dict[str, Any], x: Any, mask: Any) -> 
         direction, origin = ids[:, : config.width], ids[:, config.width :]
         pairs = jax.nn.relu(x[:, None] * direction + origin)
         block_in = arrays["encoder"][0] + factor * (mask[:, None] * pairs).sum(0)
+    elif config.binding == "scaled":
+        block_in = jax.nn.relu(arrays["encoder"][0] + factor * ((mask * x)[:, None] * ids).sum(0))
     else:
         parts = [x[:, None], jnp.ones_like(x)[:, None], ids]
         if config.binding == "product":
@@ -131,7 +142,7 @@ def test_scores_and_gradients_match_automatic_differentiation(config: MLPConfig 
         np.testing.assert_allclose(found, gradient, rtol=1e-5, atol=1e-9 * scale, err_msg=name)
 
 
-@pytest.mark.parametrize("config", [MLPS[2], SETS[2], SETS[6]], ids=lambda config: type(config).__name__)
+@pytest.mark.parametrize("config", [MLPS[2], SETS[2], SETS[-1]], ids=lambda config: type(config).__name__)
 def test_single_precision_steps_are_the_double_ones_rounded(config: MLPConfig | SetConfig) -> None:
     rng = np.random.default_rng(0)
     learner = build(replace(config, learning_rate=1.0), seed=1, place=0)

@@ -148,7 +148,7 @@ class KalmanWeights(Combiner):
     ...     p = combiner.combine(nothing, nothing.astype(bool), scores)
     ...     _ = combiner.gradients(nothing, nothing.astype(bool), scores, 1, p)
     >>> combiner.weights.round(2)
-    array([1.23, 0.13])
+    array([1.21, 0.15])
     """
 
     name = "kalman"
