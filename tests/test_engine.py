@@ -85,7 +85,7 @@ def test_a_broken_learner_is_skipped_counted_and_reset_while_the_others_go_on() 
     model.learn_many(values[:100], labels[:100])
     alone = MODLClassifier(learners=presets.default().learners[:1])
     alone.learn_many(values[:100], labels[:100])
-    mlp = model.braid.learners[1]
+    mlp = model.braid.learners[model.learner_names.index("mlp")]
     assert isinstance(mlp, CompiledLearner)
     breaking(mlp)
     probabilities = model.predict_proba_many(values[100:101])

@@ -181,7 +181,7 @@ def test_rivers_own_checks(name: str) -> None:
 
 
 def test_each_learner_has_its_own_name() -> None:
-    assert models.build("modl-glr", Wish(presets.default())).learner_names == ["glr", "mlp", "set"]
+    assert models.build("modl-glr", Wish(presets.default())).learner_names == ["glr", "fourier", "mlp", "set"]
 
 
 def test_random_dropout_acts_on_predictions_under_released_alone() -> None:
@@ -194,6 +194,7 @@ def test_options_reach_the_learners_that_have_them() -> None:
     wish = Wish(presets.default(), options=("layers=7", "aux_layer=2", "dropout=0.1", "beta=0.9", "learning_rate=0.5"))
     config = models.build("auxdrop-odl", wish).braid.learners[0].config  # type: ignore[union-attr]
     assert (config.layers, config.aux_layer, config.dropout, config.beta, config.learning_rate) == (7, 2, 0.1, 0.9, 0.5)
-    fast, mlp, _ = models.build("modl", Wish(presets.default(), options=("hidden=9,8", "zero_output=false"))).learners  # type: ignore[union-attr,misc]
+    wish = Wish(presets.default(), options=("hidden=9,8", "zero_output=false"))
+    fast, _, mlp, _ = models.build("modl", wish).learners  # type: ignore[union-attr,misc]
     assert fast == presets.default().learners[0]
     assert (mlp.hidden, mlp.zero_output) == ((9, 8), False)

@@ -42,8 +42,9 @@ class MODLClassifier(MODL, base.Classifier):
     --------
     >>> from braided import MODLClassifier
     >>> from river import datasets, evaluate, metrics
-    >>> evaluate.progressive_val_score(datasets.Phishing(), MODLClassifier(), metrics.Accuracy())
-    Accuracy: 89.59%
+    >>> accuracy = evaluate.progressive_val_score(datasets.Phishing(), MODLClassifier(), metrics.Accuracy())
+    >>> print(f"{accuracy.get():.0%}")
+    91%
 
     Features may be missing, appear and vanish; nothing has to be declared.
 
@@ -153,7 +154,7 @@ class MODLRegressor(MODL, base.Regressor):
     >>> from river import datasets, evaluate, metrics
     >>> error = evaluate.progressive_val_score(datasets.TrumpApproval(), MODLRegressor(), metrics.MAE())
     >>> print(f"{error.get():.2f}")
-    0.35
+    0.28
     """
 
     _regression = True
