@@ -191,6 +191,6 @@ def test_from_the_openapi_document(client: httpx.Client) -> None:
 
 @pytest.mark.slow
 def test_from_the_openapi_document_for_long(client: httpx.Client, capsys: pytest.CaptureFixture[str]) -> None:
-    summary = fuzz_from_the_document(client, examples=1_000)
+    summary = fuzz_from_the_document(client, examples=300)
     with capsys.disabled():
         print(f"\n{summary}")

@@ -29,7 +29,7 @@ from braided.errors import BraidedError
 _ROUNDS = 3
 _CLIENTS = 32
 _BATCH = 100
-_WINDOW = 4
+_WINDOW = 8
 _START_SECONDS = 120.0
 #: Predictions are sent at this pace while the model learns as fast as it can.
 _PREDICTIONS_PER_SECOND = 100

@@ -70,6 +70,8 @@ class Service:
         """Take the folder, recover every model in it, and begin."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.settings.folder, self.settings.folder.resolve().parent):
+                self.disk.sync_folder(folder)  # a new folder must be as durable as what will be in it
             self._lock()
         except OSError as error:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None

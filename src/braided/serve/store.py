@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from braided import checkpoint
 from braided.errors import BraidedError
 from braided.serve.disk import Disk
 from braided.serve.group import Group
-from braided.serve.journal import CorruptJournalError, Journal, Scan
+from braided.serve.journal import CorruptJournalError, Journal, JournalError, Scan
 from braided.serve.settings import Settings
 from braided.serve.state import KINDS, State
 
@@ -178,6 +179,8 @@ class Store:
         shutil.rmtree(gone, ignore_errors=True)
 
     def close(self) -> None:
-        """Close the journal."""
+        """Bring the rest of the journal to disk, where that has not been done with each frame, and close it."""
         if self.journal is not None:
+            with contextlib.suppress(JournalError):
+                self.journal.sync()
             self.journal.close()

@@ -23,7 +23,7 @@ log = logging.getLogger("braided.serve")
 #: Records learned by one commit, at most.
 BATCH = 100
 #: Batches of one stream that may be on their way through the journal.
-_WINDOW = 8
+_WINDOW = 16
 #: Lines read before others get their turn.
 _LINES = 8
 
