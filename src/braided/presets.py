@@ -164,7 +164,7 @@ def default(dataset: str | None = None) -> Preset:
         "default",
         (
             LogisticConfig(gain="kalman", prior_variance=0.1),
-            FourierConfig(prior_variance=0.05, forgetting=1e-5),
+            FourierConfig(functions=192, prior_variance=0.05, forgetting=1e-5),
             MLPConfig(
                 hidden=(128, 128),
                 mask_inputs=False,
@@ -175,7 +175,7 @@ def default(dataset: str | None = None) -> Preset:
             ),
             SetConfig(
                 width=96,
-                blocks=2,
+                blocks=1,
                 layers=1,
                 binding="scaled",
                 pooling="sum",

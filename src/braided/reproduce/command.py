@@ -19,7 +19,7 @@ from braided.files import write_atomically
 from braided.published import length
 from braided.reproduce import grid, pages, toy
 from braided.reproduce.executors import Executor
-from braided.reproduce.jobs import JobSpec, code_digest, data_digest
+from braided.reproduce.jobs import JobSpec, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import LARGE, TABLES, Cell
@@ -136,7 +136,7 @@ class Reproduction:
         self.reused = 0
 
     def _key(self, job: JobSpec) -> str:
-        return job.key(data_digest(job.dataset, self.data_dir), code_digest())
+        return job.key(data_digest(job.dataset, self.data_dir))
 
     def run(self) -> list[dict[str, Any]]:
         """Do what is left, write everything, return the documents."""

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from braided import __version__
+from braided import __version__, models
+from braided.model import MODLClassifier
 from braided.run import Job, RunOptions
 from braided.streams import ArrayStream, datasets
 
 #: Points of the learning curve that are kept of a job.
 _POINTS = 200
-#: What decides a result: a change in any of these makes finished jobs stale.
+#: What decides a result beside the model's settings: a change in any of these makes finished jobs stale.
 _DECIDING = (
     "kernels",
     "learners",
@@ -27,8 +28,6 @@ _DECIDING = (
     "estimator.py",
     "evaluate.py",
     "features.py",
-    "models.py",
-    "presets.py",
 )
 
 
@@ -39,9 +38,9 @@ class JobSpec:
     Examples
     --------
     >>> spec = JobSpec("german", "modl", "released", seed=3)
-    >>> spec.key("file", "code") == JobSpec("german", "modl", "released", seed=3).key("file", "code")
+    >>> spec.key("file") == JobSpec("german", "modl", "released", seed=3).key("file")
     True
-    >>> spec.key("file", "code") == spec.key("another file", "code")
+    >>> spec.key("file") == spec.key("another file")
     False
     """
 
@@ -54,9 +53,10 @@ class JobSpec:
     limit: int | None = None
     options: tuple[str, ...] = ()
 
-    def key(self, data: str, code: str) -> str:
-        """Names the result: the same job on the same data by the same code has the same key."""
-        text = json.dumps([asdict(self), data, code], sort_keys=True)
+    def key(self, data: str) -> str:
+        """Names the result: the same job and settings on the same data by the same code have the same key."""
+        settings = _settings(replace(self, seed=0))
+        text = json.dumps([asdict(self), settings, data, code_digest()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def run_options(self) -> RunOptions:
@@ -71,6 +71,19 @@ class JobSpec:
             limit=self.limit,
             options=self.options,
         )
+
+
+@cache
+def _settings(spec: JobSpec) -> str:
+    """Every setting of the model, written out: a preset's name may come to mean another model."""
+    options = spec.run_options().resolved()
+    wish = options.wish(seed=0)
+    model = models.build(spec.model, wish)
+    if not isinstance(model, MODLClassifier):
+        return spec.model
+    return repr(
+        (model.learners or wish.preset.learners, model.combiner or wish.preset.combiner, wish.preset.standardise)
+    )
 
 
 @cache
