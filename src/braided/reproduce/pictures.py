@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _COLOURS = ("#c8553d", "#1b4965", "#588157", "#7b2d8b", "#d4a017")
 
 
+def _colour(method: str, place: int) -> str:
+    """MODL and Aux-Drop look the same in every picture; others by their place."""
+    return {"modl": _COLOURS[0], "auxdrop-odl": _COLOURS[1]}.get(method, _COLOURS[2 + place % 3])
+
+
 def draw(document: dict[str, Any]) -> bytes:
     """The PNG of a document."""
     what = document["what"]
@@ -100,7 +105,7 @@ def _lines(cells: list[dict[str, Any]], along: str, label: str, scale: str) -> F
         for place, method in enumerate(methods):
             mine = [cell for cell in cells if (cell["dataset"], cell["method"]) == (name, method)]
             x = [float(str(cell[along]).rpartition("=")[2]) for cell in mine]
-            colour = _COLOURS[place]
+            colour = _colour(method, place)
             axes.plot(x, [_rate(cell, "ours") for cell in mine], "o-", color=colour, markersize=4, label=method)
             axes.plot(x, [_rate(cell, "paper") for cell in mine], ":", color=colour, linewidth=1.5)
         axes.set_xscale(scale)
@@ -143,10 +148,9 @@ def _ratios(cells: list[dict[str, Any]]) -> Figure:
 def _curves(curves: list[dict[str, Any]]) -> Figure:
     """Running error rate with its band."""
     figure, panels = _panels(dict.fromkeys(curve["dataset"] for curve in curves))
-    colours = {"modl": _COLOURS[0], "auxdrop-odl": _COLOURS[1]}
     for name, axes in panels.items():
         for curve in (curve for curve in curves if curve["dataset"] == name):
-            colour = colours.get(curve["method"], _COLOURS[2])
+            colour = _colour(curve["method"], 2)
             axes.plot(curve["records"], curve["mean"], color=colour, linewidth=1.4, label=curve["method"])
             axes.fill_between(curve["records"], curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
         late = [v for c in curves if c["dataset"] == name for v in c["mean"][len(c["mean"]) // 10 :]]
