@@ -104,7 +104,6 @@ def candidates() -> dict[str, Candidate]:
         "set: ReLU binding": Candidate((olr, fourier, mlp, replace(old_set, binding="relu"))),
         "set: no binding, as published": Candidate((olr, fourier, mlp, old_set)),
         "set: scaled, over sqrt(n)": with_set(pooling="sqrt"),
-        "set: one block": with_set(blocks=1),
         "set: rate 1e-3": with_set(learning_rate=1e-3),
         "two MLPs, rates 7e-4 and 1e-4": Candidate((*everything, replace(mlp, learning_rate=1e-4))),
     }
