@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 
+import numpy as np
 import pytest
+from rich.console import Console
 
+from braided import MODLClassifier, presets
+from conftest import made_up
 from test_run import braided
 
 
@@ -63,3 +67,25 @@ def test_serve_reports_every_key() -> None:
         assert result[f"http_{kind}_share"] == pytest.approx(share)
     assert result["predict_p50_us"] <= result["predict_p99_us"] <= result["predict_p99_worst_round_us"]
     assert result["predict_p99_updates"] == pytest.approx(result["predict_p99_us"] / result["in_process_update_us"])
+
+
+def test_every_candidate_is_a_model_that_learns() -> None:
+    from braided.bench.candidates import STREAMS, candidates
+
+    values, labels = made_up(30)
+    for candidate in candidates().values():
+        model = MODLClassifier(learners=candidate.learners, combiner=candidate.combiner)
+        assert np.isfinite(model.predict_learn_many(values, labels).predictions).all()
+    assert candidates()["default"].learners == presets.default().learners
+    assert len(STREAMS) == 14
+
+
+def test_the_default_is_measured_without_deep_river_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    from braided.bench import default
+
+    monkeypatch.setenv(default.PYTHON_VARIABLE, "/bin/false")
+    result = default.measure(50, Console(stderr=True))
+    assert result["deep_river_ratio"] is None
+    assert set(result["learners_us"]) == {"olr", "fourier", "mlp", "set"}
+    assert result["records_per_second"] == pytest.approx(1e6 / result["one_record_us"])
+    assert default.table(result).row_count == 6
