@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -190,8 +191,9 @@ class MODL(base.Estimator):
         first: Floats = predictions[0]
         return first
 
+    @abstractmethod
     def _target(self, y: Any, record: int) -> Any:
-        raise NotImplementedError
+        """The label or target as it is learned; refused if it cannot be."""
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
         """Learn one record.
@@ -248,8 +250,9 @@ class MODL(base.Estimator):
             )
         return values, columns
 
+    @abstractmethod
     def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
-        raise NotImplementedError
+        """New labels in order, the targets as the engine takes them, and at which record each new label stands."""
 
     def predict_learn_many(
         self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None

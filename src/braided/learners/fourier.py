@@ -44,20 +44,8 @@ class FourierConfig(GaussianConfig):
 
 
 @dataclass(frozen=True)
-class FourierLinearConfig(FourierConfig):
-    """The same for a numeric target.
-
-    Attributes
-    ----------
-    noise_variance
-        sigma^2, in units of the running variance of the target.
-    """
-
-    noise_variance: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.above(self, 0.0, "noise_variance")
+class FourierLinearConfig(FourierConfig, linear.LinearConfig):
+    """The same for a numeric target, with the noise variance of `LinearConfig`."""
 
 
 # Places in `shape` after those of every Gaussian learner: where the frequencies and the phases start.

@@ -7,6 +7,7 @@ batches.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -30,7 +31,7 @@ _FOLLOW = 0.02
 
 
 @dataclass(frozen=True)
-class Mask:
+class Mask(ABC):
     """What the masks share.
 
     Attributes
@@ -89,6 +90,7 @@ class Mask:
             yield Batch(batch.names, values, batch.labels)
             record += len(batch)
 
+    @abstractmethod
     def hide(
         self,
         values: NDArray[np.float64],
@@ -114,7 +116,6 @@ class Mask:
             Each column's place among the features of the first batch, i / d for the one with i before it; that of the
             last for a feature that is not among them.
         """
-        raise NotImplementedError
 
     def known_length(self) -> int:
         """The number of records, which a schedule needs."""
