@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided.combiners.base import Arrays, Combiner
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
+from braided.kernels.compile import kernel
 from braided.kernels.mixture import own_loss_gradient
 
 PRIOR_VARIANCE = 0.03
@@ -25,7 +25,7 @@ _NOISE_MEMORY = 1_000.0
 # the centred scores, and a vector.
 
 
-@njit(cache=True)
+@kernel()
 def _centre(shape, scores, usable, centred):
     """Centred scores within their bound; a learner that cannot be used has zeros."""
     regression, n_outputs = shape[0] == 1, scores.shape[1]
@@ -40,7 +40,7 @@ def _centre(shape, scores, usable, centred):
             centred[i, k] = min(max(value, -LARGEST), LARGEST)
 
 
-@njit(cache=True)
+@kernel()
 def _shrink(covariance, h, weight, ph):
     """P <- (P^-1 + weight h h^T)^-1, by the formula of Sherman and Morrison."""
     n = h.shape[0]

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided.combiners.base import Arrays, Combiner
 from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
+from braided.kernels.compile import kernel
 from braided.kernels.dense import add_row, backward_head, forward_head, step, step_row
 from braided.kernels.mixture import add_softmax, log_normaliser, normalise, own_loss_gradient
 from braided.kernels.random import draw_uniform, key_of, mix
@@ -25,7 +25,7 @@ _RUN_AWAY = 0
 # The flat weights: hidden bias, output bias, output weights by learner, then hidden weights by feature, which can grow.
 
 
-@njit(cache=True)
+@kernel()
 def _draw(weights, shape, first):
     """Draw the gate's weights from `first` feature on, and with the first feature everything else."""
     n_learners, n_hidden, key = shape[1], shape[2], shape[3]

@@ -6,12 +6,12 @@ A NaN must survive an activation: `x > 0` is false for NaN, so the test is alway
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
 
 
-@njit(cache=True)
+@kernel()
 def relu(x, slope):
     """x_i <- x_i if x_i > 0 else slope x_i; slope 0 is the ReLU, .01 the usual leaky one."""
     # Every entry is stored, changed or not: a loop without branches is a vector loop.
@@ -26,7 +26,7 @@ def relu(x, slope):
             x[i] = slope * value if value <= 0 else value
 
 
-@njit(cache=True)
+@kernel()
 def relu_backward(output, slope, gradient):
     """gradient_i <- gradient_i * ReLU'(.), read off the sign of the activation's output."""
     zero = gradient.dtype.type(0)
@@ -40,7 +40,7 @@ def relu_backward(output, slope, gradient):
             gradient[i] = slope * g if output[i] <= 0 else g
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def normalise(x, scale, shift, epsilon, hat, out):
     """Layer normalisation with the unbiased standard deviation s; returns s.
 
@@ -62,7 +62,7 @@ def normalise(x, scale, shift, epsilon, hat, out):
     return deviation
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def normalise_backward(hat, deviation, scale, epsilon, gradient, x_gradient):
     """Add to x_gradient the gradient through `normalise`, given the gradient of its output.
 
@@ -82,7 +82,7 @@ def normalise_backward(hat, deviation, scale, epsilon, gradient, x_gradient):
         x_gradient[i] += (gradient[i] * scale[i] - mean) * inverse - hat[i] * along
 
 
-@njit(cache=True)
+@kernel()
 def softmax(scores, out):
     """out_k = exp(scores_k) / sum_j exp(scores_j), shifted by the largest score."""
     top = scores[0]
@@ -97,7 +97,7 @@ def softmax(scores, out):
         out[k] /= total
 
 
-@njit(cache=True)
+@kernel()
 def sigmoid(a):
     """1 / (1 + exp(-a)), without overflow at either end."""
     if a >= 0:
@@ -106,7 +106,7 @@ def sigmoid(a):
     return e / (1.0 + e)
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def all_finite(x):
     """Whether no entry is NaN or infinite, nor so large that their sum is: one vectorised pass, not a test each."""
     total = x.dtype.type(0)

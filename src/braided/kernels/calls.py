@@ -15,10 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray, cfunc, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from braided.kernels.compile import kernel
 
 _INTS = types.int64[::1]
 _SINGLES = types.float32[::1]
@@ -104,19 +106,19 @@ _singles_at = _pointer(types.float32)
 _doubles_at = _pointer(types.float64)
 
 
-@njit(cache=True)
+@kernel()
 def ints(row, column):
     """The integer array whose address and length stand in `row` at `column` and `column + 1`."""
     return carray(_ints_at(row[column]), (row[column + 1],))
 
 
-@njit(cache=True)
+@kernel()
 def singles(row, column):
     """The same for float32."""
     return carray(_singles_at(row[column]), (row[column + 1],))
 
 
-@njit(cache=True)
+@kernel()
 def doubles(row, column):
     """The same for float64."""
     return carray(_doubles_at(row[column]), (row[column + 1],))
@@ -128,7 +130,7 @@ SHAPE, HYPER, SINGLE, SECOND, DOUBLE, WORK, WORK64, INDEX = range(2, 18, 2)
 COLUMNS = 18
 
 
-@njit(cache=True)
+@kernel()
 def call_forward(row, x, active, step, scores):
     """Let the learner of this row compute its scores; its work arrays then hold what `call_learn` needs."""
     forward_at(row[FORWARD_ADDRESS])(
@@ -137,7 +139,7 @@ def call_forward(row, x, active, step, scores):
     )  # fmt: skip
 
 
-@njit(cache=True)
+@kernel()
 def call_learn(row, x, active, step, y, gradient):
     """Let the learner of this row learn from the record it has just scored; false if its update was not finite."""
     return learn_at(row[LEARN_ADDRESS])(

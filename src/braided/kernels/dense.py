@@ -16,13 +16,14 @@ which is RMSprop with share = 1 - decay and AdaGrad with decay = share = 1. A we
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from braided.kernels.compile import kernel
 
 # No nnan or ninf: non-finite values must stay visible to the checks that skip a learner's update.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(cache=True)
+@kernel()
 def nonzero(x, index):
     """List the places where x is not zero; returns how many. Branch-free: ReLU patterns are unpredictable."""
     n = 0
@@ -32,7 +33,7 @@ def nonzero(x, index):
     return n
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def forward(weights, bias, x, index, out):
     """out_i = bias_i + sum_j weights[j, i] x_j."""
     for i in range(weights.shape[1]):
@@ -40,7 +41,7 @@ def forward(weights, bias, x, index, out):
     accumulate(weights, x, index, out)
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def accumulate(weights, x, index, out):
     """out_i += sum_j weights[j, i] x_j; eight inputs at a time, so that `out` is touched an eighth as often."""
     n_out = weights.shape[1]
@@ -63,14 +64,14 @@ def accumulate(weights, x, index, out):
             out[i] += x0 * weights[j0, i]
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def add_row(row, x, out):
     """out_i += x row_i."""
     for i in range(row.shape[0]):
         out[i] += x * row[i]
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def dot(a, b):
     """The inner product."""
     total = a.dtype.type(0)
@@ -79,7 +80,7 @@ def dot(a, b):
     return total
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def step(weights, second, gradient, step_size):
     """Move a vector of weights by its gradient."""
     rate, decay, share, epsilon = step_size
@@ -94,7 +95,7 @@ def step(weights, second, gradient, step_size):
             weights[i] -= rate * g / (np.sqrt(v) + epsilon)
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def step_row(row, second, x, gradient, step_size):
     """Move the weights of one input x: the gradient of weight i is x gradient_i."""
     rate, decay, share, epsilon = step_size
@@ -110,7 +111,7 @@ def step_row(row, second, x, gradient, step_size):
             row[i] -= rate * g / (np.sqrt(v) + epsilon)
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def backward(weights, second, x, gradient, index, x_gradient, rectified, step_size):
     """x_gradient_j += sum_i weights[j, i] gradient_i, and the step of every weight.
 
@@ -158,7 +159,7 @@ def backward(weights, second, x, gradient, index, x_gradient, rectified, step_si
         x_gradient[j] += total
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def forward_head(weights, row_length, bias, x, out):
     """out_k = bias_k + sum_j weights[k, j] x_j; rows lie `row_length` apart in the flat weights; no bias means 0."""
     for k in range(out.shape[0]):
@@ -168,7 +169,7 @@ def forward_head(weights, row_length, bias, x, out):
             out[k] += bias[k]
 
 
-@njit(cache=True, fastmath=FAST)
+@kernel(fastmath=FAST)
 def backward_head(weights, second, row_length, x, gradient, x_gradient, step_size):
     """x_gradient_j += sum_k weights[k, j] gradient_k, and the step of every weight."""
     for k in range(gradient.shape[0]):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from statistics import NormalDist
 
-from numba import njit
+from braided.kernels.compile import kernel
 
 #: Outermost knots; inside, the knots are quantiles of the normal distribution, so that bins are used about equally.
 _OUTERMOST = 3.0
@@ -28,7 +28,7 @@ def knots(bins: int) -> list[float]:
     return [-_OUTERMOST, *inner, _OUTERMOST]
 
 
-@njit(cache=True)
+@kernel()
 def encode_piecewise(z, places, out):
     """Write e into `out`, which is zero; `places` are the knots."""
     last = places.shape[0] - 1

@@ -7,6 +7,7 @@ from numba import njit
 
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
+from braided.kernels.compile import kernel
 from braided.kernels.mixture import best
 from braided.kernels.scale import COUNT, MEAN, SQUARES, count_in, encode, including, remember, standardised
 
@@ -19,7 +20,7 @@ SKIPPED, IN_A_ROW, RESETS = 0, 1, 2
 PATIENCE = 10
 
 
-@njit(cache=True)
+@kernel()
 def call_combine(row, x, active, scores, usable, prediction):
     """Let the combiner of this row turn the scores of the usable learners into a prediction."""
     combine_at(row[COMBINE_ADDRESS])(
@@ -28,7 +29,7 @@ def call_combine(row, x, active, scores, usable, prediction):
     )  # fmt: skip
 
 
-@njit(cache=True)
+@kernel()
 def call_gradients(row, x, active, scores, usable, y, prediction, gradients):
     """Let the combiner of this row give each learner its gradient, and learn itself if it has weights."""
     gradients_at(row[GRADIENTS_ADDRESS])(
@@ -37,7 +38,7 @@ def call_gradients(row, x, active, scores, usable, y, prediction, gradients):
     )  # fmt: skip
 
 
-@njit(cache=True)
+@kernel()
 def target_in_units(y, target):
     """Take y into the target's statistics and return it in units of them (regression)."""
     value, count, mean, squares = including(y, target)
@@ -45,7 +46,7 @@ def target_in_units(y, target):
     return standardised(value, count, mean, squares)
 
 
-@njit(cache=True)
+@kernel()
 def target_from_units(z, target):
     """The value that z stands for; 0 before any target was seen, and the mean while none has varied."""
     if target[COUNT] == 0.0:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from braided.kernels.compile import kernel
 
 
-@njit(cache=True)
+@kernel()
 def log_normaliser(scores):
     """log sum_k exp(scores_k), in float64."""
     top = np.float64(scores[0])
@@ -18,7 +19,7 @@ def log_normaliser(scores):
     return top + np.log(total)
 
 
-@njit(cache=True)
+@kernel()
 def add_softmax(scores, weight, out):
     """out_k += weight softmax(scores)_k."""
     constant = log_normaliser(scores)
@@ -26,7 +27,7 @@ def add_softmax(scores, weight, out):
         out[k] += weight * np.exp(np.float64(scores[k]) - constant)
 
 
-@njit(cache=True)
+@kernel()
 def log_softmax_into(scores, out):
     """out_k += log softmax(scores)_k."""
     constant = log_normaliser(scores)
@@ -34,7 +35,7 @@ def log_softmax_into(scores, out):
         out[k] += np.float64(scores[k]) - constant
 
 
-@njit(cache=True)
+@kernel()
 def own_loss_gradient(scores, y, weight, gradient):
     """gradient = weight (softmax(scores) - onehot(y))."""
     constant = log_normaliser(scores)
@@ -42,7 +43,7 @@ def own_loss_gradient(scores, y, weight, gradient):
         gradient[k] = weight * (np.exp(np.float64(scores[k]) - constant) - (1.0 if k == y else 0.0))
 
 
-@njit(cache=True)
+@kernel()
 def normalise(weights):
     """Divide by the sum; where nothing was added up, all are equal."""
     total = weights.sum()
@@ -53,7 +54,7 @@ def normalise(weights):
         weights[:] = 1.0 / weights.shape[0]
 
 
-@njit(cache=True)
+@kernel()
 def best(scores):
     """The place of the largest score, the first of equals."""
     top = 0

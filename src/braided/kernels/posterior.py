@@ -8,12 +8,13 @@ is a list like u.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from braided.kernels.compile import kernel
 
 _SMALLEST_VARIANCE = 1e-30
 
 
-@njit(cache=True)
+@kernel()
 def list_inputs(x, active, with_mask, index, u):
     """u = [1 ; x] or, with the mask, [1 ; x_0 ; 1 ; x_1 ; 1 ; ...] over the available features; returns its length.
 
@@ -33,7 +34,7 @@ def list_inputs(x, active, with_mask, index, u):
     return n
 
 
-@njit(cache=True)
+@kernel()
 def inner(mean, index, u, n):
     """The latent score u . m."""
     total = 0.0
@@ -42,7 +43,7 @@ def inner(mean, index, u, n):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def times_covariance(flat, full, stride, size, index, u, n, pu):
     """P u, into `pu`; returns q = u P u."""
     q = 0.0
@@ -63,7 +64,7 @@ def times_covariance(flat, full, stride, size, index, u, n, pu):
     return q
 
 
-@njit(cache=True)
+@kernel()
 def correct(mean, full, size, index, n, pu, amount):
     """Move the mean: m += amount P u."""
     if full:
@@ -74,7 +75,7 @@ def correct(mean, full, size, index, n, pu, amount):
             mean[index[k]] += amount * pu[k]
 
 
-@njit(cache=True)
+@kernel()
 def forget(flat, full, stride, size, share, prior_variance):
     """P_ii += share (prior variance - P_ii)."""
     if share > 0.0:
@@ -83,7 +84,7 @@ def forget(flat, full, stride, size, share, prior_variance):
             flat[i * apart] += share * (prior_variance - flat[i * apart])
 
 
-@njit(cache=True)
+@kernel()
 def shrink(flat, full, stride, size, index, n, pu, factor):
     """P -= factor (P u)(P u)^T; overwrites `pu`.
 

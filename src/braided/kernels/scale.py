@@ -21,7 +21,8 @@ sensor replaced): its statistics then start over, and what learners know of it h
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from braided.kernels.compile import kernel
 
 BOUND = 20.0
 Z_BOUND = 8.0
@@ -36,13 +37,13 @@ STATISTICS = FIRST + KEPT
 _CHANGED = 10
 
 
-@njit(cache=True)
+@kernel()
 def clipped(value, limit):
     """The value within +-limit."""
     return min(max(value, -limit), limit)
 
 
-@njit(cache=True)
+@kernel()
 def including(value, column):
     """The value within its bound, and count, mean and squares with it among them; `column` is a feature's row."""
     count, mean, squares = column[COUNT], column[MEAN], column[SQUARES]
@@ -72,7 +73,7 @@ def including(value, column):
     return value, count + 1.0, mean, squares
 
 
-@njit(cache=True)
+@kernel()
 def count_in(value, column):
     """Store the statistics with the value among them; start them over if the feature has changed for good."""
     if column[COUNT] >= 2 * _CHANGED:
@@ -90,7 +91,7 @@ def count_in(value, column):
     _, column[COUNT], column[MEAN], column[SQUARES] = including(value, column)
 
 
-@njit(cache=True)
+@kernel()
 def standardised(value, count, mean, squares):
     """(value - mean) / standard deviation, within +-Z_BOUND; 0 where nothing varied yet."""
     # Rounding leaves a constant feature with a deviation of about 1e-16 of its size: that is no variation.
@@ -100,7 +101,7 @@ def standardised(value, count, mean, squares):
     return clipped((value - mean) / deviation, Z_BOUND)
 
 
-@njit(cache=True)
+@kernel()
 def encode(values, columns, statistics, standardise, x, active):
     """Fill x and the list of available slots from one raw record; returns how many are available.
 
@@ -119,7 +120,7 @@ def encode(values, columns, statistics, standardise, x, active):
     return n_active
 
 
-@njit(cache=True)
+@kernel()
 def remember(values, columns, statistics, active):
     """Store the statistics that include this record."""
     for slot in active:

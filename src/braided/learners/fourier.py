@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.compile import kernel
 from braided.kernels.dense import add_row
 from braided.kernels.random import fill_normal, key_of
 from braided.learners import linear, logistic
@@ -52,7 +52,7 @@ class FourierLinearConfig(FourierConfig, linear.LinearConfig):
 _FREQUENCIES, _PHASES = 7, 8
 
 
-@njit(cache=True)
+@kernel()
 def _list_functions(shape, single, x, active, work, index, u):
     """u = [1 ; sqrt(2) cos(w . x / sqrt(available) + phase)]; returns its length."""
     n = shape[4]

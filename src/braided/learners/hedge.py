@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.compile import kernel
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward_head, step, step_row
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.learners.base import ArrayPlan, CompiledLearner
@@ -86,13 +86,13 @@ _WIDTH, _EXIT, _WEIGHTS, _BIAS, _HEAD, _HEAD_BIAS = range(6)
 _RATE, _BETA, _SMOOTHING, _DROPOUT = range(4)
 
 
-@njit(cache=True)
+@kernel()
 def _n_inputs(shape):
     """Inputs of the first layer: all features, or the base features alone."""
     return shape[_BASE] if shape[_AUX] > 0 else shape[_FEATURES]
 
 
-@njit(cache=True)
+@kernel()
 def _drop(values, shape, hyper, active, step_number, at_random):
     """Drop neurons of the AuxLayer.
 
@@ -125,7 +125,7 @@ def _drop(values, shape, hyper, active, step_number, at_random):
             values[k] = 0
 
 
-@njit(cache=True)
+@kernel()
 def _network(shape, hyper, single, alphas, x, active, at_random, step_number, work, index, mixture):
     """All layers and exits; `work` keeps the layers' outputs, then every exit's probabilities."""
     n_layers, n_outputs, aux = shape[_LAYERS], shape[_OUTPUTS], shape[_AUX]
@@ -165,7 +165,7 @@ def _network(shape, hyper, single, alphas, x, active, at_random, step_number, wo
         at += _PER_LAYER
 
 
-@njit(cache=True)
+@kernel()
 def _exit_loss(said, label, twice, gradient):
     """Cross-entropy of one exit; `gradient` receives dL/dlogits."""
     kind = said.dtype.type
@@ -182,7 +182,7 @@ def _exit_loss(said, label, twice, gradient):
     return loss
 
 
-@njit(cache=True)
+@kernel()
 def _through_activation(shape, hyper, active, step_number, layer, out, gradient):
     """The gradient before a layer's activation and dropout, in place."""
     if layer == shape[_AUX]:
@@ -190,7 +190,7 @@ def _through_activation(shape, hyper, active, step_number, layer, out, gradient)
     relu_backward(out, gradient.dtype.type(0), gradient)
 
 
-@njit(cache=True)
+@kernel()
 def _step_inputs(shape, target, x, active, layer, gradient, step_size):
     """Steps of the auxiliary features' rows, where they enter this layer."""
     width = gradient.shape[0]
@@ -202,7 +202,7 @@ def _step_inputs(shape, target, x, active, layer, gradient, step_size):
                 step_row(row, row, x[slot], gradient, step_size)
 
 
-@njit(cache=True)
+@kernel()
 def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, work, index, scratch, losses):
     """One pass down: the gradient of the weighted loss collects every exit on its way; O(L)."""
     kind = work.dtype.type
@@ -242,7 +242,7 @@ def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, wor
     return True
 
 
-@njit(cache=True)
+@kernel()
 def _learn_slow(shape, hyper, single, alphas, x, active, label, step_number, work, scratch, losses, total):
     """One pass down from every exit by itself, gradients added up in `total`; O(L^2)."""
     kind = work.dtype.type
@@ -300,7 +300,7 @@ def _learn_slow(shape, hyper, single, alphas, x, active, label, step_number, wor
     return True
 
 
-@njit(cache=True)
+@kernel()
 def _outputs_end(shape):
     """Where the layers' outputs end in `work`."""
     end, at = _n_inputs(shape), _FIRST

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from braided import checks
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.compile import kernel
 from braided.kernels.posterior import correct, forget, inner, list_inputs, shrink, times_covariance
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 
@@ -34,14 +34,14 @@ class LinearConfig(GaussianConfig):
 _NOISE = 2
 
 
-@njit(cache=True)
+@kernel()
 def score(shape, double, work64, index, n):
     """u . m for the n inputs listed in `index` and `work64`."""
     stride, mean_at = shape[3], shape[5]
     return inner(double[mean_at : mean_at + stride], index, work64, n)
 
 
-@njit(cache=True)
+@kernel()
 def update(shape, hyper, double, work64, index, n, y):
     """One step of the recursion for the n inputs that were scored; false if it would not be finite."""
     full, stride, size, mean_at, covariance_at = shape[2], shape[3], shape[4], shape[5], shape[6]

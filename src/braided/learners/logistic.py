@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
 from braided import checks
 from braided.kernels.activations import all_finite, sigmoid, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.compile import kernel
 from braided.kernels.posterior import correct, forget, inner, list_inputs, shrink, times_covariance
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 
@@ -49,7 +49,7 @@ class LogisticConfig(GaussianConfig):
 _GAIN, _AS_PROBABILITY, _CLAMP = 2, 3, 4
 
 
-@njit(cache=True)
+@kernel()
 def score(shape, hyper, double, work64, index, n, scores):
     """The scores for the n inputs listed in `index` and `work64`."""
     n_outputs, stride, mean_at = shape[0], shape[3], shape[5]
@@ -76,7 +76,7 @@ def score(shape, hyper, double, work64, index, n, scores):
             scores[k] = latent[k]
 
 
-@njit(cache=True)
+@kernel()
 def update(shape, hyper, double, work64, index, n, y):
     """One step of the recursion for the n inputs that were scored; false if it would not be finite."""
     n_outputs, full, stride = shape[0], shape[2], shape[3]

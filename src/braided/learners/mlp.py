@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from numba import njit
-
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.compile import kernel
 from braided.kernels.dense import backward, backward_head, forward, forward_head, step, step_row
 from braided.kernels.encoding import encode_piecewise, knots
 from braided.learners.base import ArrayPlan, CompiledLearner
@@ -64,7 +63,7 @@ _OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _WIDTHS = 0, 1, 2,
 _KNOTS = 4
 
 
-@njit(cache=True)
+@kernel()
 def _list_inputs(shape, hyper, x, active, layer_in):
     """h_0: for each available feature its value, its availability if wanted, and its encoding if there are knots."""
     per_feature, knots = shape[_PER_FEATURE], hyper[_KNOTS:]

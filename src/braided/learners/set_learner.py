@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, normalise, normalise_backward, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.compile import kernel
 from braided.kernels.dense import (
     accumulate,
     add_row,
@@ -104,13 +104,13 @@ _DROPOUT, _SLOPE, _OUTPUT_SCALE = 4, 5, 6
 _HAT, _INPUT, _OUT, _SUM, _LAYER_OUT = 0, 1, 2, 3, 4
 
 
-@njit(cache=True)
+@kernel()
 def _part(flat, start, n_rows, n_columns):
     """A matrix within a flat buffer."""
     return flat[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
-@njit(cache=True)
+@kernel()
 def _n_pooled(shape):
     """Length of the pooled vector: value, 1, embedding, and with the product binding value times embedding."""
     if shape[_BINDING] == _RELU or shape[_BINDING] == _SCALED:
@@ -118,13 +118,13 @@ def _n_pooled(shape):
     return 2 + shape[_EMBEDDING] * (2 if shape[_BINDING] == _PRODUCT else 1)
 
 
-@njit(cache=True)
+@kernel()
 def _block_work(shape):
     """Length of one block's part of `work`: its vectors, a deviation, and one number an output."""
     return (_LAYER_OUT + shape[_LAYERS]) * shape[_WIDTH] + 1 + shape[_OUTPUTS]
 
 
-@njit(cache=True)
+@kernel()
 def _pool_factor(pooling, n):
     """What the sum over n available features is multiplied with."""
     if n == 0 or pooling == 0:
@@ -132,7 +132,7 @@ def _pool_factor(pooling, n):
     return 1.0 / n if pooling == 1 else 1.0 / np.sqrt(n)
 
 
-@njit(cache=True)
+@kernel()
 def _encode(shape, single, x, active, pooled, index, out):
     """x_0 from the available features."""
     width, n_embedding, binding = shape[_WIDTH], shape[_EMBEDDING], shape[_BINDING]
@@ -171,7 +171,7 @@ def _encode(shape, single, x, active, pooled, index, out):
     accumulate(_part(single, encoder, pooled.shape[0], width), pooled, index, out)
 
 
-@njit(cache=True)
+@kernel()
 def _encode_backward(
     shape, single, second, x, active, pooled, out, gradient, index, pooled_gradient, id_gradient, step_size
 ):
@@ -213,7 +213,7 @@ def _encode_backward(
         step(single[own], second[own], id_gradient[:n_embedding], step_size)
 
 
-@njit(cache=True)
+@kernel()
 def _drop(values, share, key, step_number, block):
     """Set each value to zero with probability `share`, and scale the others to keep the mean."""
     record = mix(mix(key, step_number), block)
@@ -224,13 +224,13 @@ def _drop(values, share, key, step_number, block):
             values[i] /= values.dtype.type(1.0 - share)
 
 
-@njit(cache=True)
+@kernel()
 def _drop_backward(gradient, share, key, step_number, block):
     """The gradient through `_drop`: the same units, the same scale."""
     _drop(gradient, share, key, step_number, block)
 
 
-@njit(cache=True)
+@kernel()
 def _network(shape, hyper, single, x, active, drop, step_number, work, index, scores):
     """The forward pass; leaves in `work` what the backward pass needs."""
     kind = work.dtype.type

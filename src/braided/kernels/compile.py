@@ -1,0 +1,15 @@
+"""How the functions that kernels are made of are compiled.
+
+All are inlined into the entry point that calls them. Left to itself, the linker of a process that has just compiled a
+kernel takes a helper's machine code from wherever it met it first, and each copy was optimised in other company:
+sums were added up in another order than by a process that loads the same kernel from the disk cache. An entry point
+without calls is the same machine code in every process.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from numba import njit
+
+kernel = functools.partial(njit, cache=True, forceinline=True)
