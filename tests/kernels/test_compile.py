@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -45,14 +46,15 @@ def entries() -> list[Entry]:
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: f"{entry.function.__module__}.{entry.function.__name__}")
 def test_an_entry_point_calls_nothing_that_another_process_could_link_otherwise(entry: Entry) -> None:
     assert entry.address
-    library = entry._compiled._library
-    if library._compiled_object is not None:  # read from the disk cache
-        names = {name.decode() for name in FUNCTION.findall(library._compiled_object)}
-    else:
-        names = {function.name for function in library.get_defined_functions() if "braided" in function.name}
-    own = entry.function.__name__.removeprefix("_")
-    assert names, "no function was found: the object file is read wrongly"
-    assert all(own in name for name in names), names
+    name = f"{Path(entry.function.__code__.co_filename).stem}.{entry.function.__name__}-"
+    kept = list(Path(entry._compiled._cache.cache_path).glob(f"{name}*.nbc"))
+    assert kept, "nothing is in the disk cache"
+    for path in kept:
+        (_, kind, (machine_code, _)), *_ = pickle.loads(path.read_bytes())
+        assert kind == "object"
+        names = {found.decode() for found in FUNCTION.findall(machine_code)}
+        assert names, "no function was found: the object file is read wrongly"
+        assert all(entry.function.__name__ in found for found in names), names
 
 
 @pytest.mark.slow
