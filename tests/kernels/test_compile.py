@@ -46,7 +46,8 @@ def entries() -> list[Entry]:
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: f"{entry.function.__module__}.{entry.function.__name__}")
 def test_an_entry_point_calls_nothing_that_another_process_could_link_otherwise(entry: Entry) -> None:
     assert entry.address
-    name = f"{Path(entry.function.__code__.co_filename).stem}.{entry.function.__name__}-"
+    code = entry.function.__code__
+    name = f"{Path(code.co_filename).stem}.{code.co_name}-{code.co_firstlineno}."
     kept = list(Path(entry._compiled._cache.cache_path).glob(f"{name}*.nbc"))
     assert kept, "nothing is in the disk cache"
     for path in kept:
