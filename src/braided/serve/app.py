@@ -7,13 +7,13 @@ import base64
 import contextlib
 import hashlib
 import importlib.resources
-import json
 import re
 import secrets
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
@@ -60,7 +60,7 @@ _MOST_EXPORTS = 4
 
 def answer(document: Any, status: int = 200) -> Response:
     """JSON."""
-    return Response(json.dumps(document, allow_nan=False), status, media_type=_JSON)
+    return Response(orjson.dumps(document), status, media_type=_JSON)
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import re
 from urllib.parse import urlsplit
@@ -32,6 +33,16 @@ def header(scope: Scope, name: bytes) -> str | None:
             text: str = value.decode("latin-1")
             return text
     return None
+
+
+@functools.lru_cache(maxsize=64)
+def _names_loopback(host: str) -> bool:
+    """Whether a Host header names this machine as seen from itself."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        name = ""
+    return is_loopback(name)
 
 
 def content_type(scope: Scope) -> str:
@@ -113,12 +124,7 @@ class Guard:
         """Without tokens, let no web page of elsewhere in through the user's browser."""
         if self.tokens:
             return
-        host = header(scope, b"host") or ""
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            name = ""
-        if not is_loopback(name):
+        if not _names_loopback(header(scope, b"host") or ""):
             raise Problem(421, "this service answers to localhost only: use a token file to open it to other names")
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from braided.serve.problems import Problem, shown
@@ -17,6 +18,7 @@ from braided.serve.settings import Limits
 #: A table of records to learn is built for at most so many cells at a time.
 _MOST_CELLS = 1_000_000
 _NUMBERS = (int, bool)
+_ONLY_FLOATS = {float}
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -33,10 +35,48 @@ def _no_constant(text: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant)
+#: The fast parser rounds whole numbers beyond 64 bits, and keeps silent about it.
+_HUGE = 2.0**63
+_NEVER = -(2**60)
+
+
+def _count_strings(value: Any) -> int:
+    """Keys and texts in a decoded document; negative if it holds a number that may have been rounded."""
+    kind = type(value)
+    if kind is dict:
+        count = len(value)
+        items: Iterable[Any] = value.values()
+    elif kind is list:
+        count, items = 0, value
+    else:
+        return 1 if kind is str else 0
+    for item in items:
+        if type(item) is float:
+            if not -_HUGE < item < _HUGE:
+                return _NEVER
+        elif item is not None:
+            count += _count_strings(item)
+    return count
 
 
 def decode_json(content: bytes, what: str = "the body") -> Any:
-    """Strict JSON: UTF-8, no NaN or Infinity, no key twice, no nesting beyond reason."""
+    """Strict JSON: UTF-8, no NaN or Infinity, no key twice, no nesting beyond reason.
+
+    A parser that is ten times as fast reads what is plain. It takes the last of two equal keys without a word; where
+    nothing is escaped every key and text has two quotation marks, so one that got lost is missed in the count.
+    Whatever is not plain is read, or refused, by the slow parser, which knows what to say.
+    """
+    if b"\\" not in content:
+        try:
+            document = orjson.loads(content)
+            if 2 * _count_strings(document) == content.count(b'"'):
+                return document
+        except (orjson.JSONDecodeError, RecursionError):
+            pass
+    return _decode_slowly(content, what)
+
+
+def _decode_slowly(content: bytes, what: str) -> Any:
     try:
         return _DECODER.decode(content.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -194,8 +234,14 @@ class Reader:
                 raise Problem(422, f'record {place} has no label "y": every record to learn needs one')
             self._labels.append(self.label(record["y"], place))
         names, columns, values = self._names, self._columns, self._values
+        x = record["x"]
+        if x.keys() <= names.keys() and set(map(type, x.values())) == _ONLY_FLOATS:
+            columns += map(names.__getitem__, x)
+            values += x.values()
+            self._counts.append(len(x))
+            return
         before = len(values)
-        for name, value in record["x"].items():
+        for name, value in x.items():
             if type(value) is not float:
                 if value is None:
                     continue

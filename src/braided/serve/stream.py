@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import orjson
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -95,7 +95,7 @@ async def _parts(
 
 def line(answer: dict[str, Any]) -> bytes:
     """An answer as a line."""
-    return json.dumps(answer, allow_nan=False).encode() + b"\n"
+    return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
 
 async def learn(
