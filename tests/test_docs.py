@@ -14,7 +14,7 @@ import pytest
 from conftest import DATA
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 #: Times differ from machine to machine: this column of a table is not compared, nor are quantities with a unit.
@@ -29,7 +29,7 @@ def blocks(language: str) -> list[tuple[Path, str, str]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_blocks(page: Path) -> None:
     """The blocks of a page share their names, like one session."""
     source = "\n".join(body for found, _, body in blocks("python") if found == page)
@@ -106,6 +106,18 @@ def test_console_blocks(body: str) -> None:
 @pytest.mark.parametrize("body", console_blocks(slow=True))
 def test_slow_console_blocks(body: str, data_dir: Path) -> None:
     run_console(body)
+
+
+def test_quoted_code_is_what_stands_in_the_file() -> None:
+    """A block with a title quotes that file; indentation and empty lines may differ."""
+    quotes = [(page, found[1], body) for page, words, body in blocks("py") if (found := words.split('"'))[1:]]
+    assert len(quotes) >= 5
+    for page, path, body in quotes:
+        lines, quoted = ([line.strip() for line in text.splitlines() if line.strip()] for text in (
+            (ROOT / path).read_text(), body
+        ))  # fmt: skip
+        starts = range(len(lines) - len(quoted) + 1)
+        assert any(lines[i : i + len(quoted)] == quoted for i in starts), f"{page.name} quotes {path} wrongly:\n{body}"
 
 
 def test_links_lead_somewhere() -> None:
