@@ -6,6 +6,7 @@ Everything in it is taken from a model: `python docs/draw_missing.py FILE`.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib
@@ -34,9 +35,30 @@ def stream(n: int, seed: int = 3) -> tuple[NDArray[np.float64], NDArray[np.str_]
     return values, labels
 
 
-def main(path: Path) -> None:
-    """Train a default model, let it learn one more record, and draw what it was given and what moved."""
-    matplotlib.use("Agg")
+@dataclass(frozen=True)
+class Seen:
+    """What the picture shows.
+
+    Attributes
+    ----------
+    values
+        The stream; its last row is the record that is looked at.
+    there
+        Which features that record has.
+    given
+        Learner to what each feature contributes to its input, a row a feature.
+    moves
+        Learner to how far learning the record moved each feature's own weights, as a share of the farthest.
+    """
+
+    values: NDArray[np.float64]
+    there: NDArray[np.bool_]
+    given: dict[str, NDArray[np.float64]]
+    moves: dict[str, NDArray[np.float64]]
+
+
+def measure() -> Seen:
+    """Train a default model, let it learn one more record, and note what it was given and what moved."""
     values, labels = stream(400)
     values[-1] = [0.8, np.nan, 1.3, -0.9, np.nan]
     model = MODLClassifier()
@@ -47,30 +69,36 @@ def main(path: Path) -> None:
     model.learn_many(values[-1:], labels[-1:], NAMES)
     after = [learner.state() for learner in model.braid.learners]
     there = ~np.isnan(values[-1])
-
-    figure = plt.figure(figsize=(11, 6.6))
-    grid = figure.add_gridspec(4, 3, width_ratios=[1.2, 1.6, 0.9], hspace=0.75, wspace=0.42)
-    draw_stream(figure.add_subplot(grid[:, 0]), values)
     given = {
         "olr": x[:, None],
         "fourier": x[:, None] * before[1]["frequencies"][slots, :SHOWN] / np.sqrt(there.sum()),
         "mlp": encoded(x, there),
         "set": x[:, None] * before[3]["ids"][slots, :SHOWN],
     }
+    moves = {
+        "olr": moved(before[0]["mean"][0, 1:], after[0]["mean"][0, 1:], slots, 1),
+        "mlp": moved(before[2]["weights 1"], after[2]["weights 1"], slots, 10),
+        "set": moved(before[3]["ids"], after[3]["ids"], slots, 1),
+    }
+    return Seen(values, there, given, moves)
+
+
+def main(path: Path) -> None:
+    """Draw the stream on the left, what the learners are given in the middle, what moves on the right."""
+    matplotlib.use("Agg")
+    seen = measure()
     about = {
         "olr": "olr: one value a feature",
         "fourier": "fourier: parts of the angles, over sqrt(3)",
         "mlp": "mlp: value and its encoding in 9 inputs",
         "set": "set: values times the features' vectors",
     }
-    moves = {
-        "olr": moved(before[0]["mean"][0, 1:], after[0]["mean"][0, 1:], slots, 1),
-        "mlp": moved(before[2]["weights 1"], after[2]["weights 1"], slots, 10),
-        "set": moved(before[3]["ids"], after[3]["ids"], slots, 1),
-    }
-    for row, (name, parts) in enumerate(given.items()):
-        draw_given(figure.add_subplot(grid[row, 1]), parts, there, about[name])
-        draw_moved(figure.add_subplot(grid[row, 2]), moves.get(name), there)
+    figure = plt.figure(figsize=(11, 6.6))
+    grid = figure.add_gridspec(4, 3, width_ratios=[1.2, 1.6, 0.9], hspace=0.75, wspace=0.42)
+    draw_stream(figure.add_subplot(grid[:, 0]), seen.values)
+    for row, (name, parts) in enumerate(seen.given.items()):
+        draw_given(figure.add_subplot(grid[row, 1]), parts, seen.there, about[name])
+        draw_moved(figure.add_subplot(grid[row, 2]), seen.moves.get(name), seen.there)
     figure.savefig(path, dpi=130, bbox_inches="tight", facecolor="white")
     plt.close(figure)
 

@@ -125,3 +125,20 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_picture_of_missing_features_shows_what_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import draw_missing
+
+    seen = draw_missing.measure()
+    for name in ("mlp", "set"):
+        assert (seen.moves[name] > 0).tolist() == seen.there.tolist(), f"{name} moves what is there, and nothing else"
+    olr = dict(zip(draw_missing.NAMES, seen.moves["olr"], strict=True))
+    assert olr["vibration"] > olr["pressure"] > 0, "the exact posterior moves what goes together with what is there"
+    for name, parts in seen.given.items():
+        assert parts.any(axis=1).tolist() == seen.there.tolist(), f"{name} is given nothing of a missing feature"
+    draw_missing.main(tmp_path / "missing.png")
+    assert (tmp_path / "missing.png").stat().st_size > 20_000
