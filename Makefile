@@ -1,6 +1,6 @@
 # Two commands: `make demo` and `make test`. Both create .venv and install what they need on first use.
 #   make test EXTRAS=all   also installs the heavy extras and runs their tests
-#   make check             ruff and mypy alone
+#   make check             ruff, mypy, and the site of docs/ into site/
 #   make slow              the tests that take minutes (reproduction of published figures)
 PYTHON ?= python3
 EXTRAS ?=
@@ -28,6 +28,8 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@# No --quiet here: it hides the warnings that --strict is to count.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 slow: $(DEV)
 	$(BIN)/python -m pytest -q -m slow
@@ -51,5 +53,5 @@ slow: $(DEV)
 	touch $@ .venv/.dev .venv/.core
 
 clean:
-	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,7 +14,7 @@ import pytest
 from conftest import DATA
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 #: Times differ from machine to machine: this column of a table is not compared, nor are quantities with a unit.
@@ -29,7 +29,7 @@ def blocks(language: str) -> list[tuple[Path, str, str]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_blocks(page: Path) -> None:
     """The blocks of a page share their names, like one session."""
     source = "\n".join(body for found, _, body in blocks("python") if found == page)
@@ -108,8 +108,37 @@ def test_slow_console_blocks(body: str, data_dir: Path) -> None:
     run_console(body)
 
 
+def test_quoted_code_is_what_stands_in_the_file() -> None:
+    """A block with a title quotes that file; indentation and empty lines may differ."""
+    quotes = [(page, found[1], body) for page, words, body in blocks("py") if (found := words.split('"'))[1:]]
+    assert len(quotes) >= 5
+    for page, path, body in quotes:
+        lines, quoted = ([line.strip() for line in text.splitlines() if line.strip()] for text in (
+            (ROOT / path).read_text(), body
+        ))  # fmt: skip
+        starts = range(len(lines) - len(quoted) + 1)
+        assert any(lines[i : i + len(quoted)] == quoted for i in starts), f"{page.name} quotes {path} wrongly:\n{body}"
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_picture_of_missing_features_shows_what_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import draw_missing
+
+    seen = draw_missing.measure()
+    for name in ("mlp", "set"):
+        assert (seen.moves[name] > 0).tolist() == seen.there.tolist(), f"{name} moves what is there, and nothing else"
+    olr = dict(zip(draw_missing.NAMES, seen.moves["olr"], strict=True))
+    assert olr["vibration"] > olr["pressure"] > 0, "the exact posterior moves what goes together with what is there"
+    for name, parts in seen.given.items():
+        assert parts.any(axis=1).tolist() == seen.there.tolist(), f"{name} is given nothing of a missing feature"
+    draw_missing.main(tmp_path / "missing.png")
+    assert (tmp_path / "missing.png").stat().st_size > 20_000

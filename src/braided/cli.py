@@ -67,7 +67,7 @@ def run(
     preset: Annotated[str, typer.Option(help="default, paper or released.")] = "default",
     combiner: Annotated[
         str | None,
-        typer.Option(help="score-sum, multiplication, ensemble, moe or greedy; the preset's if not given."),
+        typer.Option(help="score-sum, multiplication, ensemble, moe, greedy or kalman; the preset's if not given."),
     ] = None,
     option: Annotated[
         list[str] | None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar, Protocol
+
 from braided.errors import BraidedError
 from braided.learners.base import CompiledLearner, Learner
 from braided.learners.fourier import FourierConfig, FourierLinear, FourierLinearConfig, FourierLogistic
@@ -13,18 +15,14 @@ from braided.learners.olvf import OLVF, OLVFConfig
 from braided.learners.set_learner import SetConfig, SetLearner
 from braided.learners.steps import StepConfig
 
-LearnerConfig = (
-    LogisticConfig
-    | LinearConfig
-    | FourierConfig
-    | FourierLinearConfig
-    | MLPConfig
-    | SetConfig
-    | HedgeConfig
-    | OLVFConfig
-)
 
-#: Configuration class -> learner class. Adding a learner is its file and one line here.
+class LearnerConfig(Protocol):
+    """The settings of a learner: a frozen dataclass, one of the keys of `LEARNERS`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+#: Configuration class -> learner class. Adding a learner is its file and one line here (CONTRIBUTING.md).
 LEARNERS: dict[type, type[CompiledLearner]] = {
     LogisticConfig: LogisticRegression,
     LinearConfig: LinearRegression,
