@@ -120,10 +120,30 @@ class Frame:
         nameless = next((name for name in names if is_missing(name)), "")
         if is_missing(nameless):
             raise BraidedError(f"X has a column named {nameless!r}: give every column a name")
+        plain = self._plain_places()
+        if len(plain) == len(names) > 0:
+            return self._frame.to_native().to_numpy(dtype=np.float64, na_value=np.nan), names
         values = np.empty(self._frame.shape)
+        if plain:
+            values[:, plain] = self._frame.to_native().iloc[:, plain].to_numpy(dtype=np.float64, na_value=np.nan)
+        done = set(plain)
         for place, series in enumerate(self._frame.iter_columns()):
-            values[:, place] = _column(series, names[place], first)
+            if place not in done:
+                values[:, place] = _column(series, names[place], first)
         return values, names
+
+    def _plain_places(self) -> list[int]:
+        """Where pandas has columns of NumPy's or of its own nullable numbers.
+
+        It converts them all at once, and takes half a millisecond for each on its own.
+        """
+        if not self._frame.implementation.is_pandas():
+            return []
+        kinds = []
+        for dtype in self._frame.to_native().dtypes:
+            masked = hasattr(dtype, "numpy_dtype") and not hasattr(dtype, "pyarrow_dtype")
+            kinds.append(dtype.numpy_dtype.kind if masked else dtype.kind if isinstance(dtype, np.dtype) else "")
+        return [place for place, kind in enumerate(kinds) if kind and kind in "biuf"]
 
     def check_names(self, labels: Sequence[Hashable]) -> None:
         """Refuse labels that cannot be the names of columns side by side."""
@@ -164,16 +184,16 @@ class Frame:
             library: Any = self._frame.__native_namespace__()
             index = self._frame.to_native().index
             if places is None:
-                return library.Series(values, index=index, dtype=None if len(values) else object)
+                return library.Series(values, index=index, dtype=None if isinstance(values, np.ndarray) else object)
             chosen = library.Series(values).iloc[places]
             chosen.index = index
             return chosen
         try:
             made = nw.new_series("", values, backend=self._frame.implementation)
-        except Exception as error:  # each library has exceptions of its own
+        except Exception:  # each library has exceptions of its own
             kinds = ", ".join(sorted({type(value).__name__ for value in values}))
             raise BraidedError(
-                f"labels of type {kinds} do not fit one {self._frame.implementation.value} column ({error}): "
+                f"labels of type {kinds} do not fit one {self._frame.implementation.value} column: "
                 "give a pandas frame or a NumPy array"
             ) from None
         return (made if places is None else made[places]).to_native()
@@ -206,7 +226,7 @@ def opened(X: Any) -> Frame | None:
     """The frame, if X is one; None for arrays and lists."""
     wrapped = _wrapped(X)
     if isinstance(wrapped, nw.LazyFrame):
-        raise BraidedError(f"X is a lazy frame ({type(X).__name__}): collect it first, X.collect()")
+        raise BraidedError(f"X is a lazy frame ({type(X).__name__}): collect it first, for example X.collect()")
     return Frame(wrapped) if isinstance(wrapped, nw.DataFrame) else None
 
 
