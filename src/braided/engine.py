@@ -219,6 +219,11 @@ class Braid:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        # joblib may open a pickle as a read-only memory map, and the kernels write to whatever address they get.
+        for part in (self, self.combiner):
+            for name, value in vars(part).items():
+                if isinstance(value, np.ndarray) and not value.flags.writeable:
+                    setattr(part, name, np.array(value))
         self._waiting, self._give_way = np.zeros(1, dtype=np.int64), None
         if self.n_outputs:
             self._bind()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from braided import combiners, learners, presets
+from braided import combiners, frames, learners, presets
 from braided.checkpoint import pack_config, pack_name, read, unpack_config, unpack_name, write
 from braided.engine import Braid
 from braided.errors import BraidedError
@@ -32,10 +32,13 @@ class Progress(NamedTuple):
         Class probabilities, (n, n_classes), with the columns in the order of `classes`; or values, (n, 1).
     own
         (n, n_learners): the class place or value that each learner alone would have said, -1 before any class is known.
+
+    For a data frame both are frames of its library, with classes and learners for columns; a regressor's predictions
+    are a series.
     """
 
-    predictions: Floats
-    own: Floats
+    predictions: Any
+    own: Any
 
 
 def listed(y: ArrayLike | Iterable[Any]) -> list[Any]:
@@ -254,9 +257,16 @@ class MODL(base.Estimator):
     def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
         """New labels in order, the targets as the engine takes them, and at which record each new label stands."""
 
-    def predict_learn_many(
-        self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None
-    ) -> Progress:
+    def _opened(self, X: Any, names: Sequence[Hashable] | None) -> tuple[Any, Any, frames.Frame | None]:
+        """A data frame as its values, names and itself; anything else as it is."""
+        frame = frames.opened(X)
+        if frame is None:
+            return X, names, None
+        if names is not None:
+            raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
+        return *frame.table(self.records_learned + 1), frame
+
+    def predict_learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> Progress:
         """Predict each record, then learn it, in order: progressive validation of a chunk at compiled speed.
 
         The result is bit for bit that of `predict_proba_one` (or `predict_one`) and `learn_one` on each record.
@@ -264,16 +274,33 @@ class MODL(base.Estimator):
         Parameters
         ----------
         X
-            (n, d) numbers, NaN for missing.
+            (n, d) numbers, NaN for missing: an array, or a frame of pandas, Polars, PyArrow or any other library that
+            narwhals knows, whose nulls are missing too.
         y
-            n labels or targets.
+            n labels or targets: an array, list or series, in the order of the records (an index is not looked at).
         names
-            The columns' feature names; 0, 1, ... if not given.
+            The columns' feature names; 0, 1, ... if not given. A frame has its own.
         """
+        X, names, frame = self._opened(X, names)
+        progress = self._predict_learn(X, y, names, frame)
+        if frame is None:
+            return progress
+        return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
+
+    @abstractmethod
+    def _framed(self, frame: frames.Frame, predictions: Floats) -> Any:
+        """Predictions in the terms of the frame that was given."""
+
+    def _predict_learn(
+        self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, frame: frames.Frame | None = None
+    ) -> Progress:
+        """`predict_learn_many` of an array; what the answer's `frame` could not hold is refused before any learning."""
         n_learners = len(self.braid.learners)
         values, columns = self._array(X, names)
         n = values.shape[0]
-        new_labels, targets, label_at = self._encode_targets(y, n)
+        new_labels, targets, label_at = self._encode_targets(frames.targets(y), n)
+        if frame is not None:
+            frame.check_names([*self._classes.places, *new_labels])
         new_features: dict[int, list[Hashable]] = {}
         for place, name in enumerate(columns):
             if name not in self._features.slots:
@@ -318,9 +345,10 @@ class MODL(base.Estimator):
             progress.predictions[rows, : predictions.shape[1]] = predictions
             progress.own[rows] = own
 
-    def learn_many(self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
+    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
-        self.predict_learn_many(X, y, names)
+        X, names, _ = self._opened(X, names)
+        self._predict_learn(X, y, names)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""

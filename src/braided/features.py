@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -32,8 +33,12 @@ def shown(value: Any) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """None and NaN of any float type."""
-    return value is None or (isinstance(value, float | np.floating) and value != value)
+    """None, NaN of any float type, and what pandas has for them (told by name: pandas may not be installed)."""
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def as_number(name: Hashable, value: Any, record: int) -> float:
@@ -48,6 +53,8 @@ def as_number(name: Hashable, value: Any, record: int) -> float:
     """
     if value is None:
         return math.nan
+    if isinstance(value, Decimal) and not value.is_nan():
+        value = float(value)
     if isinstance(value, Real | np.bool_) and not isinstance(value, np.timedelta64):
         try:
             number = float(value)
@@ -58,6 +65,8 @@ def as_number(name: Hashable, value: Any, record: int) -> float:
                 f"feature {name!r} is {shown(value)} in record {record}: it must be finite, or None if missing"
             )
         return number
+    if is_missing(value):
+        return math.nan
     raise BraidedError(f"feature {name!r} is {shown(value)} in record {record}: numbers, None or NaN only")
 
 

@@ -13,11 +13,12 @@ from river import base
 from braided.errors import BraidedError
 from braided.estimator import MODL, Floats, listed
 from braided.features import as_number, shown
+from braided.frames import Frame
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 
 
-class MODLClassifier(MODL, base.Classifier):
+class MODLClassifier(MODL, base.MiniBatchClassifier):
     """Multilearner online deep learning for classification.
 
     A fast closed-form Bayesian learner, a medium MLP and a slow learner over the set of available features give
@@ -57,6 +58,9 @@ class MODLClassifier(MODL, base.Classifier):
     """
 
     _regression = False
+
+    # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
+    # it come River's checks that a chunk and its records one by one are learned and predicted alike.
 
     @property
     def _multiclass(self) -> bool:
@@ -111,8 +115,8 @@ class MODLClassifier(MODL, base.Classifier):
             return dict.fromkeys(labels, 1.0)
         return dict(zip(labels, row.tolist(), strict=True))
 
-    def predict_proba_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Floats:
-        """Class probabilities, (n, n_classes), columns in the order of `classes`."""
+    def _probabilities(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats:
+        """(n, n_classes), columns in the order of `classes`."""
         rows = self._predict_rows(X, names)
         if rows is None:
             return np.zeros((np.shape(X)[0], 0))
@@ -120,16 +124,34 @@ class MODLClassifier(MODL, base.Classifier):
             return np.ones((rows.shape[0], 1))
         return rows
 
-    def predict_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> list[Any]:
-        """The likeliest label of each record; None before anything was learned."""
-        probabilities = self.predict_proba_many(X, names)
-        if probabilities.shape[1] == 0:
-            return [None] * probabilities.shape[0]
+    def _framed(self, frame: Frame, predictions: Floats) -> Any:
+        return frame.frame(predictions, self.classes[: predictions.shape[1]])
+
+    def predict_proba_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+        """Class probabilities, (n, n_classes), columns in the order of `classes`.
+
+        Of a data frame, a frame of the same library: its columns are the labels (pandas) or their texts.
+        """
+        X, names, frame = self._opened(X, names)
+        probabilities = self._probabilities(X, names)
+        return probabilities if frame is None else self._framed(frame, probabilities)
+
+    def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+        """The likeliest label of each record, as a list; None before anything was learned.
+
+        Of a data frame, a series of the same library.
+        """
+        X, names, frame = self._opened(X, names)
+        probabilities = self._probabilities(X, names)
         labels = self.classes
-        return [labels[place] for place in probabilities.argmax(axis=1)]
+        if probabilities.shape[1] == 0:
+            unknown = [None] * probabilities.shape[0]
+            return unknown if frame is None else frame.series(unknown)
+        places = probabilities.argmax(axis=1)
+        return [labels[place] for place in places] if frame is None else frame.series(labels, places)
 
 
-class MODLRegressor(MODL, base.Regressor):
+class MODLRegressor(MODL, base.MiniBatchRegressor):
     """Multilearner online deep learning for regression.
 
     The prediction is the sum of the learners' scores in units of the target's running mean and standard deviation; the
@@ -190,7 +212,12 @@ class MODLRegressor(MODL, base.Regressor):
         row = self._predict_row(x)
         return 0.0 if row is None else float(row[0])
 
-    def predict_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Floats:
-        """The predicted values, (n,)."""
+    def _framed(self, frame: Frame, predictions: Floats) -> Any:
+        return frame.series(predictions[:, 0])
+
+    def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+        """The predicted values, (n,); of a data frame, a series of the same library."""
+        X, names, frame = self._opened(X, names)
         rows = self._predict_rows(X, names)
-        return np.zeros(np.shape(X)[0]) if rows is None else rows[:, 0]
+        values = np.zeros(np.shape(X)[0]) if rows is None else rows[:, 0]
+        return values if frame is None else frame.series(values)

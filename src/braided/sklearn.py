@@ -1,0 +1,308 @@
+"""The estimators for scikit-learn: `fit`, `partial_fit`, pipelines, grid searches.
+
+They hold one of braided's own models (`model_`) and bring it scikit-learn's conventions: a fixed number of features,
+classes known beforehand and sorted, `random_state`. NaN is missing, as everywhere in braided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from braided import frames, model
+from braided.errors import BraidedError
+from braided.features import is_missing, shown
+from braided.learners import Learner, LearnerConfig
+from braided.presets import Preset
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_array, check_random_state, check_X_y
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(f"scikit-learn 1.6 or later is needed ({error}): pip install 'braided[sklearn]'") from None
+
+__all__ = ["MODLClassifier", "MODLRegressor"]
+
+Floats = NDArray[np.float64]
+_SEEDS = 2**31 - 1
+
+
+class _MODL(BaseEstimator):
+    """What the two share: parameters, checks of the input, passes over it."""
+
+    def __init__(
+        self,
+        preset: str | Preset = "default",
+        *,
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+        combiner: str | None = None,
+        passes: int = 1,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.preset = preset
+        self.learners = learners
+        self.combiner = combiner
+        self.passes = passes
+        self.shuffle = shuffle
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool, **more: Any) -> Any:
+        """X, or X and y, as arrays: by scikit-learn's checks, but frames are read by our own, which know all nulls."""
+        frame = frames.opened(X)
+        checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **more}
+        if frame is None:
+            return validate_data(self, X, y, reset=reset, **checks)
+        values, _ = frame.table(first=1)
+        validate_data(self, X, y, reset=reset, skip_check_array=True)
+        if isinstance(y, str):
+            return check_array(values, input_name="X", estimator=self, **checks)
+        return check_X_y(values, y, estimator=self, **checks)
+
+    def _check_parameters(self) -> None:
+        if isinstance(self.passes, bool) or not isinstance(self.passes, Integral) or self.passes < 1:
+            raise BraidedError(f"passes is {shown(self.passes)}: use a whole number from 1 on")
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise BraidedError(f"shuffle is {shown(self.shuffle)}: use True or False")
+
+    def _learn_all(self, inner: Any, values: Floats, targets: NDArray[Any], random: np.random.RandomState) -> None:
+        """Learn every record `passes` times, as `fit` does."""
+        for _ in range(self.passes):
+            order = random.permutation(len(values)) if self.shuffle else slice(None)
+            inner.learn_many(values[order], targets[order])
+
+
+class MODLClassifier(ClassifierMixin, _MODL):
+    """Multilearner online deep learning for classification, as a scikit-learn estimator.
+
+    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given. There
+    is no `sample_weight`: the closed-form learners have no notion of a part of a record.
+
+    Parameters
+    ----------
+    preset
+        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+    learners
+        Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
+    combiner
+        How scores are joined; None for the preset's.
+    passes
+        How often `fit` goes over the records.
+    shuffle
+        Whether `fit` takes the records in random order, a new one for each pass. Of data that are sorted by class, a
+        model that learns in order forgets the first ones; data with a time order of their own are better left in it.
+    random_state
+        An integer makes results repeatable; None takes NumPy's global generator.
+
+    Attributes
+    ----------
+    model_
+        The `braided.MODLClassifier` inside; its features are the columns' numbers.
+    classes_
+        The labels, sorted.
+    n_features_in_, feature_names_in_
+        How many columns `fit` saw, and their names if it was given a data frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from braided.sklearn import MODLClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X[np.random.default_rng(0).random(X.shape) < 0.5] = np.nan
+    >>> scores = cross_val_score(MODLClassifier(random_state=0), X, y)
+    >>> print(f"{scores.mean():.0%}")
+    95%
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Start anew and learn these records.
+
+        Parameters
+        ----------
+        X
+            (n, d) numbers, NaN (and a data frame's null) for missing.
+        y
+            n labels.
+        """
+        self._check_parameters()
+        values, labels = self._labelled(X, y, reset=True)
+        random = check_random_state(self.random_state)
+        classes = np.unique(labels)
+        inner = self._made(classes, random)
+        self._learn_all(inner, values, labels, random)
+        self.classes_, self.model_ = classes, inner
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+        """Learn these records, in order, after those learned before.
+
+        Parameters
+        ----------
+        X
+            (n, d) numbers, NaN (and a data frame's null) for missing.
+        y
+            n labels, of those in `classes`.
+        classes
+            All the labels that there will be; needed in the first call.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "model_")
+        known = self._known(classes)
+        values, labels = self._labelled(X, y, reset=first)
+        foreign = [label for label in np.unique(labels).tolist() if label not in known.tolist()]
+        if foreign:
+            raise BraidedError(f"y holds {foreign[0]!r}: it must be one of the classes, {shown(known.tolist())}")
+        inner = self._made(known, check_random_state(self.random_state)) if first else self.model_
+        inner.learn_many(values, labels)
+        self.classes_, self.model_ = known, inner
+        return self
+
+    def _known(self, classes: ArrayLike | None) -> NDArray[Any]:
+        """The classes, sorted: of the first call of `partial_fit`, which later ones may repeat but not change."""
+        before: NDArray[Any] | None = getattr(self, "classes_", None)
+        if classes is None:
+            if before is None:
+                raise BraidedError("classes is None in the first call of partial_fit: give all labels there will be")
+            return before
+        given = np.asarray(classes)
+        if any(is_missing(label) for label in given.ravel().tolist()):
+            raise BraidedError(f"classes is {shown(given.tolist())}: none of them may be missing")
+        known = np.unique(given)
+        if before is not None and not np.array_equal(known, before):
+            raise BraidedError(
+                f"classes is {shown(known.tolist())} and was {shown(before.tolist())} before: give the same, or none"
+            )
+        return known
+
+    def _labelled(self, X: Any, y: Any, reset: bool) -> tuple[Floats, NDArray[Any]]:
+        """X and y as arrays; labels keep their type whatever library they come from."""
+        if getattr(y, "ndim", 1) == 1:
+            y = frames.targets(y)
+        if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
+            for row, label in enumerate(y):
+                if is_missing(label):
+                    raise BraidedError(f"y is {label!r} in row {row}: every record to learn needs a label")
+        values, labels = self._checked(X, y, reset=reset)
+        check_classification_targets(labels)
+        return values, labels
+
+    def _made(self, classes: NDArray[Any], random: np.random.RandomState) -> model.MODLClassifier:
+        return model.MODLClassifier(
+            self.preset,
+            self.learners,
+            self.combiner,
+            seed=int(random.randint(_SEEDS)),
+            max_features=self.n_features_in_,
+            max_classes=classes.size,
+        )
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities, (n, n_classes), columns in the order of `classes_`; 0 for a class never seen."""
+        check_is_fitted(self, "model_")
+        seen = self.model_.predict_proba_many(self._checked(X, reset=False))
+        place = {label: i for i, label in enumerate(self.classes_.tolist())}
+        probabilities = np.zeros((seen.shape[0], self.classes_.size))
+        probabilities[:, [place[label] for label in self.model_.classes]] = seen
+        return probabilities
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest label of each record, (n,)."""
+        check_is_fitted(self, "model_")
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
+
+
+class MODLRegressor(RegressorMixin, _MODL):
+    """Multilearner online deep learning for regression, as a scikit-learn estimator.
+
+    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given. There
+    is no `sample_weight`: the closed-form learners have no notion of a part of a record.
+
+    Parameters
+    ----------
+    preset
+        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+    learners
+        Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
+    combiner
+        How scores are joined; None for the preset's.
+    passes
+        How often `fit` goes over the records.
+    shuffle
+        Whether `fit` takes the records in random order, a new one for each pass.
+    random_state
+        An integer makes results repeatable; None takes NumPy's global generator.
+
+    Attributes
+    ----------
+    model_
+        The `braided.MODLRegressor` inside; its features are the columns' numbers.
+    n_features_in_, feature_names_in_
+        How many columns `fit` saw, and their names if it was given a data frame.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from braided.sklearn import MODLRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> scores = cross_val_score(MODLRegressor(random_state=0), X, y)
+    >>> print(f"{scores.mean():.1f}")
+    0.5
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Start anew and learn these records.
+
+        Parameters
+        ----------
+        X
+            (n, d) numbers, NaN (and a data frame's null) for missing.
+        y
+            n finite numbers.
+        """
+        self._check_parameters()
+        values, targets = self._checked(X, y, reset=True, y_numeric=True)
+        random = check_random_state(self.random_state)
+        inner = self._made(random)
+        self._learn_all(inner, values, targets, random)
+        self.model_ = inner
+        return self
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn these records, in order, after those learned before; arguments as of `fit`."""
+        self._check_parameters()
+        first = not hasattr(self, "model_")
+        values, targets = self._checked(X, y, reset=first, y_numeric=True)
+        inner = self._made(check_random_state(self.random_state)) if first else self.model_
+        inner.learn_many(values, targets)
+        self.model_ = inner
+        return self
+
+    def _made(self, random: np.random.RandomState) -> model.MODLRegressor:
+        return model.MODLRegressor(
+            self.preset,
+            self.learners,
+            self.combiner,
+            seed=int(random.randint(_SEEDS)),
+            max_features=self.n_features_in_,
+        )
+
+    def predict(self, X: Any) -> Floats:
+        """The predicted values, (n,)."""
+        check_is_fitted(self, "model_")
+        values: Floats = self.model_.predict_many(self._checked(X, reset=False))
+        return values

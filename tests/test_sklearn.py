@@ -1,0 +1,303 @@
+"""The scikit-learn estimators: its own suite for estimators, and the conventions that the suite does not look at."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
+from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import braided
+from braided import BraidedError
+from braided.learners import LogisticConfig, MLPConfig
+from braided.sklearn import MODLClassifier, MODLRegressor
+from conftest import made_up
+
+FAST = (LogisticConfig(),)
+
+
+def all_checks() -> list[Any]:
+    """Every check but the one that SciPy must be prepared for when it is imported, which the next test runs."""
+    return [
+        pytest.param(estimator, check, id=f"{type(estimator).__name__}-{name}")
+        for kind in (MODLClassifier, MODLRegressor)
+        for estimator, check in estimator_checks_generator(kind())
+        if (name := getattr(check, "func", check).__name__) != "check_array_api_input"
+    ]
+
+
+@pytest.mark.parametrize(("estimator", "check"), all_checks())
+def test_check_of_sklearn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_the_whole_suite_passes_without_a_skip() -> None:
+    program = (
+        "from sklearn.utils.estimator_checks import check_estimator\n"
+        "from braided.sklearn import MODLClassifier, MODLRegressor\n"
+        "for estimator in (MODLClassifier(), MODLRegressor()):\n"
+        "    for check in check_estimator(estimator, on_fail=None, on_skip=None):\n"
+        "        assert check['status'] == 'passed', check\n"
+        "    print(type(estimator).__name__)\n"
+    )
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.stdout.split() == ["MODLClassifier", "MODLRegressor"], done.stderr
+
+
+def test_fit_in_order_is_learn_many_bit_for_bit() -> None:
+    values, places = made_up(80, classes=3)
+    labels = np.array(["c", "a", "b"])[places]
+    model = MODLClassifier(shuffle=False, passes=2, random_state=4).fit(values, labels)
+    plain = braided.MODLClassifier(seed=model.model_.seed)
+    plain.learn_many(values, labels)
+    plain.learn_many(values, labels)
+    rows = plain.predict_proba_many(values)
+    assert model.classes_.tolist() == ["a", "b", "c"] != plain.classes
+    for place, label in enumerate(model.classes_.tolist()):
+        np.testing.assert_array_equal(model.predict_proba(values)[:, place], rows[:, plain.classes.index(label)])
+    assert model.predict(values).tolist() == plain.predict_many(values)
+    regressor = MODLRegressor(shuffle=False, random_state=4).fit(values, places)
+    plain_regressor = braided.MODLRegressor(seed=regressor.model_.seed)
+    plain_regressor.learn_many(values, places)
+    np.testing.assert_array_equal(regressor.predict(values), plain_regressor.predict_many(values))
+
+
+def test_partial_fit_goes_on_in_order() -> None:
+    values, labels = made_up(60)
+    whole = MODLClassifier(shuffle=False, random_state=1).fit(values, labels)
+    parts = MODLClassifier(random_state=1)
+    for start, stop in ((0, 1), (1, 30), (30, 60)):
+        assert parts.partial_fit(values[start:stop], labels[start:stop], classes=[1, 0]) is parts
+    np.testing.assert_array_equal(parts.predict_proba(values), whole.predict_proba(values))
+    whole.partial_fit(values, labels)
+    assert whole.model_.records_learned == 120
+    whole.fit(values, labels)
+    assert whole.model_.records_learned == 60
+    regressor = (
+        MODLRegressor(random_state=1).partial_fit(values[:30], labels[:30]).partial_fit(values[30:], labels[30:])
+    )
+    expected = MODLRegressor(shuffle=False, random_state=1).fit(values, labels)
+    np.testing.assert_array_equal(regressor.predict(values), expected.predict(values))
+
+
+def test_a_class_never_seen_has_probability_zero() -> None:
+    values, labels = made_up(30)
+    model = MODLClassifier(learners=FAST, random_state=0).partial_fit(values, labels * 2, classes=[3, 2, 1, 0])
+    probabilities = model.predict_proba(values)
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    assert not probabilities[:, [1, 3]].any()
+    assert (probabilities[:, [0, 2]] > 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    model.partial_fit(values[:1], [3])
+    assert (model.predict_proba(values)[:, 3] > 0).all()
+
+
+def test_labels_outside_the_classes_are_refused_and_nothing_is_learned() -> None:
+    values, labels = made_up(20)
+    model = MODLClassifier(learners=FAST, random_state=0)
+    with pytest.raises(BraidedError, match="classes is None in the first call of partial_fit: give all labels"):
+        model.partial_fit(values, labels)
+    with pytest.raises(BraidedError, match="y holds 1: it must be one of the classes"):
+        model.partial_fit(values, labels, classes=[0, 2])
+    with pytest.raises(NotFittedError):
+        model.predict(values)
+    model.partial_fit(values, labels, classes=[0, 1])
+    before = pickle.dumps(model)
+    with pytest.raises(BraidedError, match="y holds '0': it must be one of the classes"):
+        model.partial_fit(values, labels.astype(str))
+    with pytest.raises(BraidedError, match=r"classes is \[0, 1, 2\] and was \[0, 1\] before: give the same"):
+        model.partial_fit(values, labels, classes=[0, 1, 2])
+    with pytest.raises(BraidedError, match="none of them may be missing"):
+        model.partial_fit(values, labels, classes=[0, None])
+    with pytest.raises(ValueError, match="X has 5 features, but MODLClassifier is expecting 6"):
+        model.partial_fit(values[:, :5], labels)
+    with pytest.raises(ValueError, match="infinity"):
+        model.partial_fit(np.full((20, 6), np.inf), labels)
+    assert pickle.dumps(model) == before
+
+
+def test_missing_labels_are_refused() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    pl = pytest.importorskip("polars", reason="Polars is not installed")
+    values = np.ones((3, 2))
+    for y in (pd.Series(["a", None, "b"], dtype="string"), pl.Series(["a", None, "b"]), ["a", None, "b"]):
+        with pytest.raises(BraidedError, match=r"y is (None|<NA>) in row 1: every record"):
+            MODLClassifier().fit(values, y)
+    for y in (pd.Series([1.0, None, 2.0]), pl.Series([1.0, None, 2.0]).to_numpy()):
+        for estimator in (MODLClassifier(), MODLRegressor()):
+            with pytest.raises(ValueError, match=r"y is nan in row 1|Input y contains NaN"):
+                estimator.fit(values, y)
+
+
+def test_labels_keep_their_type() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    values = np.arange(8.0).reshape(4, 2)
+    for y, kind in (
+        (pd.Series([2, 1, 2, 1], dtype="Int64"), "i"),
+        (pd.Series([True, False] * 2, dtype="boolean"), "b"),
+        (pd.Series(["x", "y"] * 2, dtype="category"), "U"),
+        (np.array([2.0, 1.0, 2.0, 1.0]), "f"),
+        (np.array(["x", "y", "x", "y"], dtype=object), "O"),
+    ):
+        model = MODLClassifier(learners=FAST).fit(values, y)
+        assert model.classes_.dtype.kind == model.predict(values).dtype.kind == kind
+        assert sorted(set(y)) == model.classes_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"passes": 0}, "passes is 0: use a whole number from 1 on"),
+        ({"passes": 1.5}, "passes is 1.5"),
+        ({"shuffle": "no"}, "shuffle is 'no': use True or False"),
+        ({"preset": "deep"}, "deep"),
+        ({"random_state": "x"}, "'x' cannot be used to seed"),
+    ],
+)
+def test_bad_parameters_are_told_when_fitting(changed: dict[str, Any], message: str) -> None:
+    values, labels = made_up(10)
+    for kind in (MODLClassifier, MODLRegressor):
+        model = kind(**changed)
+        with pytest.raises(ValueError, match=message):
+            model.fit(values, labels)
+        with pytest.raises(NotFittedError):
+            model.predict(values)
+
+
+def test_random_state_fixes_everything() -> None:
+    values, labels = made_up(60)
+
+    def fitted(random_state: Any) -> Any:
+        return MODLClassifier(random_state=random_state).fit(values, labels).predict_proba(values)
+
+    np.testing.assert_array_equal(fitted(3), fitted(3))
+    np.testing.assert_array_equal(fitted(np.random.RandomState(3)), fitted(3))
+    assert (fitted(3) != fitted(4)).any()
+    assert (fitted(None) != fitted(None)).any()
+
+
+def test_a_shuffled_pass_is_not_lost_on_sorted_data() -> None:
+    X, y = load_iris(return_X_y=True)
+    assert (np.diff(y) >= 0).all()
+    shuffled = cross_val_score(MODLClassifier(random_state=0), X, y).mean()
+    in_order = cross_val_score(MODLClassifier(shuffle=False, random_state=0), X, y).mean()
+    assert shuffled > 0.85 > in_order
+
+
+def test_more_passes_fit_closer() -> None:
+    X, y = load_diabetes(return_X_y=True)
+    learners = (MLPConfig(hidden=(16,), optimiser="rmsprop", learning_rate=0.001),)
+    once, often = (MODLRegressor(learners=learners, passes=n, random_state=0).fit(X, y).score(X, y) for n in (1, 10))
+    assert often > once
+
+
+def test_missing_values_need_no_imputation() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    X[np.random.default_rng(0).random(X.shape) < 0.5] = np.nan
+    assert cross_val_score(MODLClassifier(random_state=0), X, y).mean() > 0.9
+
+
+def test_in_pipelines_searches_and_ensembles() -> None:
+    X, y = make_classification(200, 8, random_state=0)
+    names = np.array(["no", "yes"])[y]
+    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), MODLClassifier(learners=FAST, random_state=0))
+    grid = {
+        "modlclassifier__learners": [FAST, (LogisticConfig(prior_variance=1e-9),)],
+        "modlclassifier__passes": [1, 2],
+    }
+    search = GridSearchCV(pipeline, grid, cv=3, scoring="neg_log_loss").fit(X, names)
+    assert search.best_params_["modlclassifier__learners"] == FAST
+    assert search.score(X, names) > -0.5
+    np.testing.assert_array_equal(
+        cross_val_predict(pipeline, X, names, method="predict_proba").argmax(axis=1),
+        (cross_val_predict(pipeline, X, names) == "yes").astype(int),
+    )
+    vote = VotingClassifier(
+        [("modl", MODLClassifier(learners=FAST)), ("logistic", LogisticRegression())], voting="soft"
+    )
+    assert vote.fit(X, names).score(X, names) > 0.8
+
+
+def test_clone_and_parameters() -> None:
+    model = MODLClassifier(learners=FAST, passes=3, random_state=5)
+    assert clone(model).get_params() == model.get_params()
+    assert not hasattr(clone(model.fit([[0.0], [1.0]], [0, 1])), "model_")
+    assert model.set_params(passes=1).passes == 1
+
+
+def test_data_frames_by_name() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    pl = pytest.importorskip("polars", reason="Polars is not installed")
+    pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    values, labels = made_up(40)
+    names = list("fedcba")
+    by_array = MODLClassifier(random_state=0).fit(values, labels)
+    cells = {
+        name: [None if v != v else v for v in column] for name, column in zip(names, values.T.tolist(), strict=True)
+    }
+    for frame in (pd.DataFrame(values, columns=names), pd.DataFrame(cells), pl.DataFrame(cells), pa.table(cells)):
+        model = MODLClassifier(random_state=0).fit(frame, labels)
+        assert model.feature_names_in_.tolist() == names
+        np.testing.assert_array_equal(model.predict_proba(frame), by_array.predict_proba(values))
+        turned = frame[names[::-1]] if isinstance(frame, pd.DataFrame) else frame.select(names[::-1])
+        with pytest.raises(ValueError, match="must be in the same order"):
+            model.predict(turned)
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            model.predict(values)
+    with pytest.raises(BraidedError, match=r"column 'city' holds text.*encode it"):
+        MODLClassifier().fit(pd.DataFrame({"city": ["Rome", "Oslo"]}), [0, 1])
+    with pytest.raises(ValueError, match="0 sample"):
+        MODLClassifier().fit(pd.DataFrame({"a": []}), [])
+    with pytest.raises(ValueError, match="0 feature"):
+        MODLClassifier().fit(pd.DataFrame(index=range(2)), [0, 1])
+
+
+def test_a_refused_fit_leaves_the_old_one_in_place() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    values, labels = made_up(30)
+    model = MODLClassifier(learners=FAST, random_state=0).fit(values, labels)
+    before = pickle.dumps(model)
+    with pytest.raises(BraidedError):
+        model.fit(pd.DataFrame({"city": ["Rome", "Oslo"]}), [0, 1])
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("combiner", ["kalman", "moe", "greedy"])
+def test_a_read_only_copy_predicts_and_learns_on(combiner: str, tmp_path: Path) -> None:
+    """The kernels write to addresses: arrays that joblib maps from a file read-only would end the process."""
+    joblib = pytest.importorskip("joblib", reason="joblib is not installed")
+    values, labels = made_up(60)
+    model = MODLClassifier(combiner=combiner, random_state=0).fit(values, labels)
+    joblib.dump(model, tmp_path / "model")
+    loaded = joblib.load(tmp_path / "model", mmap_mode="r")
+    np.testing.assert_array_equal(loaded.predict_proba(values), model.predict_proba(values))
+    model.partial_fit(values, labels)
+    loaded.partial_fit(values, labels)
+    np.testing.assert_array_equal(loaded.predict_proba(values), model.predict_proba(values))
+
+
+def test_without_scikit_learn_the_message_says_what_to_install() -> None:
+    program = "import sys; sys.modules['sklearn'] = None; import braided.sklearn"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: scikit-learn 1.6 or later is needed")
+    assert last.endswith("pip install 'braided[sklearn]'")
