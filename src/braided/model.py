@@ -21,8 +21,9 @@ from braided.presets import Preset
 class MODLClassifier(MODL, base.MiniBatchClassifier):
     """Multilearner online deep learning for classification.
 
-    A fast closed-form Bayesian learner, a medium MLP and a slow learner over the set of available features give
-    unnormalised scores; p = softmax(sum of scores), and all learn together from each record, once.
+    Fast closed-form Bayesian learners, a medium MLP and a slow learner over the set of available features give
+    unnormalised scores, which the combiner joins: as the paper has it, p = softmax(sum of scores) and all follow its
+    gradient; by default, weights of the scores are learned too. Each record is learned once.
 
     Parameters
     ----------
