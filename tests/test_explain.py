@@ -129,7 +129,12 @@ def test_it_reads_well_and_is_plain_data() -> None:
     found = model.explain_one({0: 30.0, 1: -5.0})
     lines = repr(found).splitlines()
     assert lines[0].startswith(f"predicted {found.prediction!r} with probability 0.")
-    assert [line.split()[0] for line in lines[1:-1]] == [str(found.top()[0][0]), str(found.top()[1][0]), "bias", "total"]
+    assert [line.split()[0] for line in lines[1:-1]] == [
+        str(found.top()[0][0]),
+        str(found.top()[1][0]),
+        "bias",
+        "total",
+    ]
     assert lines[-1].startswith("shares: olr ")
     plain = found.to_dict()
     assert plain["totals"][0] == {"mean": found.totals[0].mean, "sd": found.totals[0].sd}

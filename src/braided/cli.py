@@ -101,7 +101,9 @@ def run(
     data_dir: Annotated[
         Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for report.html, curve.csv, metrics.json and curve.png.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.html, curve.csv, metrics.json and curve.png.")
+    ] = None,
     max_features: Annotated[int, typer.Option(help="Refuse a stream with more features than this.")] = 10_000,
     max_classes: Annotated[int, typer.Option(help="Refuse a stream with more classes than this.")] = 1_000,
     checkpoint: Annotated[

@@ -233,9 +233,9 @@ def explain(model: MODL, x: Mapping[Hashable, Any]) -> Explanation:
     """See `MODLClassifier.explain_one`."""
     learner = fast_learner(model.braid)
     if learner is None:
-        names = ", ".join(model.learner_names)
+        have = ", ".join(model.learner_names)
         raise BraidedError(
-            f"explain_one needs a learner that is linear and in closed form, and this model has {names} only: "
+            f"explain_one needs a learner that is linear and in closed form, and this model has {have} only: "
             "add LogisticConfig() or, for regression, LinearConfig()"
         )
     row = model._features.row(x, model.records_learned + 1)

@@ -263,7 +263,8 @@ class History:
         bins = np.clip((confidence * BINS).astype(np.int64), 0, BINS - 1)
         right = (said == truth)[answered]
         np.add.at(self.bins, bins, np.column_stack([np.ones(len(bins)), confidence, right]))
-        return (np.column_stack([said, guesses, progress.own]) != truth[:, None]).astype(np.float64)
+        wrong = np.column_stack([said, guesses, progress.own]) != truth[:, None]
+        return np.asarray(wrong, dtype=np.float64)
 
     def _regression_losses(self, piece: Batch, progress: Progress) -> Floats:
         """Absolute errors of the sum, the mean so far and each learner."""

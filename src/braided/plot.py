@@ -90,7 +90,8 @@ def _axes(ax: Axes | None) -> Axes:
         return ax
     from matplotlib import pyplot
 
-    return pyplot.subplots(layout="constrained")[1]
+    fresh: Axes = pyplot.subplots(layout="constrained")[1]
+    return fresh
 
 
 def _thin(*arrays: Floats) -> list[Floats]:
@@ -371,9 +372,10 @@ def confusion(histories: Histories, ax: Axes | None = None) -> Axes:
     ax.set_yticks(range(len(names)), narrow)
     ax.set_xticks(range(len(names)), narrow, rotation=0 if len(names) <= 4 else 90)
     if len(names) <= _NUMBERED:
-        for (row, column), count in np.ndenumerate(counts):
-            ax.text(column, row, f"{count:,}" if len(names) <= 5 else _compact(count), ha="center", va="center",
-                    fontsize="small")  # fmt: skip
+        for row, line in enumerate(counts.tolist()):
+            for column, count in enumerate(line):
+                told = f"{count:,}" if len(names) <= 5 else _compact(count)
+                ax.text(column, row, told, ha="center", va="center", fontsize="small")
     ax.tick_params(length=0)
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.set_xlabel("predicted")
@@ -479,11 +481,11 @@ def weights(source: Any, most: int = 15, over_time: bool = False, ax: Axes | Non
     names = [f"{short(name, 18)} \N{RIGHTWARDS ARROW} {short(whose, 10)}" if several else short(name)
              for _, _, name, whose, _, _ in top]  # fmt: skip
     if not over_time:
-        place = np.arange(len(top))
-        means, sds = np.array([t[4] for t in top]), np.array([t[5] for t in top])
+        rows = np.arange(len(top))
+        means, sds = np.array([entry[4] for entry in top]), np.array([entry[5] for entry in top])
         ax.axvline(0, color=PLAIN, linewidth=0.8)
-        ax.errorbar(means, place, xerr=sds, fmt="o", color=COLOURS[0], markersize=4, elinewidth=1.4, capsize=2.5)
-        ax.set_yticks(place, names)
+        ax.errorbar(means, rows, xerr=sds, fmt="o", color=COLOURS[0], markersize=4, elinewidth=1.4, capsize=2.5)
+        ax.set_yticks(rows, names)
         ax.set_ylim(len(top) - 0.4, -0.6)
         ax.set_xlabel(f"weight in {unit}")
         ax.grid(axis="x", alpha=0.25, linewidth=0.6)

@@ -164,7 +164,9 @@ class _Page:
         )
         if self.seeds > 1:
             words += f" Errors are means over {self.seeds} seeds; sd is the standard deviation over them."
-        return self.section("Result", f'<div class="figures">{figures}</div>{table(header, rows, "main")}<p>{words}</p>')
+        return self.section(
+            "Result", f'<div class="figures">{figures}</div>{table(header, rows, "main")}<p>{words}</p>'
+        )
 
     @staticmethod
     def section(title: str, body: str) -> str:
@@ -327,7 +329,8 @@ class _Page:
         if len(first := seeds[0].classes) > len(names):
             words += f" Of {len(first):,} classes the most frequent."
         if unanswered:
-            words += f" {unanswered:,} without a prediction, before any class was known, {'is' if unanswered == 1 else 'are'} left out."
+            verb = "is" if unanswered == 1 else "are"
+            words += f" {unanswered:,} without a prediction, before any class was known, {verb} left out."
         rows = [[name, *(f"{count:,}" for count in row)] for name, row in zip(names, counts.tolist(), strict=True)]
         pictures.append(
             self.picture(

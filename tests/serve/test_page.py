@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from browser import By, phone, scheme, text, until, webdriver
 from help_serve import SMALL_SPEC, Server, rows, served
+
+from browser import By, phone, scheme, text, until, webdriver
 
 #: Its MLP runs away within a few records, and is reset.
 FRAGILE: dict[str, Any] = {
