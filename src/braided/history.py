@@ -28,7 +28,7 @@ Arrays = dict[str, NDArray[Any]]
 #: Bins of equal width for the probability of the predicted class.
 BINS = 10
 _MOST_POINTS = 1_000
-_MOST_BLOCKS, _FIRST_BLOCK = 128, 16
+_MOST_BLOCKS, _FIRST_BLOCK = 128, 32
 #: Records scored again in each block, for the learners' shares.
 _PROBES = 2
 #: Features whose availability is followed over time, and weights (features times classes) that are.

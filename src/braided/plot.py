@@ -193,7 +193,7 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
     for place, (name, seeds) in enumerate(grouped.items()):
         records, mean, sd = rates(seeds, 1, windowed)
         final = float(np.mean([seed.error for seed in seeds]))
-        told = _number_tick(final) if first.regression else _percent(final)
+        told = _number_tick(final) if first.regression else f"{final:.2%}"
         _line(ax, records, mean, sd, f"{short(name)} {told}", **_colour(place))
         drawn.append(mean)
     records, mean, _ = rates([first], 2, windowed)
@@ -370,7 +370,8 @@ def confusion(histories: Histories, ax: Axes | None = None) -> Axes:
     ax.imshow(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), cmap=ramp, vmin=0, vmax=1, aspect="auto")
     narrow = [short(name, 12) for name in names]
     ax.set_yticks(range(len(names)), narrow)
-    ax.set_xticks(range(len(names)), narrow, rotation=0 if len(names) <= 4 else 90)
+    wide = sum(len(name) + 2 for name in narrow) > 60
+    ax.set_xticks(range(len(names)), narrow, rotation=90 if wide else 0)
     if len(names) <= _NUMBERED:
         for row, line in enumerate(counts.tolist()):
             for column, count in enumerate(line):
