@@ -74,7 +74,7 @@ class History:
     >>> history.records, history.learners
     (1250, ('olr', 'fourier', 'mlp', 'set'))
     >>> print(f"{history.error:.0%} wrong, calibration error {history.calibration_error:.2f}")
-    9% wrong, calibration error 0.02
+    9% wrong, calibration error 0.01
     """
 
     def __init__(self, name: str, learners: Iterable[str] = (), regression: bool = False) -> None:
