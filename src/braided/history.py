@@ -134,8 +134,8 @@ class History:
         return np.concatenate([self._points, [[self.records, *self.totals]]]) if self.records else self._points
 
     def window(self) -> int:
-        """Records in the window of `windowed`: about a twentieth of all, and 100 where there are so many."""
-        wanted = max(self.records // 20, min(100, self.records), 1)
+        """Records in the window of `windowed`: a twentieth of all, at least 100, but of a short stream a fifth."""
+        wanted = max(self.records // 20, min(100, self.records // 5), 1)
         return -(-wanted // self.interval) * self.interval
 
     def windowed(self) -> Floats:
