@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,15 @@ def data_dir() -> Path:
     if not (DATA / "german").is_dir():
         pytest.skip(f"no data sets under {DATA}: set BRAIDED_DATA to run the tests on real files")
     return DATA
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Headless Chromium; a test that needs it is skipped where it, its driver or selenium is not there."""
+    from browser import opened
+
+    with opened(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 def made_up(

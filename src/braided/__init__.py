@@ -1,7 +1,25 @@
 """Online deep learning for data streams whose features come and go: MODL and its relatives."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from braided.errors import BraidedError
 from braided.model import MODLClassifier, MODLRegressor
 
+if TYPE_CHECKING:
+    from braided.history import History, record
+
 __version__ = "0.1.0"
-__all__ = ["BraidedError", "MODLClassifier", "MODLRegressor", "__version__"]
+__all__ = ["BraidedError", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
+
+
+def __getattr__(name: str) -> Any:
+    """What only some programs need is imported when it is asked for, so that the others start sooner."""
+    import importlib
+
+    if name in {"History", "record"}:
+        return getattr(importlib.import_module("braided.history"), name)
+    if name in {"history", "plot"}:
+        return importlib.import_module(f"braided.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

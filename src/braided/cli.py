@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -100,7 +101,9 @@ def run(
     data_dir: Annotated[
         Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for curve.csv, metrics.json and curve.png.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.html, curve.csv, metrics.json and curve.png.")
+    ] = None,
     max_features: Annotated[int, typer.Option(help="Refuse a stream with more features than this.")] = 10_000,
     max_classes: Annotated[int, typer.Option(help="Refuse a stream with more classes than this.")] = 1_000,
     checkpoint: Annotated[
@@ -142,12 +145,12 @@ def run(
         check_folder(out)
     if resume and checkpoint is not None and not checkpoint.exists():
         typer.echo(f"no checkpoint at {checkpoint} yet: starting from the first record", err=True)
-    job = Job(options, data_dir, checkpoint, checkpoint_every, resume)
+    job = Job(options, data_dir, checkpoint, checkpoint_every, resume, collect=out is not None)
     with Display(errors) as display:
         display.follow(job.run())
     document = job.document()
     if out is not None:
-        for path in write_folder(job, out):
+        for path in write_folder(job, out, shlex.join(["braided", *sys.argv[1:]])):
             typer.echo(f"wrote {path}", err=True)
     if as_json:
         typer.echo(json.dumps(document))

@@ -6,7 +6,7 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,9 @@ from braided.errors import BraidedError
 from braided.features import ClassSpace, FeatureSpace, as_number, shown
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
+
+if TYPE_CHECKING:
+    from braided.explain import Explanation
 
 Floats = NDArray[np.float64]
 
@@ -349,6 +352,26 @@ class MODL(base.Estimator):
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         X, names, _ = self._opened(X, names)
         self._predict_learn(X, y, names)
+
+    def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
+        """What each available feature adds to the fast learner's score, how sure that is, and each learner's share.
+
+        Examples
+        --------
+        >>> from braided import MODLClassifier
+        >>> from river import datasets
+        >>> model = MODLClassifier()
+        >>> for x, y in datasets.Phishing():
+        ...     model.learn_one(x, y)
+        >>> explanation = model.explain_one({"empty_server_form_handler": 0.0, "ip_in_url": 1, "https": None})
+        >>> sorted(explanation.contributions)
+        ['empty_server_form_handler', 'ip_in_url']
+        >>> explanation.top(1)[0][0]
+        'empty_server_form_handler'
+        """
+        from braided.explain import explain
+
+        return explain(self, x)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""

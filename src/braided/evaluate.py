@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.estimator import Progress
+from braided.history import History
 from braided.model import MODLClassifier
 from braided.river_models import RiverModel
 from braided.streams import Batch, Stream
@@ -69,10 +71,13 @@ class Evaluation:
     ----------
     model
         The model; it learns.
+    history
+        Where to keep what a report shows, if it is wanted.
     """
 
-    def __init__(self, model: MODLClassifier | RiverModel) -> None:
+    def __init__(self, model: MODLClassifier | RiverModel, history: History | None = None) -> None:
         self.model = model
+        self.history = history
         self.seconds = 0.0
         self.counts: Counter[Hashable] = Counter()
         self.curve = Curve(len(model.learner_names))
@@ -94,6 +99,15 @@ class Evaluation:
 
     def observe(self, batch: Batch) -> None:
         """Predict and learn a batch."""
+        if self.history is None:
+            self._observe(batch)
+            return
+        for piece in self.history.pieces(batch):
+            self.history.probe(self.model, piece)
+            before = self.seconds
+            self.history.note(self.model, piece, self._observe(piece), self.seconds - before)
+
+    def _observe(self, batch: Batch) -> Progress:
         start = time.perf_counter()
         progress = self.model.predict_learn_many(batch.values, batch.labels, batch.names)
         self.seconds += time.perf_counter() - start
@@ -102,6 +116,7 @@ class Evaluation:
         said = np.where(progress.predictions.any(axis=1), progress.predictions.argmax(axis=1), -1)
         self.curve.extend(said != truth, progress.own != truth[:, None])
         self.counts.update(batch.labels)
+        return progress
 
     def run(self, stream: Stream) -> Iterator[Batch]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was learned."""

@@ -1,4 +1,4 @@
-"""What a run leaves behind: a table on the screen, and curve, metrics and picture in a folder."""
+"""What a run leaves behind: a table on the screen, and curve, metrics, picture and report in a folder."""
 
 from __future__ import annotations
 
@@ -158,14 +158,17 @@ def check_folder(folder: Path) -> None:
         raise BraidedError(f"--out {folder}: {nearest} is not a writable folder")
 
 
-def write_folder(job: Job, folder: Path) -> list[Path]:
-    """Write curve.csv, metrics.json and curve.png, each whole or not at all; returns their paths."""
+def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Path]:
+    """Write curve.csv, metrics.json, curve.png and report.html, each whole or not at all; returns their paths."""
+    from braided.report_page import page  # draws, too
+
     picture = io.BytesIO()
     curve_figure(job).savefig(picture, format="png")
     contents = {
         "curve.csv": curve_csv(job).encode(),
         "metrics.json": (json.dumps(job.document(), indent=2) + "\n").encode(),
         "curve.png": picture.getvalue(),
+        "report.html": page(job, command).encode(),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

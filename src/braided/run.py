@@ -20,6 +20,7 @@ from braided import models, presets
 from braided.checkpoint import pack_name, read, unpack_name, write
 from braided.errors import BraidedError
 from braided.evaluate import Evaluation, warm_up
+from braided.history import History
 from braided.model import MODLClassifier
 from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
@@ -133,6 +134,7 @@ class Finished:
     seed: int
     result: dict[str, Any]
     curve: NDArray[np.int64]
+    history: History | None = None
 
 
 @dataclass
@@ -162,6 +164,8 @@ class Job:
         Go on from the checkpoint if it is there.
     source
         The stream, where it is open already.
+    collect
+        Keep a history of each run, for a report. With a checkpoint it is always kept: who resumes may ask for one.
     """
 
     def __init__(
@@ -172,8 +176,10 @@ class Job:
         every: float = 2.0,
         resume: bool = False,
         source: Stream | None = None,
+        collect: bool = False,
     ) -> None:
         self.options = options.resolved()
+        self._collect = collect or checkpoint is not None
         self.data_dir = data_dir
         self.checkpoint = checkpoint
         self.every = every
@@ -235,7 +241,7 @@ class Job:
             base = () if first is None else first.names[: self.options.always]
         model = models.build(name, self.options.wish(seed, base))
         warm_up(model)
-        return Evaluation(model)
+        return Evaluation(model, History(name, model.learner_names) if self._collect else None)
 
     def run(self) -> Iterator[JobProgress]:
         """Do what is left, yielding after each batch."""
@@ -254,7 +260,10 @@ class Job:
                 yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
             if evaluation.records == 0:
                 raise BraidedError(f"stream {self.options.stream!r} has no records: give at least one")
-            self.finished.append(Finished(name, seed, evaluation.result(), evaluation.curve.table()))
+            if evaluation.history is not None:
+                evaluation.history.close(evaluation.model)
+            done = Finished(name, seed, evaluation.result(), evaluation.curve.table(), evaluation.history)
+            self.finished.append(done)
             self.counts, self.n_features = evaluation.counts, evaluation.model.n_features
             self._current = None
             if self.checkpoint:
@@ -315,6 +324,8 @@ class Job:
         for i, run in enumerate(self.finished):
             arrays[f"run/finished {i}"] = run.curve
         arrays |= {f"run/curve/{name}": array for name, array in evaluation.curve.state().items()}
+        histories = [run.history for run in self.finished] + ([evaluation.history] if running else [])
+        metadata["run"]["histories"] = _pack_histories(histories, arrays)
         write(self.checkpoint, _KIND if isinstance(model, MODLClassifier) else _NO_MODEL, metadata, arrays)
 
     def _check_checkpoint(self, resume: bool) -> None:
@@ -355,14 +366,15 @@ class Job:
                 f"checkpoint {self.checkpoint} was made from another file: {self.options.stream} has changed since; "
                 "give the same file, or another checkpoint file"
             )
+        histories = _unpack_histories(run, saved.arrays)
         for i, item in enumerate(run["finished"]):
             curve = saved.arrays[f"run/finished {i}"]
-            self.finished.append(Finished(item["model"], item["seed"], item["result"], curve))
+            self.finished.append(Finished(item["model"], item["seed"], item["result"], curve, histories[i]))
         counts: Counter[Any] = Counter({unpack_name(label): count for label, count in run["counts"]})
         self.counts, self.n_features = counts, run["features"]
         if run["running"]:
             arrays = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
-            evaluation = Evaluation(MODLClassifier.restore(saved.metadata, arrays))
+            evaluation = Evaluation(MODLClassifier.restore(saved.metadata, arrays), histories[-1])
             prefix = "run/curve/"
             evaluation.curve.load_state(
                 {name[len(prefix) :]: array for name, array in saved.arrays.items() if name.startswith(prefix)}
@@ -370,3 +382,24 @@ class Job:
             evaluation.seconds = run["seconds"]
             evaluation.counts = counts
             self._current = evaluation
+
+
+def _pack_histories(histories: list[History | None], arrays: dict[str, NDArray[Any]]) -> list[dict[str, Any] | None]:
+    """Put the arrays of histories among the others, and return what else they hold."""
+    packed: list[dict[str, Any] | None] = []
+    for i, history in enumerate(histories):
+        metadata, own = (None, {}) if history is None else history.state()
+        packed.append(metadata)
+        arrays |= {f"run/history {i}/{name}": array for name, array in own.items()}
+    return packed
+
+
+def _unpack_histories(run: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> list[History | None]:
+    """The inverse; a checkpoint of a braided that kept no histories has none for any run."""
+    packed = run.get("histories") or [None] * (len(run["finished"]) + 1)
+    histories: list[History | None] = []
+    for i, metadata in enumerate(packed):
+        prefix = f"run/history {i}/"
+        own = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
+        histories.append(None if metadata is None else History.restore(metadata, own))
+    return histories

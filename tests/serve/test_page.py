@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from help_serve import SMALL_SPEC, Server, rows, served
 
-pytest.importorskip("selenium", reason="selenium is not installed: run make test EXTRAS=all")
+from browser import By, phone, scheme, text, until, webdriver
 
-from selenium import webdriver
-from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import WebDriverWait
-
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    BROWSER is None or DRIVER is None, reason="no chromium and chromedriver: install chromium and chromium-driver"
-)
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-)  # fmt: skip
 #: Its MLP runs away within a few records, and is reset.
 FRAGILE: dict[str, Any] = {
     "learners": [{"type": "LogisticConfig"}, {"type": "MLPConfig", "hidden": [8, 8], "learning_rate": 1e20}]
 }
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    assert BROWSER is not None
-    options.binary_location = BROWSER
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
-
-
-def until(browser: webdriver.Chrome, what: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Wait for something that a person would see."""
-    WebDriverWait(browser, seconds, poll_frequency=0.1, ignored_exceptions=(Exception,)).until(lambda _: what())
-
-
-def text(browser: webdriver.Chrome, css: str) -> str:
-    return str(browser.find_element(By.CSS_SELECTOR, css).get_attribute("textContent"))
 
 
 def teach(server: Server, model: str, items: list[dict[str, Any]], token: str = "") -> None:
@@ -94,15 +57,11 @@ def test_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
         unexpected = [entry for entry in browser.get_log("browser") if "ERR_" not in entry["message"]]
         assert unexpected == []
 
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
-        )
+        phone(browser)
         until(browser, lambda: browser.execute_script("return document.documentElement.scrollWidth") <= 360)
         colours = set()
-        for scheme in ("light", "dark"):
-            browser.execute_cdp_cmd(
-                "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-            )
+        for name in ("light", "dark"):
+            scheme(browser, name)
             colours.add(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
         assert len(colours) == 2
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -63,6 +63,15 @@ class Combiner:
         call_combine(self.table_row(), x, np.flatnonzero(mask), scores, _flags(usable, scores), prediction)
         return prediction
 
+    def terms(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """What each learner adds to the final score, (n_learners, n_outputs): the final score is their plain sum.
+
+        Here the scores themselves; a combiner that weights them, or adds up distributions, says so in its own.
+        """
+        return np.where(usable[:, None], scores, np.float32(0)).astype(np.float64)
+
     def gradients(
         self,
         x: NDArray[np.float32],
@@ -81,3 +90,10 @@ class Combiner:
 
 def _flags(usable: NDArray[np.bool_] | None, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
     return np.ones(len(scores), dtype=np.bool_) if usable is None else usable
+
+
+def distributions(scores: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """g_i softmax(f_i) for each learner, with weights g made to sum to 1: the terms of a mixture."""
+    powers = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
+    shares = weights / (weights.sum() or 1.0)
+    return np.asarray(shares[:, None] * powers / powers.sum(axis=1, keepdims=True))

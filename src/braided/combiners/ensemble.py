@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from braided.combiners.base import Combiner
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.combiners.base import Combiner, distributions
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.mixture import add_softmax, normalise, own_loss_gradient
 
@@ -39,3 +42,9 @@ class Ensemble(Combiner):
     name = "ensemble"
     combine_kernel = _combine
     gradients_kernel = _gradients
+
+    def terms(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Every usable learner's distribution, with equal weights."""
+        return distributions(scores, usable.astype(np.float64))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.combiners.base import Arrays, Combiner
+from braided.combiners.base import Arrays, Combiner, distributions
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.mixture import add_softmax, best, normalise, own_loss_gradient
 
@@ -67,6 +67,13 @@ class Greedy(Combiner):
         """One window a learner, made once."""
         if self.single.size != 1 + n_learners * WINDOW:
             self.single = np.zeros(1 + n_learners * WINDOW, dtype=np.float32)
+
+    def terms(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Every usable learner's distribution, weighted by the exponential of its recent accuracy."""
+        accuracy = self.single[1:].reshape(-1, WINDOW).mean(axis=1, dtype=np.float64)
+        return distributions(scores, np.where(usable, np.exp(accuracy), 0.0))
 
     def state(self) -> Arrays:
         """Position in the window, and the hits of every learner."""

@@ -180,6 +180,14 @@ class KalmanWeights(Combiner):
         """One weight a learner."""
         return self.double[: self._n].copy()
 
+    def terms(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """w_i f_i, with f_i centred and bounded as in the prediction."""
+        centred = np.zeros(scores.shape)
+        _centre(self.shape, scores, usable, centred)
+        return np.asarray(self.weights[:, None] * centred)
+
     def state(self) -> Arrays:
         """Weights, their covariance, and the noise."""
         return {"weights": self.double[: self._n + self._n**2 + 2].copy()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.combiners.base import Arrays, Combiner
+from braided.combiners.base import Arrays, Combiner, distributions
 from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.compile import kernel
@@ -138,6 +138,14 @@ class MixtureOfExperts(Combiner):
             fresh[: self.single.size] = self.single
         self.single, self._n_features = fresh, n_features
         self.work = np.zeros(1 + 2 * HIDDEN + 2 * n_learners, dtype=np.float32)
+
+    def terms(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        """Every usable learner's distribution, weighted by the gate for this record."""
+        self.combine(x, mask, scores, usable)  # leaves the gate in the work array
+        gate = self.work[1 + HIDDEN : 1 + HIDDEN + scores.shape[0]]
+        return distributions(scores, gate.astype(np.float64))
 
     def state(self) -> Arrays:
         """The gate's weights."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import base64
 import html
 import json
-import platform
-import sys
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from braided import __version__
+from braided.circumstances import circumstances
 from braided.files import write_atomically
 from braided.reproduce import grid, pictures
+
+__all__ = ["circumstances", "gather", "markdown", "page", "write"]
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #222;
@@ -34,28 +32,6 @@ img { max-width: 100%; margin-top: 1rem; }
   td span + span, .meta { color: #999; } img { background: #fff; }
 }
 """
-
-
-def circumstances() -> dict[str, str]:
-    """Versions and machine, as they belong under every figure."""
-    packages = {name: version(name) for name in ("numpy", "numba", "river")}
-    return {
-        "braided": __version__,
-        **packages,
-        "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {_processor()}",
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or sys.platform
 
 
 def write(document: dict[str, Any], folder: Path) -> list[Path]:

@@ -1,0 +1,33 @@
+"""What a figure was made with: versions, machine, date."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from braided import __version__
+
+
+def circumstances() -> dict[str, str]:
+    """Versions and machine, as they belong under every figure."""
+    packages = {name: version(name) for name in ("numpy", "numba", "river")}
+    return {
+        "braided": __version__,
+        **packages,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {_processor()}",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or sys.platform
