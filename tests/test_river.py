@@ -63,6 +63,8 @@ def estimators() -> dict[str, Any]:
             table[f"modl with {name}"] = _of("modl", default, name)
             if kind.for_regression:
                 table[f"MODLRegressor with {name}"] = MODLRegressor(combiner=name)
+    table["MODLClassifier with a drift detector"] = MODLClassifier(drift_detector=drift.ADWIN())
+    table["MODLRegressor with a drift detector"] = MODLRegressor(drift_detector=drift.PageHinkley())
     for name in ("auxdrop-odl", "auxdrop-ogd", "olvf", "modl-glr", "modl-5"):
         table[f"{name} as the paper sets it"] = _of(name, presets.released("svmguide3"), dataset="svmguide3")
     return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,13 +48,13 @@ class Columns:
     def __len__(self) -> int:
         return sum(len(names) for names in self._names)
 
-    def record(self, x: NDArray[np.float64]) -> dict[str, float]:
+    def record(self, x: NDArray[np.float64]) -> dict[Hashable, float]:
         """The features of one instance that are not missing."""
         if len(x) != len(self._names):
             raise BraidedError(
                 f"the instance has {len(x)} attributes and the schema {len(self._names)}: use instances of that schema"
             )
-        features: dict[str, float] = {}
+        features: dict[Hashable, float] = {}
         for value, names, nominal in zip(x.tolist(), self._names, self._nominal, strict=True):
             if value != value:
                 continue

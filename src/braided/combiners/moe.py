@@ -139,6 +139,10 @@ class MixtureOfExperts(Combiner):
         self.single, self._n_features = fresh, n_features
         self.work = np.zeros(1 + 2 * HIDDEN + 2 * n_learners, dtype=np.float32)
 
+    def raise_plasticity(self, factor: float, fresh: bool) -> None:
+        """Longer steps of the gate."""
+        self.hyper[0] = LEARNING_RATE * factor
+
     def state(self) -> Arrays:
         """The gate's weights."""
         return {"gate": self.single.copy()}

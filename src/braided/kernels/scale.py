@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 BOUND = 20.0
 Z_BOUND = 8.0
@@ -98,6 +99,11 @@ def standardised(value, count, mean, squares):
     if deviation <= 1e-12 * abs(mean) or deviation == 0.0:
         return 0.0
     return clipped((value - mean) / deviation, Z_BOUND)
+
+
+def target_deviation(target: NDArray[np.float64]) -> float:
+    """The running standard deviation of a numeric target."""
+    return float(np.sqrt(target[SQUARES] / target[COUNT])) if target[COUNT] > 0 else 0.0
 
 
 @njit(cache=True)

@@ -137,9 +137,11 @@ class TorchLearner:
         self.n_features = 0
         self.n_outputs = 0
         self.steps = 0
+        self.plasticity = 1.0
         self._grows_itself = grows
         self._module: Any = None
         self._optimizer: Any = None
+        self._rates: list[Any] = []
 
     def _made(self, n_features: int, n_outputs: int) -> Any:
         """A fresh module of these sizes."""
@@ -232,10 +234,19 @@ class TorchLearner:
             if old is not None:
                 self._check_known(old, new, n_features)
         optimizer = self.optimizer(new.parameters())
+        self._rates = [group["lr"] for group in optimizer.param_groups]
         if old is not None:
             self._carry(old_optimizer, names, shapes, new, optimizer)
         self._module, self._optimizer = new, optimizer
         self.n_features, self.n_outputs = n_features, n_outputs
+        self.raise_plasticity(self.plasticity, fresh=False)
+
+    def raise_plasticity(self, factor: float, fresh: bool) -> None:
+        """Steps `factor` times as long, because the stream has changed."""
+        self.plasticity = factor
+        if self._optimizer is not None:
+            for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+                group["lr"] = rate * factor if factor != 1.0 else rate
 
     def _check_known(self, old: Any, new: Any, n_features: int) -> None:
         """Refuse a module that says something else of features it knew before it grew."""
@@ -275,6 +286,7 @@ class TorchLearner:
         """Return to the initial weights of the sizes in use, and a fresh optimiser."""
         self._module = self._made(self.n_features, self.n_outputs)
         self._optimizer = self.optimizer(self._module.parameters())
+        self.raise_plasticity(self.plasticity, fresh=False)
 
     def state(self) -> Arrays:
         """The module's parameters and buffers, the optimiser's state, and the number of steps."""
@@ -323,3 +335,4 @@ class TorchLearner:
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": state, "param_groups": groups})
         self.steps = int(arrays["steps"][0])
+        self.raise_plasticity(self.plasticity, fresh=False)
