@@ -180,8 +180,10 @@ class CompiledLearner(ABC):
 
     def plastic_numbers(self) -> list[float]:
         """`hyper_numbers` as the plasticity of the moment changes them: the first is the rate of a gradient learner."""
-        rate, *others = self.hyper_numbers()
-        return [rate * self.plasticity, *others]
+        numbers = self.hyper_numbers()
+        if self.plasticity != 1.0 and numbers:
+            numbers[0] *= self.plasticity
+        return numbers
 
     def raise_plasticity(self, factor: float, fresh: bool) -> None:
         """Learn faster, because the stream has changed.
