@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import subprocess
+import sys
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -323,3 +325,8 @@ def test_a_killed_run_goes_on_with_its_detector(tmp_path: Path) -> None:
         pass
     assert resumed.finished[0].result["state_sha256"] == whole.finished[0].result["state_sha256"]
     assert resumed.finished[0].result["drifts"] == whole.finished[0].result["drifts"] >= 1
+
+
+def test_rivers_detectors_are_not_imported_before_they_are_used() -> None:
+    code = "import sys, braided; sys.exit('river.drift' in sys.modules or 'river.compose' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,30 +1,25 @@
-"""Watching for drift: a detector is fed the model's own errors, and what it finds makes the model more plastic."""
+"""Watching for drift: a detector is fed the model's own errors, and what it finds makes the model more plastic.
+
+River's detectors are imported where they are needed: with what they bring along, that takes longer than all of braided.
+"""
 
 from __future__ import annotations
 
 import base64
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from types import MethodType
 from typing import Any
 
-from river import base, drift, stats
-from river.drift.binary import hddm_w
+from river import base
 
 from braided.errors import BraidedError
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
-#: Name on the command line -> detector with River's own settings.
-DETECTORS: dict[str, Callable[[], Detector]] = {
-    "adwin": drift.ADWIN,
-    "page-hinkley": lambda: drift.PageHinkley(mode="up"),
-    "ddm": drift.binary.DDM,
-    "eddm": drift.binary.EDDM,
-    "fhddm": drift.binary.FHDDM,
-    "hddm-a": drift.binary.HDDMA,
-    "hddm-w": drift.binary.HDDMW,
-}
+#: Names on the command line.
+DETECTORS = ("adwin", "page-hinkley", "ddm", "eddm", "fhddm", "hddm-a", "hddm-w")
 
 #: An error counts for no more than this many standard deviations of the target.
 LARGEST = 10.0
@@ -33,14 +28,21 @@ _RECENT, _USUAL = 1 / 64, 1 / 1_024
 
 
 def build(name: str) -> Detector:
-    """The detector of that name.
+    """The detector of that name, with River's own settings; Page-Hinkley looks for growing errors alone.
 
     >>> type(build("adwin")).__name__
     'ADWIN'
     """
     if name not in DETECTORS:
         raise BraidedError(f"drift detector {name!r} is not known: use one of {', '.join(DETECTORS)}")
-    return DETECTORS[name]()
+    from river import drift
+
+    if name == "adwin":
+        return drift.ADWIN()
+    if name == "page-hinkley":
+        return drift.PageHinkley(mode="up")
+    made: Detector = getattr(drift.binary, name.replace("-", "").upper())()
+    return made
 
 
 class Watch:
@@ -59,6 +61,7 @@ class Watch:
 
     Examples
     --------
+    >>> from river import drift
     >>> watch = Watch(drift.binary.DDM(), regression=False)
     >>> errors = [i % 10 == 0 for i in range(500)] + [i % 2 == 0 for i in range(100)]
     >>> [i for i, wrong in enumerate(errors) if watch.update(float(wrong))]
@@ -90,7 +93,7 @@ class Watch:
         self.usual += max(1.0 / self.seen, _USUAL) * (error - self.usual)
         if self._binary:
             # Of River's binary detectors this one counts what was right.
-            self.detector.update(bool(error) != isinstance(self.detector, drift.binary.FHDDM))
+            self.detector.update(bool(error) != (type(self.detector).__name__ == "FHDDM"))
         else:
             self.detector.update(error)
         found = bool(self.detector.drift_detected) and self.recent > self.usual
@@ -109,16 +112,25 @@ class Watch:
             setattr(self, name, unpack(state[name]))
 
 
-#: What a checkpoint may hold of River's objects: nothing else is written, and nothing else is made on reading.
-_KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
+@cache
+def _kinds() -> dict[str, type]:
+    """What a checkpoint may hold of River's objects: nothing else is written, and nothing else is made on reading."""
+    from river import drift, stats
+    from river.drift.binary import hddm_w
+
+    kinds = (
         drift.ADWIN, drift.NoDrift, drift.PageHinkley, drift.binary.DDM, drift.binary.EDDM, drift.binary.FHDDM,
         drift.binary.HDDMA, drift.binary.HDDMW, hddm_w.SampleInfo, stats.EWMean, stats.Mean, stats.Var,
-    )
-}  # fmt: skip
-#: Parts of them in machine code, which write themselves as bytes.
-_COMPILED = (type(drift.ADWIN()._helper), type(stats.EWMean()._ewmean))
+    )  # fmt: skip
+    return {kind.__name__: kind for kind in kinds}
+
+
+@cache
+def _compiled() -> tuple[type, type]:
+    """Parts of them in machine code, which write themselves as bytes."""
+    from river import drift, stats
+
+    return type(drift.ADWIN()._helper), type(stats.EWMean()._ewmean)
 
 
 def pack(value: Any, owner: Any = None) -> Any:
@@ -131,11 +143,11 @@ def pack(value: Any, owner: Any = None) -> Any:
         return {"deque": [pack(item) for item in value], "most": value.maxlen}
     if isinstance(value, MethodType) and value.__self__ is owner:
         return {"method": value.__name__}
-    if type(value) in _COMPILED:
+    if type(value) in _compiled():
         return {"bytes": base64.b64encode(value.__getstate__()).decode()}
-    if _KINDS.get(type(value).__name__) is type(value):
+    if _kinds().get(type(value).__name__) is type(value):
         return {"kind": type(value).__name__, "parts": {name: pack(part, value) for name, part in vars(value).items()}}
-    known = ", ".join(name for name, kind in _KINDS.items() if issubclass(kind, Detector))
+    known = ", ".join(name for name, kind in _kinds().items() if issubclass(kind, Detector))
     raise BraidedError(
         f"the drift detector holds a {type(value).__name__}, which cannot be written to a checkpoint: use one of "
         f"{known}, or pickle the model"
@@ -152,9 +164,9 @@ def unpack(packed: Any, owner: Any = None) -> Any:
         return deque((unpack(item) for item in packed["deque"]), maxlen=packed["most"])
     if "method" in packed:
         return getattr(owner, packed["method"])
-    if packed["kind"] not in _KINDS:
+    if packed["kind"] not in _kinds():
         raise BraidedError(f"the checkpoint names a drift detector {packed['kind']!r} that this braided does not have")
-    made: Any = object.__new__(_KINDS[packed["kind"]])
+    made: Any = object.__new__(_kinds()[packed["kind"]])
     for name, part in packed["parts"].items():
         if isinstance(part, dict) and "bytes" in part:
             # A fresh one of the same settings, which stand before it, is given the bytes.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base, compose
+from river import base
 
 from braided.errors import BraidedError
 from braided.learners.base import Arrays
@@ -59,7 +59,8 @@ class RiverLearner:
     def __init__(self, model: Any, scores: Literal["probability", "log"] = "probability", name: str = "river") -> None:
         if scores not in ("probability", "log"):
             raise BraidedError(f"RiverLearner.scores is {scores!r}: use 'probability' or 'log'")
-        last = list(model.steps.values())[-1] if isinstance(model, compose.Pipeline) else model
+        # A pipeline is what it ends in.
+        last = list(model.steps.values())[-1] if hasattr(model, "steps") else model
         if isinstance(last, base.Classifier):
             self.task = "classification"
         elif isinstance(last, base.Regressor):
