@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,3 +47,15 @@ def made_up(
 def as_records(values: NDArray[np.float64]) -> list[dict[int, float]]:
     """Rows as dicts without the missing values."""
     return [{j: float(v) for j, v in enumerate(row) if not np.isnan(v)} for row in values]
+
+
+#: Modules whose examples need an extra: name -> (what they import, the extra).
+NEED = {"braided.learners.torch_learner": ("torch", "torch")}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the examples of what needs an extra where it is not installed."""
+    for item in items:
+        for module, (needed, extra) in NEED.items():
+            if item.name.startswith(f"{module}.") and importlib.util.find_spec(needed) is None:
+                item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: pip install 'braided[{extra}]'"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -29,15 +31,38 @@ def blocks(language: str) -> list[tuple[Path, str, str]]:
     ]  # fmt: skip
 
 
+#: A page whose ```python blocks carry one of these words is skipped where the module is not installed.
+NEEDS = {"needs-torch": "torch", "needs-capymoa": "capymoa"}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_python_blocks(page: Path) -> None:
+def test_python_blocks(page: Path, tmp_path: Path) -> None:
     """The blocks of a page share their names, like one session."""
-    source = "\n".join(body for found, _, body in blocks("python") if found == page)
+    found_here = [(words.split(), body) for found, words, body in blocks("python") if found == page]
+    source = "\n".join(body for _, body in found_here)
+    words = {word for listed, _ in found_here for word in listed}
+    for word in words & NEEDS.keys():
+        if importlib.util.find_spec(NEEDS[word]) is None:
+            pytest.skip(f"{NEEDS[word]} is not installed: pip install 'braided[{NEEDS[word]}]'")
+    if "needs-capymoa" in words:
+        if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+            pytest.skip("there is no Java runtime, which CapyMOA needs: install one, version 17 or later")
+        run_apart(source, tmp_path)
+        return
     test = doctest.DocTestParser().get_doctest(source, {}, page.name, str(page), 0)
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     report: list[str] = []
     runner.run(test, out=report.append)
     assert runner.failures == 0, "".join(report)
+
+
+def run_apart(source: str, folder: Path) -> None:
+    """Run a session in a process of its own, because it starts Java."""
+    (folder / "session.txt").write_text(source)
+    environment = {**os.environ, "CAPYMOA_DATASETS_DIR": str(folder), "CAPYMOA_JVM_ARGS": "-Xmx512m -Xss10M"}
+    command = [sys.executable, "-m", "doctest", "-o", "ELLIPSIS", "-o", "NORMALIZE_WHITESPACE", "session.txt"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def without_times(line: str) -> str:

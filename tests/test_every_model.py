@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from river import checks as river_checks
 
 from braided import BraidedError, MODLClassifier, models, presets
 from braided.combiners import COMBINERS
@@ -37,9 +36,6 @@ EVERYTHING |= {
 }
 OURS = [name for name in EVERYTHING if not name.startswith(("majority", "river"))]
 BINARY = ("olvf", "olvf as the paper sets it")
-#: River wants probabilities of True and False from a binary classifier before it has seen a label; ours answer with the
-#: labels that have occurred, whatever these are.
-NOT_FOR_BINARY = {"check_predict_proba_one_binary"}
 
 
 @pytest.fixture(params=EVERYTHING)
@@ -169,15 +165,6 @@ def test_more_classes(make: Make) -> None:
     values, labels = made_up(300, classes=5)
     model.predict_learn_many(values, labels)
     assert set(model.predict_proba_one({0: 1.0})) == set(range(5))
-
-
-@pytest.mark.parametrize("name", OURS)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_rivers_own_checks(name: str) -> None:
-    model = EVERYTHING[name](0)
-    for check in river_checks.yield_checks(model):
-        if not (name in BINARY and check.__name__ in NOT_FOR_BINARY):
-            check(model.clone())
 
 
 def test_each_learner_has_its_own_name() -> None:

@@ -74,6 +74,13 @@ def run(
         list[str] | None,
         typer.Option(help="NAME=VALUE: replace a setting of the learners, e.g. learning_rate=0.05. Repeatable."),
     ] = None,
+    drift: Annotated[
+        str | None,
+        typer.Option(
+            help="Learn faster for a while whenever this detector reports drift of the error: adwin, page-hinkley, "
+            "ddm, eddm, fhddm, hddm-a or hddm-w."
+        ),
+    ] = None,
     mask: Annotated[
         str,
         typer.Option(
@@ -139,6 +146,7 @@ def run(
         max_features=max_features,
         max_classes=max_classes,
         options=tuple(option or ()),
+        drift=drift,
     )
     errors = Console(stderr=True)
     if out is not None:

@@ -20,6 +20,10 @@ from braided.learners import CompiledLearner, Learner
 
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
+#: After a drift steps are so many times as long as usual, and the excess shrinks by this factor each record.
+BOOST, FADING = 4.0, 0.99
+#: Below this the plasticity is the usual one again.
+_HARDLY_RAISED = 1.01
 
 
 class Braid:
@@ -46,6 +50,7 @@ class Braid:
         self.n_features = 0
         self.n_outputs = 0
         self.steps = 0
+        self.plasticity = 1.0
         self.statistics = np.zeros((0, STATISTICS))
         self.target = np.zeros(STATISTICS)
         self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
@@ -124,6 +129,26 @@ class Braid:
                     self._give_way()
         return predictions, own
 
+    def raise_plasticity(self) -> None:
+        """Learn faster for some hundred records, because the stream has changed."""
+        self.plasticity = BOOST
+        self._tell_plasticity(fresh=True)
+
+    def relax(self) -> None:
+        """One record nearer to the usual plasticity."""
+        if self.plasticity != 1.0:
+            self.plasticity = 1.0 + (self.plasticity - 1.0) * FADING
+            if self.plasticity < _HARDLY_RAISED:
+                self.plasticity = 1.0
+            self._tell_plasticity(fresh=False)
+
+    def _tell_plasticity(self, fresh: bool) -> None:
+        for part in [self.combiner, *self.learners]:
+            tell = getattr(part, "raise_plasticity", None)
+            if tell is not None:
+                tell(self.plasticity, fresh)
+        self._scored = None  # a forward pass that was kept may be of other weights
+
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""
         for i, learner in enumerate(self.learners):
@@ -191,6 +216,8 @@ class Braid:
             "health": self.health.copy(),
             "steps": np.array([self.steps], dtype=np.int64),
         }
+        if self.plasticity != 1.0:
+            arrays["plasticity"] = np.array([self.plasticity])
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
         parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
         for prefix, part in parts:
@@ -212,6 +239,9 @@ class Braid:
             if isinstance(learner, CompiledLearner):
                 learner.steps = self.steps
         self._scored = None
+        if "plasticity" in arrays:
+            self.plasticity = float(arrays["plasticity"][0])
+            self._tell_plasticity(fresh=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""
@@ -227,3 +257,5 @@ class Braid:
         self._waiting, self._give_way = np.zeros(1, dtype=np.int64), None
         if self.n_outputs:
             self._bind()
+        if self.plasticity != 1.0:
+            self._tell_plasticity(fresh=False)

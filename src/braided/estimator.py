@@ -14,6 +14,7 @@ from river import base
 
 from braided import combiners, frames, learners, presets
 from braided.checkpoint import pack_config, pack_name, read, unpack_config, unpack_name, write
+from braided.drift import Detector, Watch, pack, unpack
 from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.features import ClassSpace, FeatureSpace, as_number, shown
@@ -72,6 +73,7 @@ class MODL(base.Estimator):
         max_features: int = 10_000,
         max_classes: int = 1_000,
         first_features: tuple[Hashable, ...] | None = None,
+        drift_detector: Detector | None = None,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -80,6 +82,8 @@ class MODL(base.Estimator):
         self.max_features = max_features
         self.max_classes = max_classes
         self.first_features = first_features
+        self.drift_detector = drift_detector
+        self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
         self._features = FeatureSpace(max_features)
         self._features.admit(self._checked_first_features())
         self._classes = ClassSpace(max_classes)
@@ -181,6 +185,11 @@ class MODL(base.Estimator):
             name: {"skipped": int(table[i, 0]), "resets": int(table[i, 2])} for i, name in enumerate(self.learner_names)
         }
 
+    @property
+    def drifts(self) -> int:
+        """How many drifts were found, each of which raised the model's plasticity; 0 without a detector."""
+        return self._watch.drifts if self._watch is not None else 0
+
     def _n_outputs(self) -> int:
         """Two at least, for classes: a stream's first class is learned against the one still to come."""
         return 1 if self._regression else max(2, len(self._classes))
@@ -218,14 +227,37 @@ class MODL(base.Estimator):
         row = self._features.row(x, record)
         target = self._target(y, record)
         self._features.check_room(new)
+        unseen = not self._regression and target not in self._classes.places
         if not self._regression:
-            self._classes.check_room([target] if target not in self._classes.places else [])
+            self._classes.check_room([target] if unseen else [])
             target = self._classes.admit(target)
         if new:
             self._features.admit(new)
             row = self._features.row(x, record)
         self._grow()
-        self.braid.run(row[None, :], None, np.array([target], dtype=np.float64))
+        self._run(row[None, :], None, np.array([target], dtype=np.float64), unseen)
+
+    def _run(
+        self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None, unseen: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Run records through the engine; if they are learned under a drift detector, one by one and watched.
+
+        `unseen` says that the first label is one that the model has not known until this record.
+        """
+        if self._watch is None or targets is None:
+            return self.braid.run(values, columns, targets)
+        parts = []
+        for t in range(values.shape[0]):
+            first = self.records_learned == 0
+            parts.append(self.braid.run(values[t : t + 1], columns, targets[t : t + 1]))
+            self.braid.relax()
+            if not first and self._watch.update(self._error(parts[-1][0][0], float(targets[t]), unseen and t == 0)):
+                self.braid.raise_plasticity()
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    @abstractmethod
+    def _error(self, prediction: Floats, target: float, unseen: bool) -> float:
+        """How far off the prediction was that was made before this record was learned."""
 
     def _array(self, X: ArrayLike, names: Sequence[Hashable] | None) -> tuple[Floats, list[Hashable]]:
         """A chunk as a fresh or contiguous float64 array, checked, and its column names."""
@@ -328,7 +360,8 @@ class MODL(base.Estimator):
             if stop in label_at:
                 self._classes.admit(label_at[stop])
             self._grow()
-            self.braid.run(values[stop : stop + 1], self._features.columns(columns), targets[stop : stop + 1])
+            part = slice(stop, stop + 1)
+            self._run(values[part], self._features.columns(columns), targets[part], stop in label_at)
             start = stop + 1
         return progress
 
@@ -339,7 +372,7 @@ class MODL(base.Estimator):
         if values.shape[0] == 0 or (self.records_learned == 0 and targets is None):
             return
         self._grow()
-        predictions, own = self.braid.run(values, self._features.columns(columns), targets)
+        predictions, own = self._run(values, self._features.columns(columns), targets)
         rows = slice(start, start + values.shape[0])
         if not self._regression and len(self._classes) == 1:
             progress.predictions[rows, 0] = 1.0
@@ -392,6 +425,8 @@ class MODL(base.Estimator):
             "features": [pack_name(name) for name in self._features.slots],
             "classes": [pack_name(label) for label in self._classes.places],
         }
+        if self._watch is not None:
+            metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
         return metadata, self.braid.state()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -445,7 +480,10 @@ class MODL(base.Estimator):
         parameters["first_features"] = tuple(unpack_name(name) for name in parameters["first_features"]) or None
         if cls._regression:
             del parameters["max_classes"], parameters["first_features"]
-        model = cls(**parameters)
+        drift = metadata.get("drift")
+        model = cls(**parameters, drift_detector=None if drift is None else unpack(drift["detector"]))
+        if model._watch is not None and drift is not None:
+            model._watch.load_state(drift["watch"])
         known = [unpack_name(name) for name in metadata["features"]]
         model._features.admit([name for name in known if name not in model._features.slots])
         for label in metadata["classes"]:

@@ -145,7 +145,13 @@ class Evaluation:
                 name: {"errors": errors, **self.model.health[name]} for name, errors in self.learner_errors.items()
             },
             "state_sha256": state_digest(self.model) if isinstance(self.model, MODLClassifier) else None,
+            **self._drifts(),
         }
+
+    def _drifts(self) -> dict[str, int]:
+        """How many drifts were found, where there is a detector."""
+        model = self.model
+        return {"drifts": model.drifts} if isinstance(model, MODLClassifier) and model.drift_detector else {}
 
 
 def warm_up(model: MODLClassifier | RiverModel) -> None:
@@ -162,6 +168,8 @@ def state_digest(model: MODLClassifier) -> str:
     """A SHA-256 over everything a model has learned: equal digests, equal models."""
     metadata, arrays = model.snapshot()
     digest = hashlib.sha256(repr((metadata["features"], metadata["classes"])).encode())
+    if "drift" in metadata:
+        digest.update(repr(metadata["drift"]).encode())
     for name, array in arrays.items():
         digest.update(name.encode())
         digest.update(array.tobytes())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from braided import drift
 from braided.errors import BraidedError
 from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
 from braided.model import MODLClassifier
@@ -33,6 +34,8 @@ class Wish:
         Limits beyond which a stream is refused.
     options
         Settings `name=value` that replace those of every learner that has a setting of that name.
+    drift
+        Name of the drift detector, if there is to be one.
     """
 
     preset: Preset
@@ -43,6 +46,7 @@ class Wish:
     max_features: int = 10_000
     max_classes: int = 1_000
     options: tuple[str, ...] = ()
+    drift: str | None = None
 
     @property
     def settings(self) -> PaperSettings:
@@ -64,6 +68,7 @@ class Wish:
             max_features=self.max_features,
             max_classes=self.max_classes,
             first_features=first_features,
+            drift_detector=None if self.drift is None else drift.build(self.drift),
         )
 
 
@@ -192,8 +197,9 @@ def check(names: Iterable[str], wish: Wish) -> None:
     """Refuse names, options and a combiner that no model of these could use, before any record is read."""
     models = [build(name, replace(wish, options=())) for name in names]
     ours = [model for model in models if isinstance(model, MODLClassifier)]
-    if not ours and (wish.options or wish.combiner):
-        given = f"--option {wish.options[0]!r}" if wish.options else f"--combiner {wish.combiner!r}"
+    if not ours and (wish.options or wish.combiner or wish.drift):
+        given = f"--combiner {wish.combiner!r}" if wish.combiner else f"--drift {wish.drift!r}"
+        given = f"--option {wish.options[0]!r}" if wish.options else given
         raise BraidedError(f"{given} has no effect on {', '.join(names)}: leave it out")
     settings = {
         field.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,12 @@ class RiverModel(base.Classifier):
         self.model = model
         self._labels: dict[Hashable, int] = {}
         self._names: set[Hashable] = set()
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river.dummy import PriorClassifier
+
+        yield {"model": PriorClassifier()}
 
     @property
     def _multiclass(self) -> bool:

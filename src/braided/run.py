@@ -57,6 +57,8 @@ class RunOptions:
         Limits beyond which a stream is refused.
     options
         Settings `name=value` that replace those of the learners.
+    drift
+        Name of the drift detector, if there is to be one.
     """
 
     stream: str = "shuttle"
@@ -75,6 +77,7 @@ class RunOptions:
     max_features: int = 10_000
     max_classes: int = 1_000
     options: tuple[str, ...] = ()
+    drift: str | None = None
 
     def resolved(self) -> RunOptions:
         """With the stream's protocol filled in, and checked."""
@@ -113,7 +116,8 @@ class RunOptions:
     def as_published(self) -> bool:
         """Whether these are the records, masked and ordered, that published figures of this stream are about."""
         settings = PAPER_SETTINGS.get(self.stream)
-        if settings is None or self.limit is not None or self.options or self.combiner or self.mask != "iid":
+        changed = self.limit is not None or self.options or self.combiner or self.drift
+        if settings is None or changed or self.mask != "iid":
             return False
         usual = (settings.available, settings.always, datasets.SOURCES[self.stream].shuffle)
         return (self.available, self.always, self.shuffle) == usual
@@ -122,8 +126,9 @@ class RunOptions:
         """What the models of this run are built from."""
         preset = presets.get(self.preset, self.stream)
         return Wish(
-            preset, self.combiner, seed, self.stream, base_features, self.max_features, self.max_classes, self.options
-        )
+            preset, self.combiner, seed, self.stream, base_features, self.max_features, self.max_classes, self.options,
+            self.drift,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

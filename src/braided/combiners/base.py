@@ -39,6 +39,9 @@ class Combiner:
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
         """Make room. A combiner without weights needs none."""
 
+    def raise_plasticity(self, factor: float, fresh: bool) -> None:
+        """Follow a stream that has changed, as of `CompiledLearner`. A combiner without weights has nothing to do."""
+
     def state(self) -> Arrays:
         """All that was learned, as named arrays."""
         return {}

@@ -175,6 +175,11 @@ class KalmanWeights(Combiner):
         self.double, self._n = fresh, n
         self.shape = np.array([int(self.regression), n], dtype=np.int64)
 
+    def raise_plasticity(self, factor: float, fresh: bool) -> None:
+        """Where a drift was found just now, P <- P0 I; the weights stay."""
+        if fresh:
+            self.double[self._n : self._n + self._n**2] = (np.eye(self._n) * PRIOR_VARIANCE).ravel()
+
     @property
     def weights(self) -> NDArray[np.float64]:
         """One weight a learner."""

@@ -147,6 +147,10 @@ class MixtureOfExperts(Combiner):
         gate = self.work[1 + HIDDEN : 1 + HIDDEN + scores.shape[0]]
         return distributions(scores, gate.astype(np.float64))
 
+    def raise_plasticity(self, factor: float, fresh: bool) -> None:
+        """Longer steps of the gate."""
+        self.hyper[0] = LEARNING_RATE * factor
+
     def state(self) -> Arrays:
         """The gate's weights."""
         return {"gate": self.single.copy()}

@@ -21,6 +21,7 @@ sensor replaced): its statistics then start over, and what learners know of it h
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from braided.kernels.compile import kernel
 
@@ -99,6 +100,11 @@ def standardised(value, count, mean, squares):
     if deviation <= 1e-12 * abs(mean) or deviation == 0.0:
         return 0.0
     return clipped((value - mean) / deviation, Z_BOUND)
+
+
+def target_deviation(target: NDArray[np.float64]) -> float:
+    """The running standard deviation of a numeric target."""
+    return float(np.sqrt(target[SQUARES] / target[COUNT])) if target[COUNT] > 0 else 0.0
 
 
 @kernel()

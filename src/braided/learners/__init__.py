@@ -12,8 +12,10 @@ from braided.learners.linear import LinearConfig, LinearRegression
 from braided.learners.logistic import LogisticConfig, LogisticRegression
 from braided.learners.mlp import MLP, MLPConfig
 from braided.learners.olvf import OLVF, OLVFConfig
+from braided.learners.river_learner import RiverLearner
 from braided.learners.set_learner import SetConfig, SetLearner
 from braided.learners.steps import StepConfig
+from braided.learners.torch_learner import TorchLearner
 
 
 class LearnerConfig(Protocol):
@@ -66,8 +68,10 @@ __all__ = [
     "LogisticRegression",
     "MLPConfig",
     "OLVFConfig",
+    "RiverLearner",
     "SetConfig",
     "SetLearner",
     "StepConfig",
+    "TorchLearner",
     "build",
 ]

@@ -39,6 +39,8 @@ class Learner(Protocol):
     def reset(self) -> None:
         """Forget everything learned, keeping the sizes."""
 
+    # A learner may also have `raise_plasticity(factor, fresh)`; see `CompiledLearner`.
+
     def state(self) -> Arrays:
         """All that was learned, as named arrays."""
 
@@ -94,6 +96,7 @@ class CompiledLearner(ABC):
         self.n_features = 0
         self.n_outputs = 0
         self.steps = 0
+        self.plasticity = 1.0
         self.views: Arrays = {}
         self._capacities = (0, 0)
         self._scratch: list[NDArray[Any]] = []
@@ -173,7 +176,24 @@ class CompiledLearner(ABC):
     def describe(self) -> None:
         """Write the numbers that the kernels read."""
         self.shape = np.array(self.shape_numbers(self._offsets), dtype=np.int64)
-        self.hyper = np.array(self.hyper_numbers(), dtype=np.float64)
+        self.hyper = np.array(self.plastic_numbers(), dtype=np.float64)
+
+    def plastic_numbers(self) -> list[float]:
+        """`hyper_numbers` as the plasticity of the moment changes them: the first is the rate of a gradient learner."""
+        numbers = self.hyper_numbers()
+        if self.plasticity != 1.0 and numbers:
+            numbers[0] *= self.plasticity
+        return numbers
+
+    def raise_plasticity(self, factor: float, fresh: bool) -> None:
+        """Learn faster, because the stream has changed.
+
+        Called after a record while the model is more plastic than usual: steps are to be `factor` times as long as
+        usual, until it is called with 1. `fresh` says that the drift was found just now.
+        """
+        self.plasticity = factor
+        if self.n_outputs:
+            self.hyper[:] = self.plastic_numbers()  # in place: the record loop holds its address
 
     def reset(self) -> None:
         """Return to the initial weights of the sizes in use."""

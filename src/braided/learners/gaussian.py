@@ -97,6 +97,15 @@ class GaussianLearner(CompiledLearner):
             self.views["mean"][0, : difference.size] = -difference / 2.0
             self.views["mean"][1, : difference.size] = difference / 2.0
 
+    def plastic_numbers(self) -> list[float]:
+        """There is no rate: plasticity is in the covariance."""
+        return self.hyper_numbers()
+
+    def raise_plasticity(self, factor: float, fresh: bool) -> None:
+        """Where a drift was found just now, P <- P0 I; the mean stays, and moves as fast as at the start."""
+        if fresh:
+            self.initialise("covariance", self.views["covariance"][self._in_use()["covariance"]], (0, 0), 0.0)
+
     def hyper_numbers(self) -> list[float]:
         """phi and P0."""
         return [self.config.forgetting, self.variance_at_start()]
