@@ -21,6 +21,7 @@ from braided.streams.columns import (
     Encoder,
     Found,
     Piece,
+    Problem,
     Rules,
     check_columns,
     no_dates,
@@ -31,8 +32,8 @@ _NUMERIC = frozenset({"numeric", "real", "integer"})
 _QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
 _NAME = re.compile(rf"\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.DOTALL)
 #: One field and what ends it.
-_FIELD = re.compile(rf"\s*({_QUOTED}|[^,\t]*?)\s*(?:([,\t])|$)")
-_SPARSE = re.compile(rf"\s*(\d{{1,9}})\s+({_QUOTED}|[^,\s]+)\s*(?:(,)|$)")
+_FIELD = re.compile(rf"\s*({_QUOTED}|(?!['\"])[^,\t]*?)\s*(?:([,\t])|$)")
+_SPARSE = re.compile(rf"\s*(\d{{1,9}})\s+({_QUOTED}|(?!['\"])[^,\s]+)\s*(?:(,)|$)")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -181,7 +182,10 @@ class ARFFStream(Encoded):
             try:
                 row = self._row(line, attributes, absent)
             except BraidedError as error:
-                encoder.problem(f"{self.path}:{count}", str(error))
+                if taken:
+                    yield self._chunk(names, target, checks, taken, places)
+                    taken, places = [], []
+                yield Problem(f"{self.path}:{count}", str(error))
                 continue
             taken.append(row)
             places.append(count)

@@ -162,8 +162,19 @@ def at(source: str, place: int, by_row: bool = False) -> str:
     return f"{source}: row {place}" if by_row else f"{source}:{place}"
 
 
-#: What readers give: raw records; or records that are numbers already; or None where a live source makes a pause.
-Piece = Chunk | Batch | None
+@dataclass(frozen=True)
+class Problem:
+    """A record that cannot be read, in its place among the others."""
+
+    where: str
+    reason: str
+
+    def __len__(self) -> int:
+        return 0
+
+
+#: What readers give: raw records; records that are numbers already; what is no record; None where a live source pauses.
+Piece = Chunk | Batch | Problem | None
 
 
 class Reader(Protocol):
@@ -224,21 +235,25 @@ class Encoder:
 
     def encode(self, pieces: Iterable[Piece]) -> Iterator[tuple[Batch, Any]]:
         """Batches, and where the reader stood after each; the first records wait until the kinds are seen."""
-        held: list[Chunk | Batch] = []
+        held: list[Chunk | Batch | Problem] = []
         for piece in pieces:
             if piece is not None:
-                held.append(piece if isinstance(piece, Batch) else piece.without(self.rules.drop))
+                held.append(piece.without(self.rules.drop) if isinstance(piece, Chunk) else piece)
             enough = self.seen or piece is None or sum(map(len, held)) >= SAMPLE
+            enough |= isinstance(piece, Problem) and self.rules.on_error == "stop"
             if held and enough:
                 yield from self._release(held)
                 held = []
         yield from self._release(held)
 
-    def _release(self, held: list[Chunk | Batch]) -> Iterator[tuple[Batch, Any]]:
-        if held and not self.seen:
-            self._see(held)
+    def _release(self, held: list[Chunk | Batch | Problem]) -> Iterator[tuple[Batch, Any]]:
+        records = [piece for piece in held if not isinstance(piece, Problem)]
+        if records and not self.seen:
+            self._see(records)
         for piece in held:
-            if isinstance(piece, Batch):
+            if isinstance(piece, Problem):
+                self.problem(piece.where, piece.reason)
+            elif isinstance(piece, Batch):
                 for name in piece.names:
                     self.kinds.setdefault(name, Kind.NUMERIC)
                 yield piece, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from braided.streams.columns import (
     Encoder,
     Found,
     Piece,
+    Problem,
     Rules,
     check_columns,
     target_place,
@@ -73,8 +74,8 @@ def _looks_like_header(first: list[str], second: list[str] | None) -> bool:
     return not any(_is_number(field) for field in first)
 
 
-def rows(lines: Iterable[str], delimiter: str, on_error: Callable[[int, str], None]) -> Iterator[tuple[int, list[str]]]:
-    """Number of its last line and fields of each row that is not blank; `on_error` hears of those that are no CSV."""
+def rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
+    """Number of its last line and fields of each row that is not blank, or what is wrong with one that is no CSV."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
     while True:
         try:
@@ -83,7 +84,7 @@ def rows(lines: Iterable[str], delimiter: str, on_error: Callable[[int, str], No
                     yield reader.line_num, fields
             return
         except csv.Error as error:
-            on_error(reader.line_num, f"not readable as CSV ({error}): mend the line")
+            yield reader.line_num, f"not readable as CSV ({error}): mend the line"
 
 
 @dataclass(frozen=True)
@@ -101,18 +102,21 @@ class Layout:
         columns: dict[Hashable, Any] = {self.names[i]: turned[i] for i in self.features}
         return Chunk(source, places, columns, turned[self.target], spelled=True, after=after)
 
-    def misfit(self, fields: list[str]) -> str | None:
+    def misfit(self, fields: list[str] | str) -> str | None:
         """What is wrong with a row of fields."""
-        if len(fields) == len(self.names):
-            return None
+        if isinstance(fields, str) or len(fields) == len(self.names):
+            return fields if isinstance(fields, str) else None
         return f"{len(fields)} fields where {len(self.names)} are expected: mend the line"
 
 
 def layout(
-    opening: list[list[str]], header: bool | None, target: str | None, source: str, rules: Rules, line: int = 1
+    opening: list[tuple[int, list[str] | str]], header: bool | None, target: str | None, source: str, rules: Rules
 ) -> Layout:
     """The layout that a file's first one or two rows show."""
-    first, second = opening[0], opening[1] if len(opening) > 1 else None
+    line, first = opening[0]
+    if isinstance(first, str):
+        raise BraidedError(f"{source}:{line}: {first}")
+    second = opening[1][1] if len(opening) > 1 and not isinstance(opening[1][1], str) else None
     named = _looks_like_header(first, second) if header is None else header
     names = [field.strip() for field in first] if named else [str(i) for i in range(len(first))]
     if len(names) < 2:
@@ -157,20 +161,16 @@ class CSVStream(Encoded):
         """The file's name."""
         return self.path.name
 
-    def _fail(self, line: int, reason: str) -> None:
-        raise BraidedError(f"{self.path}:{line}: {reason}")
-
     def _delimiter(self) -> str:
         if self.delimiter is not None:
             return check_delimiter(self.delimiter)
         return delimiter_of(next((line for line in text.lines(self.path) if line.strip()), ""))
 
     def _layout(self, delimiter: str) -> Layout:
-        opening = list(islice(rows(text.lines(self.path), delimiter, self._fail), 2))
+        opening = list(islice(rows(text.lines(self.path), delimiter), 2))
         if not opening:
             raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record a line")
-        first = [fields for _, fields in opening]
-        return layout(first, self.header, self.target, str(self.path), self.rules, opening[0][0])
+        return layout(opening, self.header, self.target, str(self.path), self.rules)
 
     def columns(self) -> tuple[list[str], bool, int]:
         """The column names, whether the first line is a header, and the place of the target."""
@@ -204,7 +204,7 @@ class CSVStream(Encoded):
             # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.
             quoted = b'"' in block
             lines = self._lines(chain([block], blocks) if quoted else [block], before)
-            yield from self._checked(lines, delimiter, shape, before, encoder)
+            yield from self._checked(lines, delimiter, shape, before)
             before += max(block.count(b"\n"), 1)
 
     def _lines(self, blocks: Iterable[bytes], before: int) -> Iterator[str]:
@@ -213,29 +213,23 @@ class CSVStream(Encoded):
             yield from io.StringIO(text.decoded(block, self.path, before), newline="")
             before += block.count(b"\n")
 
-    def _checked(
-        self, lines: Iterable[str], delimiter: str, shape: Layout, before: int, encoder: Encoder
-    ) -> Iterator[Chunk]:
+    def _checked(self, lines: Iterable[str], delimiter: str, shape: Layout, before: int) -> Iterator[Chunk | Problem]:
         """Chunks from lines."""
-
-        def on_error(line: int, reason: str) -> None:
-            encoder.problem(f"{self.path}:{before + line}", reason)
-
+        source = str(self.path)
         taken: list[list[str]] = []
         places: list[int] = []
-        numbered = rows(lines, delimiter, on_error)
-        for line, fields in islice(numbered, int(shape.header and before == 0), None):
+        for line, fields in islice(rows(lines, delimiter), int(shape.header and before == 0), None):
             wrong = shape.misfit(fields)
-            if wrong is not None:
-                on_error(line, wrong)
-                continue
-            taken.append(fields)
-            places.append(before + line)
-            if len(taken) == SAMPLE:
-                yield shape.chunk(str(self.path), places, taken)
+            if wrong is None:
+                taken.append(fields)  # type: ignore[arg-type]
+                places.append(before + line)
+            if taken and (wrong is not None or len(taken) == SAMPLE):
+                yield shape.chunk(source, places, taken)
                 taken, places = [], []
+            if wrong is not None:
+                yield Problem(f"{source}:{before + line}", wrong)
         if taken:
-            yield shape.chunk(str(self.path), places, taken)
+            yield shape.chunk(source, places, taken)
 
 
 def _plain_numbers(

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.streams import csv_stream, jsonl_stream, text
 from braided.streams.base import BATCH, Batch
-from braided.streams.columns import DEFAULT_RULES, SAMPLE, Chunk, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.columns import DEFAULT_RULES, SAMPLE, Chunk, Encoded, Encoder, Found, Piece, Problem, Rules
 from braided.streams.folder_stream import files_in
 from braided.streams.records import Splitter, UndecidedError, columns
 
@@ -78,9 +78,9 @@ class Tail:
                 say(f"{path} is another file than before: reading it from its start")
                 self.offset = self.line = 0
 
-    def spot(self) -> Spot:
-        """Where the next line begins."""
-        return Spot(self.offset, self.line, "" if self._file is None else _head(self._file, self.offset))
+    def spot(self, offset: int, line: int) -> list[Any]:
+        """A place in the file by which to go on from there."""
+        return list(Spot(offset, line, "" if self._file is None else _head(self._file, offset)))
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -296,6 +296,9 @@ class FollowStream:
         for piece in self.open(path).chunks(encoder):
             if piece is None:
                 continue
+            if isinstance(piece, Problem):
+                yield piece
+                continue
             at += len(piece)
             self._last = time.monotonic()
             if at <= skip:
@@ -311,95 +314,84 @@ class FollowStream:
     def _gathered(
         self,
         tail: Tail,
-        ready: Callable[[], bool],
-        records: Iterator[tuple[int, Any]],
+        records: Iterator[tuple[Any, str | None]],
         make: Callable[[list[Any], list[int], Any], Chunk],
     ) -> Iterator[Piece]:
-        """Chunks of what is there, whenever nothing more is."""
+        """Chunks of what is there, whenever nothing more is; `records` are records, or what is wrong with one."""
         taken: list[Any] = []
         places: list[int] = []
+        spot = (tail.offset, tail.line)
         while not self._stopped:
-            if taken and (len(taken) == SAMPLE or not ready()):
-                yield make(taken, places, self._after(list(tail.spot())))
+            ready = tail.ready()
+            if taken and (len(taken) == SAMPLE or not ready):
+                yield make(taken, places, self._after(tail.spot(*spot)))
                 taken, places = [], []
                 continue
-            if not ready():
+            if not ready:
                 yield None
-            record = next(records, None)
+            record, wrong = next(records, (None, None))
+            if wrong is not None:
+                if taken:
+                    yield make(taken, places, self._after(tail.spot(*spot)))
+                    taken, places = [], []
+                yield Problem(f"{tail.path}:{tail.line}", wrong)
+                continue
             if record is None:
                 break
             self._last = time.monotonic()
-            places.append(record[0])
-            taken.append(record[1])
+            places.append(tail.line)
+            taken.append(record)
+            spot = (tail.offset, tail.line)
         if taken:
-            yield make(taken, places, self._after(list(tail.spot())))
+            yield make(taken, places, self._after(tail.spot(*spot)))
 
     def _json(self, tail: Tail, encoder: Encoder) -> Iterator[Piece]:
         splitter = Splitter(self.target)
         source = str(tail.path)
 
-        def records() -> Iterator[tuple[int, tuple[dict[Hashable, Any], Any]]]:
+        def records() -> Iterator[tuple[Any, str | None]]:
             for line in tail:
                 if not line.strip():
                     continue
                 try:
-                    yield tail.line, splitter.split(jsonl_stream.parse(line))
+                    yield splitter.split(jsonl_stream.parse(line)), None
                 except UndecidedError as error:
                     raise BraidedError(f"{source}:{tail.line}: {error}") from None
                 except BraidedError as error:
-                    encoder.problem(f"{source}:{tail.line}", str(error))
+                    yield None, str(error)
+                encoder.target = encoder.target or splitter.target
 
         def make(taken: list[Any], places: list[int], after: Any) -> Chunk:
             return Chunk(source, places, columns([x for x, _ in taken]), [y for _, y in taken], after=after)
 
-        yield from self._gathered(tail, tail.ready, records(), make)
+        yield from self._gathered(tail, records(), make)
 
     def _csv(self, tail: Tail, encoder: Encoder) -> Iterator[Piece]:
         source = str(tail.path)
-        # A file that is gone on with has its header at its start all the same.
-        opening = Tail(tail.path, Spot(), self._over, self.rules.say) if tail.offset else tail
         delimiter = "\t" if tail.path.suffix.lower() == ".tsv" and self.delimiter is None else self.delimiter
-        found = _opening(opening, delimiter)
-        if opening is not tail:
-            opening.close()
-        if found is None:
+        # The first two rows are looked at apart, so that a file that is gone on with needs no other treatment.
+        start = Tail(tail.path, Spot(), self._over, lambda _: None)
+        first = next((line for line in start if line.strip()), None)
+        if first is None:
             return
-        delimiter, lines, first = found
-        shape = csv_stream.layout([fields for _, fields in first], self.header, self.target, source, self.rules)
+        chosen = csv_stream.delimiter_of(first) if delimiter is None else csv_stream.check_delimiter(delimiter)
+        opening = list(islice(csv_stream.rows(chain([first], start), chosen), 2))
+        start.close()
+        shape = csv_stream.layout(opening, self.header, self.target, source, self.rules)
         encoder.target = encoder.target or shape.names[shape.target]
-        waiting = deque(first)
-        if opening is not tail:
-            waiting.clear()
-            lines = tail
 
-        def ready() -> bool:
-            return bool(waiting) or tail.ready()
-
-        def on_error(_: int, reason: str) -> None:
-            # A quoted field that is open at the end of what there is waits like any other line.
-            if tail.ready() or not self._ended():
-                encoder.problem(f"{source}:{tail.line}", reason)
-
-        def records() -> Iterator[tuple[int, list[str]]]:
-            while waiting:
-                yield waiting.popleft()
-            for _, fields in csv_stream.rows(lines, delimiter, on_error):
-                yield tail.line, fields
-
-        def fitting() -> Iterator[tuple[int, list[str]]]:
-            for line, fields in records():
-                if shape.header and [field_.strip() for field_ in fields] == shape.names:
-                    continue
+        def records() -> Iterator[tuple[Any, str | None]]:
+            for _, fields in csv_stream.rows(tail, chosen):
                 wrong = shape.misfit(fields)
-                if wrong is None:
-                    yield line, fields
-                else:
-                    encoder.problem(f"{source}:{line}", wrong)
+                if isinstance(fields, str) and self._ended() and not tail.ready():
+                    continue  # a quoted field that is open at the end of what there is waits like any other line
+                if not (shape.header and [field_.strip() for field_ in fields] == shape.names):
+                    yield fields, wrong
 
         def make(taken: list[Any], places: list[int], after: Any) -> Chunk:
             return shape.chunk(source, places, taken, after)
 
-        yield from self._gathered(tail, ready, fitting(), make)
+        yield from self._gathered(tail, records(), make)
 
 
 @contextmanager
@@ -418,25 +410,6 @@ def stopped_by_interrupt(stop: Callable[[], None] | None) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _opening(tail: Tail, delimiter: str | None) -> tuple[str, Iterator[str], list[tuple[int, list[str]]]] | None:
-    """The delimiter, the lines from the third row on, and the first two rows; None if they never come."""
-    first = next((line for line in tail if line.strip()), None)
-    if first is None:
-        return None
-    chosen = csv_stream.delimiter_of(first) if delimiter is None else csv_stream.check_delimiter(delimiter)
-
-    def fail(_: int, reason: str) -> None:
-        raise BraidedError(f"{tail.path}:{tail.line}: {reason}")
-
-    def lines() -> Iterator[str]:
-        yield first
-        yield from tail
-
-    rest = lines()
-    opening = [(tail.line, fields) for _, fields in islice(csv_stream.rows(rest, chosen, fail), 2)]
-    return (chosen, rest, opening) if opening else None
 
 
 def _as_chunk(piece: Chunk | Batch, source: str, before: int, after: Any) -> Chunk:

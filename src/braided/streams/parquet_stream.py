@@ -73,7 +73,7 @@ class ArrowStream(Encoded):
             else:
                 with self.path.open("rb") as source, arrow.ipc.open_stream(source) as table:
                     yield table.schema, iter(table)
-        except (arrow.ArrowException, OSError) as error:
+        except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
             raise BraidedError(f"{self.path}: cannot be read as Parquet or Arrow: {reason}") from None
 
@@ -93,6 +93,7 @@ class ArrowStream(Encoded):
                     raise no_dates(str(self.path), name, f"is of type {kind}")
             before = 0
             for batch in batches:
+                batch.validate(full=True)  # a damaged file can hold lengths that lead out of it
                 for start in range(0, batch.num_rows, SAMPLE):
                     part = batch.slice(start, SAMPLE)
                     labels = part.column(place).to_pylist()

@@ -10,7 +10,7 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.features import FeatureSpace, shown
 from braided.streams.cells import Cells
-from braided.streams.columns import SAMPLE, TARGET_NAMES, Chunk, Encoder, at
+from braided.streams.columns import SAMPLE, TARGET_NAMES, Chunk, Encoder, Problem, at
 
 _NESTED = (Mapping, list, tuple, np.ndarray)
 #: Levels of nesting, and cells in one record, beyond which it is no record any more.
@@ -118,7 +118,7 @@ def chunked(
     splitter: Splitter,
     encoder: Encoder,
     by_row: bool = False,
-) -> Iterator[Chunk]:
+) -> Iterator[Chunk | Problem]:
     """Records, each with its line or row, in chunks whose columns are the names that appear in them."""
     records: list[dict[Hashable, Any]] = []
     labels: list[Any] = []
@@ -129,7 +129,10 @@ def chunked(
         except UndecidedError as error:
             raise BraidedError(f"{at(source, place, by_row)}: {error}") from None
         except BraidedError as error:
-            encoder.problem(at(source, place, by_row), str(error))
+            if records:
+                yield Chunk(source, places, columns(records), labels, by_row)
+                records, labels, places = [], [], []
+            yield Problem(at(source, place, by_row), str(error))
             continue
         encoder.target = encoder.target or splitter.target
         records.append(x)
