@@ -208,11 +208,9 @@ class FollowStream:
 
     def _over(self) -> bool | None:
         """As `Tail` asks."""
-        if self._ended():
-            return False
-        if self._reading is not None and self._next_file() is not None:
+        if self._reading is not None and not self._stopped and self._next_file() is not None:
             return True
-        return None
+        return False if self._ended() else None
 
     def batches(self) -> Iterator[Batch]:
         """The records as they come."""
@@ -271,7 +269,7 @@ class FollowStream:
                 yield from (self._csv if kind == "csv" else self._json)(tail, encoder)
             finally:
                 tail.close()
-        if self._reading is not None and not self._ended():
+        if self._reading is not None and not self._stopped and (kind is None or self._next_file() is not None):
             self._done.append(self._reading)
             self._reading = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -86,19 +86,20 @@ class SQLStream(Encoded):
     def _cursor(self) -> Iterator[Any]:
         """A cursor after the query; whatever a driver raises is told in one line, since drivers share no base class."""
         kept_open = hasattr(self.connect, "cursor")
-        connection = None
+        connection = cursor = None
         try:
             connection = self.connect if kept_open else self.connect()
             cursor = _new_cursor(connection)
             cursor.execute(self.query)
             yield cursor
-            cursor.close()
         except BraidedError:
             raise
         except Exception as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise BraidedError(f"{self.name}: {reason}") from None
         finally:
+            with suppress(Exception):  # after an error a server may not be able to close it any more
+                cursor.close()
             if connection is not None and not kept_open:
                 connection.close()
 
