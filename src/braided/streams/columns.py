@@ -474,8 +474,14 @@ class Encoded:
         """The records as numbers."""
         self.found.restart()
         encoder = Encoder(self.rules, self.found)
-        for batch, _ in encoder.encode(self.chunks(encoder)):
-            yield batch
+        pieces = self.chunks(encoder)
+        try:
+            for batch, _ in encoder.encode(pieces):
+                yield batch
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:  # files and cursors are let go of at once, also after an error
+                close()
 
 
 def no_dates(where: str, column: Hashable, said: str) -> BraidedError:

@@ -86,7 +86,8 @@ class SQLStream(Encoded):
     def _cursor(self) -> Iterator[Any]:
         """A cursor after the query; whatever a driver raises is told in one line, since drivers share no base class."""
         kept_open = hasattr(self.connect, "cursor")
-        connection = cursor = None
+        connection: Any = None
+        cursor: Any = None
         try:
             connection = self.connect if kept_open else self.connect()
             cursor = _new_cursor(connection)
