@@ -52,8 +52,9 @@ def run(
         typer.Argument(
             help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy, mnist, imnist, cifar10; of River's "
             "phishing, segments, bananas, sea, sea-drift, hyperplane, led, rbf, rbf-drift, agrawal, agrawal-drift), "
-            "a file "
-            '(CSV, LIBSVM or JSON lines, plain or .gz), or - for JSON lines {"x": {...}, "y": ...} on standard input.'
+            "a file (CSV, TSV, JSON lines, ARFF or LIBSVM, plain, .gz or .zst; Parquet, Arrow or Feather), a folder of "
+            "such files, sqlite:///FILE or postgresql://... with --query, or - for JSON lines "
+            '{"x": {...}, "y": ...} on standard input.'
         ),
     ] = "shuttle",
     model: Annotated[
@@ -99,11 +100,35 @@ def run(
     seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 1,
     limit: Annotated[int | None, typer.Option(help="Stop after so many records.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Label column of a CSV file: its name, or its number from 0 without a header.")
+        str | None, typer.Option(help="Label column: its name, or its number from 0 in a CSV file without a header.")
     ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Leave out this column. Repeatable.")] = None,
     header: Annotated[
         bool | None,
         typer.Option("--header/--no-header", help="Whether a CSV file's first line names its columns; else seen."),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="What stands between a CSV file's fields: one character or tab; else seen.")
+    ] = None,
+    query: Annotated[str | None, typer.Option(help="SQL, for sqlite:///FILE and postgresql://...")] = None,
+    categories: Annotated[
+        str,
+        typer.Option(
+            help="Text columns: onehot (a feature for each value), hash (for each of --hash-buckets) or refuse."
+        ),
+    ] = "onehot",
+    hash_buckets: Annotated[int, typer.Option(help="Features that a hashed column becomes at most.")] = 64,
+    on_error: Annotated[
+        str,
+        typer.Option(
+            help="A value that does not fit its column: stop the run, skip the record, or take the value as missing."
+        ),
+    ] = "stop",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more lines of a CSV or JSON lines file, or files in a folder.")
+    ] = False,
+    idle: Annotated[
+        float | None, typer.Option(help="End --follow after so many seconds without a record; else Ctrl-C ends it.")
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
@@ -128,6 +153,8 @@ def run(
     from braided.display import Display
     from braided.report import check_folder, summary_table, write_folder
     from braided.run import Job, RunOptions
+    from braided.streams.follow import stopped_by_interrupt
+    from braided.streams.sql_stream import without_password
 
     options = RunOptions(
         stream=stream,
@@ -143,6 +170,14 @@ def run(
         limit=limit,
         target=target,
         header=header,
+        delimiter=delimiter,
+        drop=tuple(drop or ()),
+        query=query,
+        categories=categories,
+        hash_buckets=hash_buckets,
+        on_error=on_error,
+        follow=follow,
+        idle=idle,
         max_features=max_features,
         max_classes=max_classes,
         options=tuple(option or ()),
@@ -153,12 +188,20 @@ def run(
         check_folder(out)
     if resume and checkpoint is not None and not checkpoint.exists():
         typer.echo(f"no checkpoint at {checkpoint} yet: starting from the first record", err=True)
-    job = Job(options, data_dir, checkpoint, checkpoint_every, resume, collect=out is not None)
-    with Display(errors) as display:
+    job = Job(
+        options,
+        data_dir,
+        checkpoint,
+        checkpoint_every,
+        resume,
+        collect=out is not None,
+        tell=lambda message: errors.print(message, markup=False, highlight=False, soft_wrap=True),
+    )
+    with Display(errors) as display, stopped_by_interrupt(job.stop if follow else None):
         display.follow(job.run())
     document = job.document()
     if out is not None:
-        for path in write_folder(job, out, shlex.join(["braided", *sys.argv[1:]])):
+        for path in write_folder(job, out, shlex.join(["braided", *map(without_password, sys.argv[1:])])):
             typer.echo(f"wrote {path}", err=True)
     if as_json:
         typer.echo(json.dumps(document))

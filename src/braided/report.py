@@ -77,7 +77,17 @@ def summary_table(document: dict[str, Any]) -> Group:
     if learners and not any(failures.values()):
         table.caption = "no update was skipped, no learner was reset"
         table.caption_justify = "left"
-    return Group(Text(title, style="bold"), table)
+    return Group(Text(title, style="bold"), table, *_misfits(document))
+
+
+def _misfits(document: dict[str, Any]) -> list[Text]:
+    """What --on-error let pass, in words."""
+    skipped, missing = document["skipped_records"], document["missing_values"]
+    if not skipped and not missing:
+        return []
+    counts = [f"{skipped:,} records skipped"] if skipped else []
+    counts += [f"{missing:,} values taken as missing"] if missing else []
+    return [Text(f"{', '.join(counts)}; first: {document['first_problem']}")]
 
 
 def curve_csv(job: Job) -> str:

@@ -8,7 +8,7 @@ import os
 import statistics
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,13 @@ from braided.history import History
 from braided.model import MODLClassifier
 from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
-from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, datasets, read_whole, shuffled
+from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, datasets, read_whole, shuffled
+from braided.streams.columns import Found
+from braided.streams.folder_stream import files_in
+from braided.streams.follow import FollowStream
 from braided.streams.open import open_stream
 from braided.streams.river_streams import RIVER_STREAMS
+from braided.streams.sql_stream import is_address, sqlite_path, without_password
 
 _KIND = MODLClassifier.__name__
 #: Kind of a checkpoint after a run whose last model was not ours.
@@ -51,8 +55,16 @@ class RunOptions:
         First seed and number of seeds.
     limit
         Stop after so many records.
-    target, header
-        Column of the label in a CSV file, and whether its first line is a header (None: seen from the lines).
+    target, drop
+        Columns by name: the label's, and those that are not read.
+    header, delimiter
+        Of a CSV file: whether its first line is a header, and what stands between fields (None: seen from the lines).
+    query
+        SQL, where the stream is the address of a data base.
+    categories, hash_buckets, on_error
+        As `braided.streams.Rules` has them.
+    follow, idle
+        Wait for more lines or files, until nothing has come for `idle` seconds.
     max_features, max_classes
         Limits beyond which a stream is refused.
     options
@@ -74,6 +86,14 @@ class RunOptions:
     limit: int | None = None
     target: str | None = None
     header: bool | None = None
+    delimiter: str | None = None
+    drop: tuple[str, ...] = ()
+    query: str | None = None
+    categories: str = "onehot"
+    hash_buckets: int = 64
+    on_error: str = "stop"
+    follow: bool = False
+    idle: float | None = None
     max_features: int = 10_000
     max_classes: int = 1_000
     options: tuple[str, ...] = ()
@@ -110,7 +130,21 @@ class RunOptions:
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
         models.check(options.models, options.wish(options.seed))
+        options.rules()
+        if options.follow:
+            if len(options.models) * options.seeds > 1:
+                raise BraidedError("--follow takes one model and one seed: another would not see the same records")
+            if options.shuffle or options.available < 1.0 or options.mask != "iid":
+                raise BraidedError("--follow takes records as they come: leave out --shuffle, --mask and --available")
         return options
+
+    def rules(self, tell: Callable[[str], None] | None = None) -> Rules:
+        """How cells become features."""
+        return Rules(self.categories, self.hash_buckets, self.on_error, self.drop, self.max_features, tell)
+
+    def stored(self) -> dict[str, Any]:
+        """The options as a checkpoint holds them: without a password."""
+        return {**dataclasses.asdict(self), "stream": without_password(self.stream)}
 
     @property
     def as_published(self) -> bool:
@@ -171,6 +205,8 @@ class Job:
         The stream, where it is open already.
     collect
         Keep a history of each run, for a report. With a checkpoint it is always kept: who resumes may ask for one.
+    tell
+        Hears what the reader of the stream says: the kinds of its columns, once, and that a file was replaced.
     """
 
     def __init__(
@@ -182,6 +218,7 @@ class Job:
         resume: bool = False,
         source: Stream | None = None,
         collect: bool = False,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self.options = options.resolved()
         self._collect = collect or checkpoint is not None
@@ -192,23 +229,37 @@ class Job:
         self.counts: Counter[Any] = Counter()
         self.n_features = 0
         self._current: Evaluation | None = None
+        self._tell = tell
+        self._position: dict[str, Any] | None = None
+        self.found = Found()
         self._check_checkpoint(resume)
         if resume:
             self._resume()
         self._source = source or self._open()
+        if source is not None:
+            self._take_found(source)
 
     def _fingerprint(self) -> str | None:
-        """Length and first megabyte of the files that are read, to notice on resuming that they are others."""
-        if self.options.stream in {"-", "shuttle", *RIVER_STREAMS}:
+        """Length and first megabyte of the files that are read, to notice on resuming that they are others.
+
+        Of standard input and of a data base on a server there is none; a stream that is followed knows its own place.
+        """
+        stream = self.options.stream
+        if stream in {"-", "shuttle", *RIVER_STREAMS} or self.options.follow:
             return None
-        paths: tuple[Path, ...] = (Path(self.options.stream),)
+        paths: tuple[Path, ...] = (Path(stream),)
+        if is_address(stream):
+            path = sqlite_path(stream)
+            paths = () if path is None else (path,)
+        elif paths[0].is_dir():
+            paths = tuple(files_in(paths[0]))
         if self.options.stream in datasets.SOURCES:
             paths = datasets.locate(self.options.stream, self.data_dir).paths
         marks = []
         for path in paths:
             with path.open("rb") as file:
                 marks.append(f"{path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()}")
-        return " ".join(marks)
+        return " ".join(marks) or None
 
     @property
     def sample(self) -> bool:
@@ -218,11 +269,35 @@ class Job:
 
     def _open(self) -> Stream:
         """The stream before shuffling and masking."""
-        stream = open_stream(self.options.stream, self.data_dir, self.options.target, self.options.header)
+        options = self.options
+        stream = open_stream(
+            options.stream,
+            self.data_dir,
+            options.target,
+            options.header,
+            delimiter=options.delimiter,
+            query=options.query,
+            follow=options.follow,
+            idle=options.idle,
+            position=self._position,
+            rules=options.rules(self._tell),
+        )
+        self._take_found(stream)
         several = len(self.options.models) * self.options.seeds > 1
         if self.options.shuffle or (several and self.options.stream == "-"):
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
         return Peeked(stream) if self.options.stream == "-" and self.options.always else stream
+
+    def _take_found(self, stream: Stream) -> None:
+        """Read off the reader what it skips; a finished job keeps what its checkpoint says."""
+        found = getattr(stream, "found", None)
+        if found is not None and len(self.finished) < len(self.options.models) * self.options.seeds:
+            self.found = found
+
+    def stop(self) -> None:
+        """End a stream that is followed, with what it has given so far."""
+        if isinstance(self._source, FollowStream):
+            self._source.stop()
 
     def stream(self, seed: int) -> Stream:
         """The stream as this seed shuffles and masks it."""
@@ -264,14 +339,16 @@ class Job:
                     saved = time.monotonic()
                 yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
             if evaluation.records == 0:
-                raise BraidedError(f"stream {self.options.stream!r} has no records: give at least one")
+                raise BraidedError(f"stream {self.options.stored()['stream']!r} has no records: give at least one")
+            if self.options.follow and self.checkpoint:
+                self._save(evaluation)  # as one that goes on: there may be more to follow
             if evaluation.history is not None:
                 evaluation.history.close(evaluation.model)
             done = Finished(name, seed, evaluation.result(), evaluation.curve.table(), evaluation.history)
             self.finished.append(done)
             self.counts, self.n_features = evaluation.counts, evaluation.model.n_features
             self._current = None
-            if self.checkpoint:
+            if self.checkpoint and not self.options.follow:
                 self._save(evaluation)
 
     def document(self) -> dict[str, Any]:
@@ -287,13 +364,16 @@ class Job:
                 "seconds_mean": statistics.fmean(result["seconds"] for result in results),
             }
         return {
-            "stream": self.options.stream,
+            "stream": self.options.stored()["stream"],
             "records": records,
             "features": self.n_features,
             "classes": len(self.counts),
             "majority_errors": records - max(self.counts.values()),
             "mask": self.options.mask,
             "available": self.options.available,
+            "skipped_records": self.found.skipped_records,
+            "missing_values": self.found.missing_values,
+            "first_problem": self.found.first_problem,
             "sample": self.sample,
             "as_published": self.options.as_published and not self.sample,
             "runs": [
@@ -318,7 +398,9 @@ class Job:
         elif running:
             return
         metadata["run"] = {
-            "options": dataclasses.asdict(self.options),
+            "options": self.options.stored(),
+            "found": self.found.state(),
+            "position": getattr(self._source, "position", None),
             "source": self._fingerprint(),
             "finished": [{"model": run.model, "seed": run.seed, "result": run.result} for run in self.finished],
             "running": running,
@@ -358,7 +440,7 @@ class Job:
             raise BraidedError(
                 f"checkpoint {self.checkpoint} holds a model but no run: it was not made by --checkpoint"
             )
-        now = dataclasses.asdict(self.options)
+        now = self.options.stored()
         for name, then in run["options"].items():
             then = tuple(then) if isinstance(then, list) else then
             if name not in now or now[name] != then:
@@ -375,6 +457,8 @@ class Job:
         for i, item in enumerate(run["finished"]):
             curve = saved.arrays[f"run/finished {i}"]
             self.finished.append(Finished(item["model"], item["seed"], item["result"], curve, histories[i]))
+        self.found.load_state(run.get("found", [0, 0, None]))
+        self._position = run.get("position")
         counts: Counter[Any] = Counter({unpack_name(label): count for label, count in run["counts"]})
         self.counts, self.n_features = counts, run["features"]
         if run["running"]:

@@ -87,9 +87,9 @@ def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
         ("", None, "d.csv:1: the file is empty"),
         ("\n\n", None, "d.csv:1: the file is empty"),
         ("a\n1\n2\n", None, "d.csv:1: only one column"),
-        ("a,b,y\n1,1_000,0\n", None, "d.csv:2: column 'b' is '1_000'"),
+        ("a,b,y\n1,2,0\n" + "1,2,0\n" * 20 + "1,1_000,0\n", None, "d.csv:23: column 'b' is '1_000'"),
         ("a,b\n1,2\n3\n", None, "d.csv:3: 1 fields where 2 are expected"),
-        ("a,b,y\n1,x,0\n", None, "d.csv:2: column 'b' is 'x': features must be numbers"),
+        ("a,b,y\n1,2,0\n" + "1,2,0\n" * 20 + "1,x,0\n", None, "d.csv:23: column 'b' is 'x': features must be numbers"),
         ("a,b,y\n1,inf,0\n", None, "d.csv:2: column 'b' is 'inf': features must be finite"),
         ("a,b,y\n1,2,\n", None, "d.csv:2: the label is missing"),
         ("a,b,y\n1,2,0\n", "z", "there is no column 'z': choose --target from a, b, y"),
@@ -139,12 +139,15 @@ def test_json_lines(tmp_path: Path) -> None:
     [
         ("{", "d.jsonl:2: not JSON"),
         ("[" * 100_000, "d.jsonl:2: not JSON"),
-        ('{"x": {}, "y": NaN}', 'd.jsonl:2: the label "y" is missing'),
+        ('{"x": {}, "y": NaN}', "d.jsonl:2: the label is missing"),
         ("[1]", "d.jsonl:2: .*give"),
         ('{"x": {}}', 'd.jsonl:2: the label "y" is missing'),
-        ('{"x": {}, "y": [1]}', 'd.jsonl:2: the label "y" is'),
-        ('{"x": {"a": "b"}, "y": 1}', "d.jsonl:2: feature 'a' is 'b': numbers"),
-        ('{"x": {"a": 1e999}, "y": 1}', "d.jsonl:2: feature 'a' is inf"),
+        ('{"x": {}, "y": [1]}', "d.jsonl:2: the label is \\[1\\]: text or a number only"),
+        (
+            '{"x": {"a": "b"}, "y": 1}\n' + '{"x": {"a": 1}, "y": 1}\n' * 20,
+            "d.jsonl:2: column 'a' is 'b': features must",
+        ),
+        ('{"x": {"a": 1e999}, "y": 1}', "d.jsonl:2: column 'a' is inf: features must be finite"),
     ],
 )
 def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
@@ -154,11 +157,11 @@ def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_what_is_no_stream(tmp_path: Path) -> None:
-    with pytest.raises(BraidedError, match="is neither a file nor a data set"):
+    with pytest.raises(BraidedError, match="is neither a file nor a folder nor a data set"):
         open_stream(str(tmp_path / "nothing.csv"))
     with pytest.raises(BraidedError, match="neither CSV nor LIBSVM nor JSON lines"):
         open_stream(write(tmp_path / "d.txt", "hello world\n"))
-    with pytest.raises(BraidedError, match="--target 'y' is for CSV files"):
+    with pytest.raises(BraidedError, match="--target 'y' is for streams with named columns"):
         open_stream(write(tmp_path / "d.svm", "1 1:2\n"), target="y")
     whole = bytearray(gzip.compress(b"a,y\n1,2\n" * 1000))
     whole[12] ^= 0xFF

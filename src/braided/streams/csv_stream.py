@@ -1,11 +1,12 @@
-"""CSV files, with or without a header, plain or gzip-compressed, read in constant memory."""
+"""CSV files, with or without a header, plain or packed, read in constant memory."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,41 @@ from braided.errors import BraidedError
 from braided.kernels.decimal import POWERS, parse_lines
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
+from braided.streams.columns import (
+    DEFAULT_RULES,
+    SAMPLE,
+    TARGET_NAMES,
+    Chunk,
+    Encoded,
+    Encoder,
+    Found,
+    Piece,
+    Problem,
+    Rules,
+    check_columns,
+    target_place,
+)
 
-#: Column names that are taken for the target when none is named.
-TARGET_NAMES = ("target", "label", "class", "y")
-#: What may stand between fields; the one that the first line has most of is taken.
+#: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+def delimiter_of(first: str) -> str:
+    """What a file's first line that is not blank has most of.
+
+    >>> delimiter_of('"height, in cm";weight;"a,b,c"')
+    ';'
+    """
+    return max(DELIMITERS, key=_QUOTED.sub("", first).count)
+
+
+def check_delimiter(given: str) -> str:
+    r"""A delimiter as it was typed: one character, or `\t` or `tab`."""
+    delimiter = "\t" if given in {"\\t", "tab"} else given
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
+        raise BraidedError(f"--delimiter {given!r}: give one character, or tab")
+    return delimiter
 
 
 def _is_number(field: str) -> bool:
@@ -43,14 +74,67 @@ def _looks_like_header(first: list[str], second: list[str] | None) -> bool:
     return not any(_is_number(field) for field in first)
 
 
+def rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] | str]]:
+    """Number of its last line and fields of each row that is not blank, or what is wrong with one that is no CSV."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    while True:
+        try:
+            for fields in reader:
+                if len(fields) > 1 or (fields and fields[0].strip()):
+                    yield reader.line_num, fields
+            return
+        except csv.Error as error:
+            yield reader.line_num, f"not readable as CSV ({error}): mend the line"
+
+
 @dataclass(frozen=True)
-class CSVStream:
-    """Records from a CSV file; fields are separated by commas, semicolons, tabs or bars.
+class Layout:
+    """What a CSV file's first lines say: all columns, whether they are named there, and which are read."""
+
+    names: list[str]
+    header: bool
+    target: int
+    features: list[int]
+
+    def chunk(self, source: str, places: list[int], taken: list[list[str]], after: Any = None) -> Chunk:
+        """Rows of fields as columns."""
+        turned = list(zip(*taken, strict=True))
+        columns: dict[Hashable, Any] = {self.names[i]: turned[i] for i in self.features}
+        return Chunk(source, places, columns, turned[self.target], spelled=True, after=after)
+
+    def misfit(self, fields: list[str] | str) -> str | None:
+        """What is wrong with a row of fields."""
+        if isinstance(fields, str) or len(fields) == len(self.names):
+            return fields if isinstance(fields, str) else None
+        return f"{len(fields)} fields where {len(self.names)} are expected: mend the line"
+
+
+def layout(
+    opening: list[tuple[int, list[str] | str]], header: bool | None, target: str | None, source: str, rules: Rules
+) -> Layout:
+    """The layout that a file's first one or two rows show."""
+    line, first = opening[0]
+    if isinstance(first, str):
+        raise BraidedError(f"{source}:{line}: {first}")
+    second = opening[1][1] if len(opening) > 1 and not isinstance(opening[1][1], str) else None
+    named = _looks_like_header(first, second) if header is None else header
+    names = [field.strip() for field in first] if named else [str(i) for i in range(len(first))]
+    if len(names) < 2:
+        raise BraidedError(f"{source}:{line}: only one column: fields are separated by one of , ; | or a tab")
+    check_columns(names, f"{source}:{line}", rules.drop)
+    place = target_place(names, target, source, named)
+    features = [i for i in range(len(names)) if i != place and names[i] not in rules.drop]
+    return Layout(names, named, place, features)
+
+
+@dataclass(frozen=True)
+class CSVStream(Encoded):
+    """Records from a CSV file; fields are separated by commas, semicolons, tabs or bars, and may be quoted.
 
     Attributes
     ----------
     path
-        The file; gzip-compressed if it ends in .gz.
+        The file; packed if it ends in .gz or .zst.
     target
         Name (or, without a header, number from 0) of the label's column. None: a column called target, label, class
         or y, else the last one.
@@ -58,74 +142,59 @@ class CSVStream:
         Use only the first so many feature columns.
     header
         Whether the first line names the columns. None: it does if a column of numbers starts with a word there.
+    delimiter
+        What stands between fields. None: seen from the first line.
+    rules
+        How cells become features.
     """
 
     path: Path
     target: str | None = None
     n_features: int | None = None
     header: bool | None = None
+    delimiter: str | None = None
+    rules: Rules = DEFAULT_RULES
+    found: Found = field(default_factory=Found, compare=False, repr=False)
 
     @property
     def name(self) -> str:
         """The file's name."""
         return self.path.name
 
-    @property
-    def n_records(self) -> int | None:
-        """Not known without reading the file."""
-        return None
-
-    def _rows(self, lines: Iterable[str], delimiter: str, before: int = 0) -> Iterator[tuple[int, list[str]]]:
-        """Line numbers and fields, without blank lines; `before` lines were read before these."""
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        try:
-            for fields in reader:
-                if len(fields) > 1 or (fields and fields[0].strip()):
-                    yield before + reader.line_num, fields
-        except csv.Error as error:
-            line = before + reader.line_num
-            raise BraidedError(f"{self.path}:{line}: not readable as CSV ({error}): mend the line") from None
-
     def _delimiter(self) -> str:
-        """What the first line that is not blank has most of."""
-        first = next((line for line in text.lines(self.path) if line.strip()), "")
-        return max(DELIMITERS, key=first.count)
+        if self.delimiter is not None:
+            return check_delimiter(self.delimiter)
+        return delimiter_of(next((line for line in text.lines(self.path) if line.strip()), ""))
+
+    def _layout(self, delimiter: str) -> Layout:
+        opening = list(islice(rows(text.lines(self.path), delimiter), 2))
+        if not opening:
+            raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record a line")
+        return layout(opening, self.header, self.target, str(self.path), self.rules)
 
     def columns(self) -> tuple[list[str], bool, int]:
         """The column names, whether the first line is a header, and the place of the target."""
-        opening = [fields for _, fields in islice(self._rows(text.lines(self.path), self._delimiter()), 2)]
-        if not opening:
-            raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record a line")
-        first, second = opening[0], opening[1] if len(opening) > 1 else None
-        header = _looks_like_header(first, second) if self.header is None else self.header
-        names = [field.strip() for field in first] if header else [str(i) for i in range(len(first))]
-        if len(names) < 2:
-            raise BraidedError(f"{self.path}:1: only one column: fields are separated by one of , ; | or a tab")
-        if len(set(names)) != len(names):
-            repeated = next(name for name in names if names.count(name) > 1)
-            raise BraidedError(f"{self.path}:1: column {repeated!r} appears twice: rename one of them")
-        if self.target is None:
-            named = [i for i, name in enumerate(names) if header and name.lower() in TARGET_NAMES]
-            return names, header, named[0] if named else len(names) - 1
-        if self.target not in names:
-            raise BraidedError(
-                f"{self.path}: there is no column {self.target!r}: choose --target from {', '.join(names)}"
-            )
-        return names, header, names.index(self.target)
+        shape = self._layout(self._delimiter())
+        return shape.names, shape.header, shape.target
 
-    def batches(self) -> Iterator[Batch]:
-        """The records, checked line by line.
+    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+        """The records.
 
-        After the first block of lines, blocks of plain numbers alone are read by compiled code, with the same values;
-        any other block is read by Python, which knows missing values, words and what to say about a bad line.
+        Once the kinds are known and all are numeric, blocks of plain numbers alone are read by compiled code, with the
+        same values; any other block is read by Python, which knows missing values, words and what to say about a bad
+        line.
         """
-        names, header, target = self.columns()
         delimiter = self._delimiter()
-        features = [i for i in range(len(names)) if i != target][: self.n_features]
-        kept = tuple(names[i] for i in features)
+        shape = self._layout(delimiter)
+        encoder.target = shape.names[shape.target]
+        features = shape.features[: self.n_features]
+        shape = Layout(shape.names, shape.header, shape.target, features)
+        kept = tuple(shape.names[i] for i in features)
         blocks, before = text.blocks(self.path), 0
         for block in blocks:
-            plain = None if before == 0 else _plain_numbers(block, delimiter, len(names), features, target)
+            plain = None
+            if before and encoder.all_numbers(kept):
+                plain = _plain_numbers(block, delimiter, len(shape.names), features, shape.target)
             if plain is not None:
                 values, labels = plain
                 for start in range(0, len(labels), BATCH):
@@ -134,41 +203,33 @@ class CSVStream:
                 continue
             # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.
             quoted = b'"' in block
-            lines = self._lines(chain([block], blocks) if quoted else [block], first=before == 0)
-            rows = self._rows(lines, delimiter, before)
-            yield from self._checked(islice(rows, int(header and before == 0), None), names, features, target)
+            lines = self._lines(chain([block], blocks) if quoted else [block], before)
+            yield from self._checked(lines, delimiter, shape, before)
             before += max(block.count(b"\n"), 1)
 
-    def _lines(self, blocks: Iterable[bytes], first: bool) -> Iterator[str]:
-        """The lines of blocks, without the byte order mark that the first may begin with."""
+    def _lines(self, blocks: Iterable[bytes], before: int) -> Iterator[str]:
+        """The lines of blocks; `before` lines were read before these."""
         for block in blocks:
-            try:
-                decoded = block.decode("utf-8-sig" if first else "utf-8")
-            except UnicodeDecodeError as error:
-                raise BraidedError(
-                    f"{self.path}: is not text in UTF-8 ({error.reason} at byte {error.start})"
-                ) from None
-            first = False
-            yield from io.StringIO(decoded, newline="")
+            yield from io.StringIO(text.decoded(block, self.path, before), newline="")
+            before += block.count(b"\n")
 
-    def _checked(
-        self, numbered: Iterator[tuple[int, list[str]]], names: list[str], features: list[int], target: int
-    ) -> Iterator[Batch]:
-        """Batches from rows of fields."""
-        kept = tuple(names[i] for i in features)
-        rows: list[list[float]] = []
-        labels: list[Any] = []
-        for line, fields in numbered:
-            where = f"{self.path}:{line}"
-            if len(fields) != len(names):
-                raise BraidedError(f"{where}: {len(fields)} fields where {len(names)} are expected: mend the line")
-            rows.append([text.number(fields[i], where, names[i]) for i in features])
-            labels.append(text.label(fields[target], where))
-            if len(rows) == BATCH:
-                yield Batch(kept, np.array(rows), labels)
-                rows, labels = [], []
-        if rows:
-            yield Batch(kept, np.array(rows), labels)
+    def _checked(self, lines: Iterable[str], delimiter: str, shape: Layout, before: int) -> Iterator[Chunk | Problem]:
+        """Chunks from lines."""
+        source = str(self.path)
+        taken: list[list[str]] = []
+        places: list[int] = []
+        for line, fields in islice(rows(lines, delimiter), int(shape.header and before == 0), None):
+            wrong = shape.misfit(fields)
+            if wrong is None:
+                taken.append(fields)  # type: ignore[arg-type]
+                places.append(before + line)
+            if taken and (wrong is not None or len(taken) == SAMPLE):
+                yield shape.chunk(source, places, taken)
+                taken, places = [], []
+            if wrong is not None:
+                yield Problem(f"{source}:{before + line}", wrong)
+        if taken:
+            yield shape.chunk(source, places, taken)
 
 
 def _plain_numbers(

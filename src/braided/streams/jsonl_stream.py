@@ -1,40 +1,28 @@
-"""JSON lines, `{"x": {"name": number, ...}, "y": label}`, from standard input or any other text source."""
+"""JSON lines, `{"x": {"name": value, ...}, "y": label}` or flat with a target, from a file or standard input."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from braided.errors import BraidedError
-from braided.features import FeatureSpace, as_number
-from braided.streams.base import BATCH, Batch
+from braided.streams.columns import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.records import Splitter, chunked
 
 
-def _parse(line: str, where: str) -> tuple[dict[Hashable, float], Any]:
+def parse(line: str) -> Any:
+    """What one line holds."""
     try:
-        record = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BraidedError(f"{where}: not JSON ({error}): give one record a line") from None
-    if not isinstance(record, dict) or not isinstance(record.get("x"), dict):
-        raise BraidedError(f'{where}: {line.strip():.60}: give {{"x": {{"name": number, ...}}, "y": label}}')
-    label = record.get("y")
-    if label is None or label != label:
-        raise BraidedError(f'{where}: the label "y" is missing: every record needs one')
-    if not isinstance(label, str | int | float):
-        raise BraidedError(f'{where}: the label "y" is {label!r:.60}: text or a number only')
-    try:
-        return {name: as_number(name, value, 0) for name, value in record["x"].items()}, label
-    except BraidedError as error:
-        raise BraidedError(f"{where}: {str(error).replace(' in record 0', '')}") from None
+        raise BraidedError(f"not JSON ({error}): give one record a line") from None
 
 
 @dataclass(frozen=True)
-class JSONLinesStream:
+class JSONLinesStream(Encoded):
     """Records from lines of JSON.
 
     Attributes
@@ -43,41 +31,21 @@ class JSONLinesStream:
         What errors call the source.
     open
         Gives the lines; called once for each pass.
+    target
+        The label's name in flat records; None: the label is "y", or a name like target, label or class.
     """
 
     name: str
     open: Callable[[], Iterable[str]]
+    target: str | None = None
+    rules: Rules = DEFAULT_RULES
+    found: Found = field(default_factory=Found, compare=False, repr=False)
 
-    @property
-    def n_records(self) -> int | None:
-        """Not known without reading."""
-        return None
-
-    def batches(self) -> Iterator[Batch]:
-        """Records in batches whose columns are the names that appear in them."""
-        records: list[dict[Hashable, float]] = []
-        labels: list[Any] = []
-        for count, line in enumerate(self.open(), start=1):
-            if not line.strip():
-                continue
-            x, y = _parse(line, f"{self.name}:{count}")
-            records.append(x)
-            labels.append(y)
-            if len(records) == BATCH:
-                yield _batch(records, labels)
-                records, labels = [], []
-        if records:
-            yield _batch(records, labels)
-
-
-def _batch(records: list[dict[Hashable, float]], labels: list[Any]) -> Batch:
-    names = FeatureSpace(0).sort({name for record in records for name in record})
-    place = {name: i for i, name in enumerate(names)}
-    values = np.full((len(records), len(names)), np.nan)
-    for i, record in enumerate(records):
-        for name, value in record.items():
-            values[i, place[name]] = value
-    return Batch(tuple(names), values, labels)
+    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+        """Records in chunks whose columns are the names that appear in them."""
+        encoder.target = self.target
+        numbered = ((count, line) for count, line in enumerate(self.open(), start=1) if line.strip())
+        yield from chunked(self.name, numbered, parse, Splitter(self.target), encoder)
 
 
 def _standard_input_lines() -> Iterator[str]:
@@ -92,6 +60,6 @@ def _standard_input_lines() -> Iterator[str]:
         raise BraidedError(f"standard input cannot be read: {error.strerror or error}") from None
 
 
-def standard_input() -> JSONLinesStream:
+def standard_input(target: str | None = None, rules: Rules | None = None) -> JSONLinesStream:
     """The stream of `braided run -`."""
-    return JSONLinesStream("standard input", _standard_input_lines)
+    return JSONLinesStream("standard input", _standard_input_lines, target, rules or Rules())

@@ -3,58 +3,176 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 from braided.errors import BraidedError
-from braided.streams import datasets, river_streams, text
+from braided.streams import datasets, river_streams, sql_stream, text
+from braided.streams.arff_stream import ARFFStream
 from braided.streams.base import Stream
-from braided.streams.csv_stream import DELIMITERS, CSVStream
+from braided.streams.columns import Encoded, Rules
+from braided.streams.csv_stream import DELIMITERS, CSVStream, check_delimiter
+from braided.streams.folder_stream import FolderStream
+from braided.streams.follow import FollowStream
 from braided.streams.jsonl_stream import JSONLinesStream, standard_input
 from braided.streams.libsvm_stream import LibsvmStream
+from braided.streams.parquet_stream import ArrowStream
 
-_LIBSVM_LINE = re.compile(r"^\s*[^\s:,]+(\s+\d+:\S+)*\s*(#.*)?$")
+_LIBSVM_LINE = re.compile(r"^\s*[^\s:,]+(\s+(\d+|qid):\S+)*\s*(#.*)?$")
+_PACKED = {".gz", ".zst"}
+_ARROW = {".parquet", ".arrow", ".feather", ".ipc"}
+#: What a file of pyarrow's begins with.
+_MAGIC = (b"PAR1", b"ARROW1", b"FEA1")
 
 
 def open_stream(
-    source: str, data_dir: Path | None = None, target: str | None = None, header: bool | None = None
+    source: str,
+    data_dir: Path | None = None,
+    target: str | None = None,
+    header: bool | None = None,
+    *,
+    delimiter: str | None = None,
+    query: str | None = None,
+    follow: bool = False,
+    idle: float | None = None,
+    position: dict[str, Any] | None = None,
+    rules: Rules | None = None,
 ) -> Stream:
-    """The stream that `source` names: a data set of the paper or of River, a file, or `-` for standard input.
+    """The stream that `source` names.
 
-    A file is read by its name's ending (.csv, .jsonl, with .gz or without), else by its first line.
+    A file is read by its name's ending (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .arff, .libsvm, text with .gz
+    or .zst after it or without), else by how it begins.
+
+    Parameters
+    ----------
+    source
+        A data set of the paper or of River; a file; a folder of files; `-` for JSON lines on standard input;
+        `sqlite:///FILE` or `postgresql://...` with a query.
+    data_dir
+        Where the named data sets are.
+    target
+        The label's column, where columns have names.
+    header, delimiter
+        Of CSV files: whether the first line names the columns, and what stands between fields. None: seen.
+    query
+        SQL, for a data base.
+    follow, idle
+        Wait for more lines, or files in a folder, until nothing has come for `idle` seconds.
+    position
+        Where to go on following, from `FollowStream.position`.
+    rules
+        How cells become features.
     """
-    if source == "-":
-        stream: Stream = standard_input()
-    elif source == "shuttle":
-        stream = datasets.shuttle()
-    elif source in river_streams.RIVER_STREAMS:
-        stream = river_streams.load(source)
-    elif source in datasets.SOURCES:
-        stream = datasets.load(source, data_dir)
+    rules = rules or Rules()
+    if delimiter is not None:
+        check_delimiter(delimiter)
+    if query is not None and not sql_stream.is_address(source):
+        raise BraidedError(
+            f"--query is for data bases, and {source!r} is none: give sqlite:///FILE or postgresql://..."
+        )
+    path = Path(source)
+
+    def reader(path: Path) -> Encoded:
+        return _open_file(path, target, header, delimiter, rules)
+
+    if follow:
+        return _follow(source, FollowStream(path, reader, target, header, delimiter, idle, rules, position))
+    if idle is not None:
+        raise BraidedError("--idle is for --follow: without it a stream has an end of its own")
+    if sql_stream.is_address(source):
+        if query is None:
+            raise BraidedError(f"{sql_stream.without_password(source)!r} is a data base: give --query 'SELECT ...'")
+        stream: Stream = sql_stream.open_address(source, query, target, rules)
+    elif source == "-":
+        stream = standard_input(target, rules)
+    elif source in {"shuttle", *river_streams.RIVER_STREAMS, *datasets.SOURCES}:
+        stream = _data_set(source, data_dir)
+    elif path.is_dir():
+        stream = FolderStream(path, reader, rules)
     else:
-        stream = _open_file(Path(source), target, header)
-    if not isinstance(stream, CSVStream):
-        if target is not None:
-            raise BraidedError(f"--target {target!r} is for CSV files: in {source!r} the label's place is fixed")
-        if header is not None:
-            raise BraidedError(f"--header and --no-header are for CSV files, and {source!r} is none")
+        stream = cast(Stream, reader(path))
+    _check_options(stream, source, target, header, delimiter, rules)
     return stream
 
 
-def _open_file(path: Path, target: str | None, header: bool | None) -> Stream:
+def _data_set(source: str, data_dir: Path | None) -> Stream:
+    if source == "shuttle":
+        return datasets.shuttle()
+    return river_streams.load(source) if source in river_streams.RIVER_STREAMS else datasets.load(source, data_dir)
+
+
+def _follow(source: str, stream: FollowStream) -> FollowStream:
+    if not stream.path.exists():
+        raise BraidedError(f"--follow {source}: there is no such file or folder: give one that is there")
+    if stream.idle is not None and not stream.idle >= 0:
+        raise BraidedError(f"--idle is {stream.idle}: give seconds from 0 on")
+    return stream
+
+
+def _check_options(
+    stream: Stream, source: str, target: str | None, header: bool | None, delimiter: str | None, rules: Rules
+) -> None:
+    """Refuse options that have no meaning for a stream."""
+    if isinstance(stream, FolderStream):
+        return
+    named = isinstance(stream, Encoded) and not isinstance(stream, LibsvmStream)
+    if target is not None and not (named and source not in datasets.SOURCES):
+        raise BraidedError(
+            f"--target {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
+        )
+    if rules.drop and not (named and source not in datasets.SOURCES):
+        raise BraidedError(f"--drop {rules.drop[0]!r} is for streams with named columns, and {source!r} is none")
+    if not isinstance(stream, CSVStream):
+        if header is not None:
+            raise BraidedError(f"--header and --no-header are for CSV files, and {source!r} is none")
+        if delimiter is not None:
+            raise BraidedError(f"--delimiter is for CSV files, and {source!r} is none")
+
+
+def _open_file(path: Path, target: str | None, header: bool | None, delimiter: str | None, rules: Rules) -> Encoded:
     if not path.is_file():
         known = ", ".join(["shuttle", *datasets.SOURCES, *river_streams.RIVER_STREAMS])
-        raise BraidedError(f"stream {str(path)!r} is neither a file nor a data set: use a path, - or one of {known}")
-    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
-    kind = suffixes[-1].lower() if suffixes else ""
-    if kind in {".csv", ".tsv"}:
-        return CSVStream(path, target, header=header)
-    if kind in {".jsonl", ".ndjson"}:
-        return JSONLinesStream(str(path), lambda: text.lines(path))
-    first = next((line for line in text.lines(path) if line.strip()), "")
+        raise BraidedError(
+            f"stream {str(path)!r} is neither a file nor a folder nor a data set: use a path, - or one of {known}"
+        )
+
+    def as_csv() -> Encoded:
+        between = "\t" if delimiter is None and kind == ".tsv" else delimiter
+        return CSVStream(path, target, None, header, between, rules)
+
+    def as_json() -> Encoded:
+        return JSONLinesStream(str(path), lambda: text.lines(path), target, rules)
+
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
+    kind = suffixes[-1] if suffixes else ""
+    by_name: dict[str, Callable[[], Encoded]] = {
+        ".csv": as_csv,
+        ".tsv": as_csv,
+        ".jsonl": as_json,
+        ".ndjson": as_json,
+        ".arff": lambda: ARFFStream(path, target, rules),
+        ".libsvm": lambda: LibsvmStream(path, None, rules),
+        ".svm": lambda: LibsvmStream(path, None, rules),
+        ".svmlight": lambda: LibsvmStream(path, None, rules),
+    }
+    if kind in by_name:
+        return by_name[kind]()
+    with text.told(path), path.open("rb") as file:
+        magic = file.read(6)
+    if kind in _ARROW or magic.startswith(_MAGIC):
+        if path.suffix.lower() in _PACKED:
+            raise BraidedError(f"{path}: is packed once more: unpack it, Parquet and Arrow files are packed inside")
+        return ArrowStream(path, target, rules)
+    first = next((line for line in text.lines(path) if line.strip() and not line.startswith("%")), "")
     if first.lstrip().startswith("{"):
-        return JSONLinesStream(str(path), lambda: text.lines(path))
-    if kind in {".libsvm", ".svm", ".svmlight"} or (":" in first and _LIBSVM_LINE.match(first)):
-        return LibsvmStream(path)
-    if any(delimiter in first for delimiter in DELIMITERS):
-        return CSVStream(path, target, header=header)
-    raise BraidedError(f"{path}:1: neither CSV nor LIBSVM nor JSON lines: give a file of one of these kinds")
+        return as_json()
+    if first.lower().startswith("@relation"):
+        return ARFFStream(path, target, rules)
+    if ":" in first and _LIBSVM_LINE.match(first):
+        return LibsvmStream(path, None, rules)
+    if any(between in first for between in (DELIMITERS if delimiter is None else (check_delimiter(delimiter),))):
+        return as_csv()
+    raise BraidedError(
+        f"{path}:1: neither CSV nor LIBSVM nor JSON lines nor ARFF, Parquet or Arrow: give a file of one of these kinds"
+    )

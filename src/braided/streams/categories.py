@@ -1,0 +1,112 @@
+"""Categorical columns as features: one for each value, or one for each of a fixed number of buckets.
+
+A value that a record has is 1; the other values of the same column that were seen up to and with this record are 0,
+because the record says that it has none of them; and all are missing where the record's cell is missing. Were the
+others missing instead, a value's feature would be 1 whenever it is there, and a learner that sets values in relation
+to their mean would see nothing in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.streams.cells import as_category
+
+ENCODINGS = ("onehot", "hash", "refuse")
+
+
+def bucket(value: str, buckets: int) -> int:
+    """The bucket of a value, the same in every process and on every machine.
+
+    >>> bucket("red", 64), bucket("green", 64)
+    (13, 12)
+    """
+    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "little") % buckets
+
+
+class Categories:
+    """The values seen of each categorical column, in the order of appearance.
+
+    Parameters
+    ----------
+    encoding
+        `onehot`: a feature `column=value` for each value; `hash`: a feature `column#number` for each bucket.
+    buckets
+        Number of buckets of a hashed column.
+
+    Examples
+    --------
+    >>> categories = Categories("onehot", 64)
+    >>> names, values = categories.encode("colour", ["red", "green", None, "red"], lambda row, name: None)
+    >>> names
+    ['colour=red', 'colour=green']
+    >>> values
+    array([[ 1., nan],
+           [ 0.,  1.],
+           [nan, nan],
+           [ 1.,  0.]])
+    """
+
+    def __init__(self, encoding: str, buckets: int) -> None:
+        self.encoding = encoding
+        self.buckets = buckets
+        self.known: dict[Hashable, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self.known.values()))
+
+    def encode(
+        self, column: Hashable, cells: Sequence[Any], on_new: Callable[[int, str], None]
+    ) -> tuple[list[str], NDArray[np.float64]]:
+        """Feature names and values, (n, names); `on_new` hears row and name of a feature before it is admitted."""
+        places = self.known.setdefault(column, {})
+        before = len(places)
+        hashed = self.encoding == "hash"
+        codes = np.empty(len(cells), dtype=np.int64)
+        first: list[int] = []
+        for row, cell in enumerate(cells):
+            value = as_category(cell)
+            if value is None:
+                codes[row] = -1
+                continue
+            if hashed:
+                value = str(bucket(value, self.buckets))
+            place = places.get(value)
+            if place is None:
+                on_new(row, self._name(column, value))
+                place = places[value] = len(places)
+                first.append(row)
+            codes[row] = place
+        values = np.zeros((len(cells), len(places)))
+        rows = np.arange(len(cells))
+        present = codes >= 0
+        values[rows[present], codes[present]] = 1.0
+        values[~present] = np.nan
+        for place, row in enumerate(first, start=before):
+            values[:row, place] = np.nan
+        return [self._name(column, value) for value in places], values
+
+    def _name(self, column: Hashable, value: str) -> str:
+        return f"{column}{'#' if self.encoding == 'hash' else '='}{value}"
+
+    def state(self) -> list[list[Any]]:
+        """What `load_state` takes."""
+        return [[column, list(places)] for column, places in self.known.items()]
+
+    def load_state(self, state: list[list[Any]]) -> None:
+        """Know what another has seen."""
+        self.known = {column: {value: i for i, value in enumerate(values)} for column, values in state}
+
+
+def check(encoding: str, buckets: int) -> None:
+    """Refuse what is no encoding."""
+    if encoding not in ENCODINGS:
+        raise BraidedError(f"--categories {encoding!r} is not known: use one of {', '.join(ENCODINGS)}")
+    if buckets < 1:
+        raise BraidedError(f"--hash-buckets is {buckets}: give a whole number from 1 on")

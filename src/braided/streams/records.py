@@ -1,0 +1,145 @@
+"""Records that are mappings, nested or not, as columns of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from braided.errors import BraidedError
+from braided.features import FeatureSpace, shown
+from braided.streams.cells import Cells
+from braided.streams.columns import SAMPLE, TARGET_NAMES, Chunk, Encoder, Problem, at
+
+_NESTED = (Mapping, list, tuple, np.ndarray)
+#: Levels of nesting, and cells in one record, beyond which it is no record any more.
+_DEEPEST, _MOST = 8, 200_000
+
+
+def flatten(record: Mapping[Any, Any]) -> dict[Hashable, Any]:
+    """A record without nesting: `outer.inner` for what is in a mapping, `outer.0` and so on for a list.
+
+    >>> flatten({"a": 1, "b": {"c": 2, "d": None}, "e": [3, 4]})
+    {'a': 1, 'b.c': 2, 'b.d': None, 'e.0': 3, 'e.1': 4}
+    """
+    if not any(isinstance(value, _NESTED) for value in record.values()):
+        return dict(record)
+    flat = dict(_flat(None, record, 0))
+    if len(flat) > _MOST:
+        raise BraidedError(f"the record has {len(flat):,} values: at most {_MOST:,} are read")
+    return flat
+
+
+def _flat(name: Hashable, value: Any, depth: int) -> Iterator[tuple[Hashable, Any]]:
+    if isinstance(value, np.ndarray):
+        value = value.tolist() if value.ndim else value.item()
+    if depth > _DEEPEST:
+        raise BraidedError(f"{shown(name)} is nested more than {_DEEPEST} deep: give flat records")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(key if depth == 0 else f"{name}.{key}", inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        for i, inner in enumerate(value):
+            yield from _flat(f"{name}.{i}", inner, depth + 1)
+    else:
+        yield name, value
+
+
+def columns(records: Sequence[Mapping[Hashable, Any]]) -> dict[Hashable, Cells]:
+    """Flat records as columns, sorted by name; what a record does not have is missing in it."""
+    names = FeatureSpace(0).sort({name for record in records for name in record})
+    return {name: [record.get(name) for record in records] for name in names}
+
+
+def unnested(table: dict[Hashable, Cells]) -> dict[Hashable, Cells]:
+    """Columns without nested cells: such a column becomes one for each of its inner names."""
+    out: dict[Hashable, Cells] = {}
+    for name, cells in table.items():
+        if isinstance(cells, np.ndarray) or not any(isinstance(cell, _NESTED) for cell in cells):
+            out[name] = cells
+        else:
+            out |= columns([flatten({name: cell}) for cell in cells])
+    return out
+
+
+class UndecidedError(BraidedError):
+    """It cannot be seen which name is the label's; no record can be read."""
+
+
+class Splitter:
+    """Takes records apart into features and label; what they look like is seen from the first.
+
+    Parameters
+    ----------
+    target
+        The label's name. None: records are `{"x": {...}, "y": label}`, or have a name like target, label, class or y.
+    """
+
+    def __init__(self, target: Hashable | None) -> None:
+        self.target = target
+        self._paired = False
+        self._settled = target is not None
+
+    def split(self, record: Any) -> tuple[dict[Hashable, Any], Any]:
+        """The features, flat, and the label of one record."""
+        if isinstance(record, tuple) and len(record) == 2 and isinstance(record[0], Mapping) and self.target is None:
+            return flatten(record[0]), record[1]
+        if not isinstance(record, Mapping):
+            raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}, or flat records')
+        if not self._settled:
+            self._settle(record)
+        if self._paired:
+            if not isinstance(record.get("x"), Mapping):
+                raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}')
+            if record.get("y") is None:
+                raise BraidedError('the label "y" is missing: every record needs one')
+            return flatten(record["x"]), record["y"]
+        if record.get(self.target) is None:
+            raise BraidedError(f"the label {str(self.target)!r} is missing: every record needs one")
+        return flatten({name: value for name, value in record.items() if name != self.target}), record[self.target]
+
+    def _settle(self, record: Mapping[Any, Any]) -> None:
+        if isinstance(record.get("x"), Mapping):
+            self._paired = True
+        else:
+            usual = [name for name in record if isinstance(name, str) and name.lower() in TARGET_NAMES]
+            if not usual:
+                names = ", ".join(map(str, list(record)[:10]))
+                raise UndecidedError(f"which name is the label's? choose --target from {names or 'none: it is empty'}")
+            self.target = usual[0]
+        self._settled = True
+
+
+def chunked(
+    source: str,
+    numbered: Iterable[tuple[int, Any]],
+    parse: Callable[[Any], Any],
+    splitter: Splitter,
+    encoder: Encoder,
+    by_row: bool = False,
+) -> Iterator[Chunk | Problem]:
+    """Records, each with its line or row, in chunks whose columns are the names that appear in them."""
+    records: list[dict[Hashable, Any]] = []
+    labels: list[Any] = []
+    places: list[int] = []
+    for place, raw in numbered:
+        try:
+            x, y = splitter.split(parse(raw))
+        except UndecidedError as error:
+            raise BraidedError(f"{at(source, place, by_row)}: {error}") from None
+        except BraidedError as error:
+            if records:
+                yield Chunk(source, places, columns(records), labels, by_row)
+                records, labels, places = [], [], []
+            yield Problem(at(source, place, by_row), str(error))
+            continue
+        encoder.target = encoder.target or splitter.target
+        records.append(x)
+        labels.append(y)
+        places.append(place)
+        if len(records) == SAMPLE:
+            yield Chunk(source, places, columns(records), labels, by_row)
+            records, labels, places = [], [], []
+    if records:
+        yield Chunk(source, places, columns(records), labels, by_row)

@@ -1,0 +1,203 @@
+"""Files and folders that are being appended to."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinds import as_csv, as_json, made_up_records
+
+from braided import BraidedError
+from braided.run import Job, RunOptions
+from braided.streams import Rules, Stream, open_stream
+
+
+def followed(path: Path, steps: list[Callable[[], Any]], **options: Any) -> tuple[list[Any], list[str]]:
+    """The labels that come while the steps are done, each after the stream has taken in all before it."""
+    told: list[str] = []
+    stream = open_stream(str(path), follow=True, idle=0.6, rules=Rules(tell=told.append), **options)
+
+    def do() -> None:
+        for step in steps:
+            time.sleep(0.35)
+            step()
+
+    labels: list[Any] = []
+    thread = threading.Thread(target=do)
+    thread.start()
+    for batch in stream.batches():
+        labels += batch.labels
+    thread.join()
+    return labels, told
+
+
+def appender(path: Path, text: str) -> Callable[[], Any]:
+    def append() -> None:
+        with path.open("a") as file:
+            file.write(text)
+
+    return append
+
+
+def test_lines_come_when_they_are_complete(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,b,y\n1,2,p\n")
+    steps = [appender(path, "3,4,q\n5,6"), appender(path, ',r\n7,"8\n'), appender(path, '",s\n8,9,t')]
+    labels, told = followed(path, steps)
+    assert labels == ["p", "q", "r", "s"], "the last line has no end yet"
+    assert told == ["2 numeric, target y: 1 class seen"]
+
+
+def test_json_lines_too(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text('{"a": 1, "label": "p"}\n{"a":')
+    labels, _ = followed(path, [appender(path, ' 2, "label": "q"}\n')])
+    assert labels == ["p", "q"]
+
+
+def test_a_file_that_was_cut_or_replaced_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,y\n1,p\n2,q\n3,r\n")
+    new = tmp_path / "new"
+    new.write_text("a,y\n9,t\n10,u\n11,v\n12,w\n")
+    labels, told = followed(path, [lambda: path.write_text("a,y\n8,s\n"), lambda: os.replace(new, path)])
+    assert labels == list("pqrstuvw")
+    assert [message.removeprefix(str(path)) for message in told[1:]] == [
+        " was cut: reading it from its start",
+        " was replaced: reading the new one from its start",
+    ]
+
+
+def test_files_of_a_folder_come_in_the_order_of_their_names(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "2.csv").write_text("a,y\n1,p\n")
+    (folder / "1.csv").write_text("a,y\n1,o")
+    (folder / ".hidden.csv").write_text("a,y\n1,no\n")
+    steps = [
+        appender(folder / "2.csv", "2,q\n"),
+        lambda: ((folder / "4.jsonl").write_text('{"a": 3, "y": "s"}\n'), (folder / "3.csv").write_text("a,y\n3,r\n")),
+        appender(folder / "4.jsonl", '{"a": 3, "y": "t"}\n'),
+        lambda: (folder / "5.arff").write_text("@attribute a real\n@attribute y {u}\n@data\n1,u\n"),
+    ]
+    labels, _ = followed(folder, steps)
+    assert labels == list("opqrstu")
+
+
+def document(job: Job) -> dict[str, Any]:
+    for _ in job.run():
+        pass
+    return job.document()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "folder"])
+def test_following_goes_on_from_a_checkpoint(kind: str, tmp_path: Path) -> None:
+    """Followed in three parts, or read at once: the same errors, the same model, the same records skipped."""
+    records = made_up_records(1_200)
+    lines = (as_csv(records) if kind != "jsonl" else as_json(records, flat=True) + "\n").splitlines(keepends=True)
+    lines[400:400] = ["oops\n"]
+    whole = tmp_path / f"whole.{'jsonl' if kind == 'jsonl' else 'csv'}"
+    whole.write_text("".join(lines), newline="")
+    common = {"target": "kind", "on_error": "skip"}
+    expected = document(Job(RunOptions(stream=str(whole), **common)))  # type: ignore[arg-type]
+    live = tmp_path / ("live" if kind == "folder" else f"live{whole.suffix}")
+    if kind == "folder":
+        live.mkdir()
+    options = RunOptions(stream=str(live), follow=True, idle=0.0, **common)  # type: ignore[arg-type]
+    found: dict[str, Any] = {}
+    for number, (start, stop) in enumerate(((0, 300), (300, 350), (350, len(lines)))):
+        if kind == "folder":
+            header = lines[:1] if start else []
+            (live / f"{number}.csv").write_text("".join([*header, *lines[start:stop]]), newline="")
+        else:
+            with live.open("a", newline="") as file:
+                file.write("".join(lines[start:stop]))
+        found = document(Job(options, checkpoint=tmp_path / "c", every=0.0, resume=True))
+        assert found["records"] == stop - 1 - (stop > 400) + (kind == "jsonl")
+    for name in ("records", "skipped_records", "features"):
+        assert found[name] == expected[name], name
+    assert found["runs"][0]["errors"] == expected["runs"][0]["errors"]
+    assert found["runs"][0]["state_sha256"] == expected["runs"][0]["state_sha256"]
+    limited = RunOptions(stream=str(live), follow=True, limit=700, models=("olr",), **common)  # type: ignore[arg-type]
+    assert document(Job(limited))["records"] == 700, "the limit ends it"
+
+
+def test_a_broken_off_run_goes_on_within_a_file(tmp_path: Path) -> None:
+    records = made_up_records(1_300)
+    path = tmp_path / "d.csv"
+    path.write_text(as_csv(records), newline="")
+    options = RunOptions(stream=str(path), follow=True, idle=0.0, target="kind", models=("olr",))
+    straight = document(Job(options))["runs"][0]
+    steps = Job(options, checkpoint=tmp_path / "c", every=0.0).run()
+    next(steps)
+    steps.close()
+    resumed = document(Job(options, checkpoint=tmp_path / "c", every=0.0, resume=True))["runs"][0]
+    assert (resumed["errors"], resumed["state_sha256"]) == (straight["errors"], straight["state_sha256"])
+
+
+def test_whole_files_of_a_folder_are_gone_on_with(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.csv.gz").write_bytes(gzip.compress(as_csv(made_up_records(1_300)).encode()))
+    options = RunOptions(stream=str(folder), follow=True, idle=0.0, target="kind", models=("olr",))
+    straight = document(Job(options))["runs"][0]
+    steps = Job(options, checkpoint=tmp_path / "c", every=0.0).run()
+    next(steps)
+    next(steps)
+    steps.close()
+    resumed = document(Job(options, checkpoint=tmp_path / "c", resume=True))
+    assert resumed["records"] == 1_300
+    assert resumed["runs"][0]["state_sha256"] == straight["state_sha256"]
+
+
+def test_an_interrupt_ends_it_with_the_results_so_far(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(as_csv(made_up_records(200)), newline="")
+    out, checkpoint = tmp_path / "out", tmp_path / "c"
+    arguments = ["run", str(path), "--target", "kind", "--follow", "--model", "olr", "--json"]
+    arguments += ["--checkpoint", str(checkpoint), "--checkpoint-every", "0", "--out", str(out)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "braided", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        for _ in range(1_200):
+            if checkpoint.exists() or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        assert process.poll() is None, "it waits for more"
+        appender(path, "1.0,2.0,3.0,red,true,yes\n")()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0, stderr
+    assert json.loads(stdout)["records"] == 201
+    assert (out / "metrics.json").exists()
+    assert "4 numeric, 1 categorical (colour), target kind: 2 classes seen" in stderr
+
+
+def test_what_cannot_be_followed(tmp_path: Path) -> None:
+    def opened(path: Path) -> Stream:
+        return open_stream(str(path), follow=True, idle=0.0)
+
+    with pytest.raises(BraidedError, match="there is no such file or folder"):
+        opened(tmp_path / "nothing.csv")
+    (tmp_path / "d.arff").write_text("@data\n")
+    with pytest.raises(BraidedError, match=r"give a CSV \(.csv, .tsv\) or JSON lines"):
+        list(opened(tmp_path / "d.arff").batches())
+    for options in ({"seeds": 2}, {"models": ("olr", "mlp")}):
+        with pytest.raises(BraidedError, match="--follow takes one model and one seed"):
+            RunOptions(stream="d.csv", follow=True, **options).resolved()  # type: ignore[arg-type]
+    with pytest.raises(BraidedError, match="--follow takes records as they come"):
+        RunOptions(stream="d.csv", follow=True, available=0.5).resolved()

@@ -1,0 +1,423 @@
+"""Any kind of file: the same records, the same errors; what does not fit is named, and handled as asked."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import json
+import random
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kinds import COLOURS, WRITERS, as_arff, as_csv, as_json, made_up_records
+
+from braided import BraidedError
+from braided.run import Job, RunOptions
+from braided.streams import IterableStream, Rules, open_stream, read_whole
+from braided.streams.base import Batch
+
+RECORDS = made_up_records(1_300)
+
+
+def finished(job: Job) -> dict[str, Any]:
+    for _ in job.run():
+        pass
+    return job.document()
+
+
+def source_of(path: Path) -> dict[str, Any]:
+    if path.suffix == ".db":
+        return {"stream": f"sqlite:///{path}", "query": "SELECT * FROM made_up ORDER BY rowid"}
+    return {"stream": str(path)}
+
+
+def table(path: Path, text: str | bytes, **options: Any) -> Batch:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_whole(open_stream(str(path), **options)).table
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("expected") / "d.csv"
+    WRITERS["d.csv"](path, RECORDS)
+    return finished(Job(RunOptions(stream=str(path), target="kind")))
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("categories", ["onehot", "hash"])
+def test_the_same_records_give_the_same_errors(
+    name: str, categories: str, tmp_path: Path, expected: dict[str, Any]
+) -> None:
+    WRITERS[name](tmp_path / name, RECORDS)
+    told: list[str] = []
+    target = None if name == "pairs.jsonl" else "kind"
+    options = RunOptions(**source_of(tmp_path / name), target=target, categories=categories)
+    document = finished(Job(options, tell=told.append))
+    assert (document["records"], document["features"], document["classes"]) == (1_300, 4 + len(COLOURS), 2)
+    if categories == "onehot":
+        assert document["runs"][0]["errors"] == expected["runs"][0]["errors"]
+        assert document["runs"][0]["state_sha256"] == expected["runs"][0]["state_sha256"]
+    assert document["runs"][0]["errors"] < 0.6 * document["majority_errors"]
+    words = "4 numeric, 1 categorical (colour), target"
+    assert told == [f"{words}: 2 classes seen" if target is None else f"{words} kind: 2 classes seen"]
+
+
+def test_an_iterable_gives_the_same_errors(expected: dict[str, Any]) -> None:
+    runs = expected["runs"][0]
+    pairs = [({k: v for k, v in record.items() if k != "kind"}, record["kind"]) for record in RECORDS]
+    for source in (
+        IterableStream(RECORDS, target="kind"),
+        IterableStream(lambda: iter(RECORDS), target="kind"),
+        IterableStream(pairs),
+    ):
+        run = finished(Job(RunOptions(stream="records"), source=source))["runs"][0]
+        assert (run["errors"], run["state_sha256"]) == (runs["errors"], runs["state_sha256"])
+
+
+def test_libsvm_gives_the_errors_of_a_csv_with_zeros(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(700, 4)) * (rng.random((700, 4)) < 0.6)
+    labels = (values.sum(axis=1) > 0).astype(int)
+    rows = [",".join(map(repr, row)) + f",{y}" for row, y in zip(values.tolist(), labels, strict=True)]
+    (tmp_path / "d.csv").write_text("\n".join(["1,2,3,4,label", *rows]))
+    lines = [
+        f"{y} qid:1 " + " ".join(f"{i}:{v!r}" for i, v in enumerate(row, start=1) if v)
+        for row, y in zip(values.tolist(), labels, strict=True)
+    ]
+    text = "\n".join(lines).encode()
+    (tmp_path / "d.svm").write_bytes(text)
+    (tmp_path / "d.svm.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "1.svm").write_text("\n".join(lines[:300]))
+    (tmp_path / "parts" / "2.svm").write_text("\n".join(lines[300:]))
+    found = [
+        finished(Job(RunOptions(stream=str(tmp_path / name))))["runs"][0]["learners"]
+        for name in ("d.csv", "d.svm", "d.svm.gz", "parts")
+    ]
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+    assert found[3] == found[0]
+
+
+def test_what_a_category_becomes(tmp_path: Path) -> None:
+    """A value is 1, the others seen so far are 0, and all are missing where the cell is; before it is seen, missing."""
+    nan = np.nan
+    read = table(tmp_path / "d.csv", "colour,y\nred,1\nblue,0\n,1\n red ,0\n")
+    assert read.names == ("colour=red", "colour=blue")
+    np.testing.assert_array_equal(read.values, [[1, nan], [0, 1], [nan, nan], [1, 0]])
+    hashed = table(tmp_path / "d.csv", "colour,y\nred,1\nblue,0\n,1\nred,0\n", rules=Rules("hash", 8))
+    assert hashed.names == ("colour#5", "colour#2")
+    np.testing.assert_array_equal(hashed.values, read.values)
+    with pytest.raises(BraidedError, match=r"d.csv:2: column 'colour' is 'red': .*--categories onehot or hash"):
+        table(tmp_path / "d.csv", "colour,y\nred,1\n", rules=Rules("refuse"))
+
+
+def test_what_is_read_does_not_depend_on_how_it_is_cut(tmp_path: Path) -> None:
+    records = made_up_records(1_100, seed=4)
+    whole = read_whole(IterableStream(records, target="kind")).table
+    (tmp_path / "f").mkdir()
+    for number, start in enumerate(range(0, 1_100, 130)):
+        (tmp_path / "f" / f"{number:02}.jsonl").write_text(as_json(records[start : start + 130], flat=True))
+    parts = read_whole(open_stream(str(tmp_path / "f"), target="kind")).table
+    assert parts.names == whole.names
+    np.testing.assert_array_equal(parts.values, whole.values)
+
+
+def test_hashing_is_the_same_in_every_process() -> None:
+    code = "from braided.streams.categories import bucket; print(bucket('grün', 1000), bucket('a', 7))"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert outputs == {"785 4\n"}
+
+
+def test_too_many_categories_suggest_hashing(tmp_path: Path) -> None:
+    text = "a,id,y\n" + "".join(f"1,u{i},0\n" for i in range(60))
+    with pytest.raises(BraidedError, match=r"d.csv:21: column 'id' .* max_features is 20: give --categories hash"):
+        table(tmp_path / "d.csv", text, rules=Rules(max_features=20))
+    assert len(table(tmp_path / "d.csv", text, rules=Rules("hash", 16, max_features=20)).names) <= 17
+    long = f"a,note,y\n1,short,0\n1,{'x' * 2_000},0\n"
+    with pytest.raises(BraidedError, match=r"d.csv:3: column 'note' is .*too long for a category"):
+        table(tmp_path / "d.csv", long)
+
+
+BAD = "a,b,y\n" + "1,2,u\n" * 600 + "1,oops,v\n1,2,u\n3,2\n1,inf,u\n1,2,\n1,5,v\n"
+
+
+def test_misfits_stop_the_run(tmp_path: Path) -> None:
+    with pytest.raises(BraidedError, match=r"d.csv:602: column 'b' is 'oops': features must be numbers.*--on-error"):
+        table(tmp_path / "d.csv", BAD)
+
+
+@pytest.mark.parametrize(("policy", "records", "skipped", "missing"), [("skip", 602, 4, 0), ("missing", 604, 2, 2)])
+def test_misfits_are_skipped_or_missing_and_counted(
+    policy: str, records: int, skipped: int, missing: int, tmp_path: Path
+) -> None:
+    (tmp_path / "d.csv").write_text(BAD)
+    options = RunOptions(stream=str(tmp_path / "d.csv"), on_error=policy, models=("olr",))
+    first = f"{tmp_path / 'd.csv'}:602: column 'b' is 'oops'"
+    job = Job(options, checkpoint=tmp_path / "c")
+    for document in (finished(job), finished(Job(options, checkpoint=tmp_path / "c", resume=True))):
+        found = [document[name] for name in ("records", "skipped_records", "missing_values")]
+        assert found == [records, skipped, missing]
+        assert document["first_problem"].startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "policy", "n", "skipped", "missing"),
+    [
+        ("d.jsonl", '{"x": {"a": 1}, "y": 1}\n{oops\n{"x": {"a": 2}}\n{"x": {"a": 3}, "y": 1}\n', "skip", 2, 2, 0),
+        ("d.svm", "1 1:2 2:3\n0 1:x\n1 zwei:3\n", "skip", 1, 2, 0),
+        ("d.svm", "1 1:2 2:3\n0 1:x\n1 zwei:3\n", "missing", 2, 1, 1),
+        ("d.arff", "@relation r\n@attribute a {u,v}\n@attribute y {0,1}\n@data\nu,1\nw,0\nu\nv,2\n", "skip", 1, 3, 0),
+        ("d.arff", "@relation r\n@attribute a {u,v}\n@attribute y {0,1}\n@data\nu,1\nw,0\nu\n", "missing", 2, 1, 1),
+        ("d.csv", 'a,y\n1,0\n"2"x,0\n3,1\n', "skip", 2, 1, 0),
+    ],
+)
+def test_misfits_in_other_kinds(
+    name: str, text: str, policy: str, n: int, skipped: int, missing: int, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    stream = open_stream(str(tmp_path / name), rules=Rules(on_error=policy))
+    assert len(read_whole(stream).table) == n
+    assert (stream.found.skipped_records, stream.found.missing_values) == (skipped, missing)  # type: ignore[attr-defined]
+
+
+def test_a_skipped_record_teaches_no_category(tmp_path: Path) -> None:
+    text = "a,colour,y\n" + "1,red,0\n" * 20 + "oops,black,0\n2,red,1\n"
+    assert table(tmp_path / "d.csv", text, rules=Rules(on_error="skip")).names == ("a", "colour=red")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["2024-01-05", "2024-01-05 10:20", "2024-01-05T10:20:30.5Z", "2024-01-05 10:20:30+02:00", "10:20:30", "5/1/2024"],
+)
+def test_dates_in_text_are_refused_with_a_hint(word: str, tmp_path: Path) -> None:
+    text = f"when,a,y\n,1,0\n{word},1,0\n"
+    with pytest.raises(BraidedError, match=r"d.csv:3: column 'when' is .*dates and times are not taken.*--drop when"):
+        table(tmp_path / "d.csv", text)
+    assert table(tmp_path / "d.csv", text, rules=Rules(drop=("when",))).names == ("a",)
+    assert table(tmp_path / "d.csv", "a,y\n2024,0\n20240105,1\n").values.tolist() == [[2024], [20240105]]
+
+
+def test_typed_dates_are_refused(tmp_path: Path) -> None:
+    for value in (datetime.date(2024, 1, 5), datetime.datetime(2024, 1, 5), datetime.timedelta(1)):
+        with pytest.raises(BraidedError, match=r"records: row 1: column 'when' is .*dates and times"):
+            read_whole(IterableStream([{"when": value, "a": 1, "y": 0}]))
+    arff = "@relation r\n@attribute when date 'yyyy'\n@attribute y {0,1}\n@data\n"
+    with pytest.raises(BraidedError, match="column 'when' is declared a date"):
+        table(tmp_path / "d.arff", arff)
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+    from pyarrow import parquet
+
+    parquet.write_table(arrow.table({"when": [datetime.date(2024, 1, 5)], "y": [1]}), tmp_path / "d.parquet")
+    with pytest.raises(BraidedError, match=r"column 'when' is of type date32\[day\]"):
+        read_whole(open_stream(str(tmp_path / "d.parquet")))
+
+
+def test_the_kind_is_what_nine_in_ten_are(tmp_path: Path) -> None:
+    text = "a,b,y\n" + "1,1,0\n" * 8 + "x,1,0\nz,y,1\n"
+    assert table(tmp_path / "d.csv", text, rules=Rules(on_error="missing")).names == ("a=1", "a=x", "a=z", "b")
+
+
+def test_a_column_that_was_empty_gets_its_kind_from_its_first_value(tmp_path: Path) -> None:
+    told: list[str] = []
+    text = "a,late,later,y\n" + "1,,,0\n" * 501 + "1,7,red,1\n"
+    read = table(tmp_path / "d.csv", text, rules=Rules(tell=told.append))
+    assert told == ["1 numeric, 2 empty so far (late, later), target y: 1 class seen"]
+    assert read.names == ("a", "late", "later", "later=red")
+    assert read.values[-1, [1, 3]].tolist() == [7, 1]
+
+
+def test_booleans_are_numbers(tmp_path: Path) -> None:
+    assert table(tmp_path / "d.csv", "a,y\nTrue,0\nfalse,1\n,0\n").values[:2].tolist() == [[1], [0]]
+    assert read_whole(IterableStream([{"a": True, "y": 0}, {"a": "false", "y": 1}])).table.values.tolist() == [[1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "names", "values"),
+    [
+        ('a;"b;c";y\n1;2;u\n', {}, ("a", "b;c"), [[1, 2]]),
+        ('a,b,y\n"1","say ""hi""",u\n', {}, ("a", 'b=say "hi"'), [[1, 1]]),
+        ('a,b,y\r\n1,"two\r\nlines",u\r\n', {}, ("a", "b=two\r\nlines"), [[1, 1]]),
+        ('a, b, y\n1, "x, y", u\n', {}, ("a", "b=x, y"), [[1, 1]]),
+        ("a b y\n1  2 u\n", {"delimiter": " "}, ("a", "b"), [[1, 2]]),
+        ("a^b^y\n1^2^u\n", {"delimiter": "^"}, ("a", "b"), [[1, 2]]),
+        ("a,b\tc,d\ty\n1\t2\t3\n", {"delimiter": "tab"}, ("a,b", "c,d"), [[1, 2]]),
+        ("a,b,y\r1,2,u\r", {}, ("a", "b"), [[1, 2]]),
+    ],
+)
+def test_csv_as_in_the_wild(
+    text: str, options: dict[str, Any], names: tuple[str, ...], values: list[Any], tmp_path: Path
+) -> None:
+    read = table(tmp_path / "d.csv", text, **options)
+    assert read.names == names
+    assert read.values.tolist() == values
+
+
+def test_nested_records_and_numbers_of_all_types() -> None:
+    records = [
+        {"a": {"b": 1, "c": [Decimal("2.5"), np.float32(3)]}, "d": np.array([4, 5]), "e": None, "label": 2.0},
+        {"a": {"c": [1]}, "label": np.int64(3)},
+    ]
+    read = read_whole(IterableStream(records)).table
+    assert read.names == ("a.b", "a.c.0", "a.c.1", "d.0", "d.1", "e")
+    np.testing.assert_array_equal(read.values[0], [1, 2.5, 3, 4, 5, np.nan])
+    assert read.labels == [2, 3]
+    assert type(read.labels[0]) is int
+    once = IterableStream(iter(records))
+    read_whole(once)
+    with pytest.raises(BraidedError, match="an iterator can be read only once"):
+        read_whole(once)
+    with pytest.raises(BraidedError, match=r"records: row 1: which name is the label's\? choose --target from a, b"):
+        read_whole(IterableStream([{"a": 1, "b": 2}], rules=Rules(on_error="skip")))
+    with pytest.raises(BraidedError, match=r"row 1: column 'a' is b'..': features must be numbers"):
+        read_whole(IterableStream([{"a": b"ab", "y": 1}]))
+
+
+def test_arrow_types(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+    from pyarrow import parquet
+
+    columns = {
+        "i": arrow.array([1, None], arrow.uint8()),
+        "h": arrow.array(np.array([0.5, 1.5], np.float16)),
+        "d": arrow.array([Decimal("1.25"), None], arrow.decimal128(6, 2)),
+        "t": arrow.array([True, None]),
+        "k": arrow.array(["3", "4"]).dictionary_encode(),
+        "s": arrow.array([{"u": 1, "v": "x"}, None]),
+        "n": arrow.array([None, None], arrow.null()),
+        "label": arrow.array([0, 1]),
+    }
+    parquet.write_table(arrow.table(columns), tmp_path / "d.parquet")
+    read = read_whole(open_stream(str(tmp_path / "d.parquet"))).table
+    assert read.names == ("i", "h", "d", "t", "k=3", "k=4", "s", "s.u", "s.v=x", "n")
+    np.testing.assert_array_equal(read.values[0, [0, 1, 2, 3, 4, 7, 8]], [1, 0.5, 1.25, 1, 1, 1, 1])
+    assert np.isnan(read.values[1, [0, 2, 3, 7, 8]]).all()
+    assert read.labels == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("d.csv", b"a,y\n1,2\n\xff,1\n", r"d.csv:3: is not text in UTF-8"),
+        ("d.csv", "a,y\n1,2\n".encode("utf-16"), r"d.csv:1: is not text in UTF-8"),
+        ("d.csv", b"a,y\n1,2\n\x00,1\n", r"d.csv:3: has a NUL byte"),
+        ("d.csv", b"a,y\n1," + b"x" * 200_000 + b"\n", r"d.csv:2: not readable as CSV \(field larger"),
+        ("d.csv", b"a,y\n" + b"1" * (2**25 + 2**20), r"d.csv:2: the line is longer than"),
+        ("d.csv.gz", gzip.compress(b"a,y\n1,2\n" * 9_999)[:-100], r"d.csv.gz: cannot be read"),
+        ("d.csv.zst", b"no zstd at all", r"d.csv.zst: cannot be read"),
+        ("d.jsonl", b"\x80\x81", r"d.jsonl:1: is not text"),
+        ("d.jsonl", b'{"a": 1, "b": 2}\n', r"d.jsonl:1: which name is the label's"),
+        ("d.parquet", b"", r"d.parquet: cannot be read as Parquet or Arrow"),
+        ("d.parquet", b"PAR1 and then nothing", r"d.parquet: cannot be read as Parquet or Arrow"),
+        ("d.feather", b"ARROW1 and then nothing", r"d.feather: cannot be read as Parquet or Arrow"),
+        ("d.feather", b"FEA1 and so on", r"d.feather: is Feather version 1"),
+        ("d.arff", b"", r"d.arff:1: the file ends before @data"),
+        ("d.arff", b"@relation r\n@attribute a numeric\n", r"d.arff:2: the file ends before @data"),
+        ("d.arff", b"@relation r\n@attribute a\n@data\n", r"d.arff:2: give @attribute NAME TYPE"),
+        ("d.arff", b"@attribute a numeric\n@data\n1\n", r"d.arff:2: 1 attributes"),
+        ("d.arff", b"@attribute a relational\n@data\n", r"d.arff:1: 'a' is of type 'relational'"),
+        ("d.arff", b"@attribute a numeric\n@attribute a real\n@data\n", r"d.arff: column 'a' appears twice"),
+        ("d.arff", b"@attribute a {x\n@data\n", r"d.arff:1: the values of 'a' do not end"),
+        ("d.arff", b"@attribute a real\n@attribute y {u}\n@data\n1,'u\n", r"d.arff:4: a quote is not closed"),
+        ("d.arff", b"@attribute a real\n@attribute y {u}\n@data\n{7 1}\n", r"d.arff:4: value number 7"),
+        ("d.arff", b"@attribute a real\n@attribute y {u}\n@data\n{x}\n", r"d.arff:4: 'x' is not `place value`"),
+        ("d.arff", b"@attribute a real\n@attribute y {u}\n@data\nx,u\n", r"d.arff:4: column 'a' is 'x': features must"),
+        ("d.arff", b"@attribute a real\n@attribute y {u}\n@data\n1,w\n", r"d.arff:4: the label is 'w': the file decl"),
+        ("d.txt", b"", "neither CSV nor LIBSVM"),
+    ],
+)
+def test_malformed_files_are_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    if name.endswith(".zst"):
+        pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
+    if name.endswith((".parquet", ".feather")):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+    with pytest.raises(BraidedError, match=message) as caught:
+        table(tmp_path / name, content)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 400
+
+
+@pytest.mark.parametrize(
+    "name", ["d.csv", "d.csv.gz", "d.csv.zst", "d.parquet", "d.feather", "d.arff", "d.jsonl", "d.db"]
+)
+def test_mutants_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    """Cut or altered anywhere, a file gives records or one line: never another exception."""
+    records = made_up_records(40, seed=2)
+    path = tmp_path / name
+    writers = {"d.arff": "dense.arff", "d.jsonl": "flat.jsonl"}
+    WRITERS[writers.get(name, name)](path, records)
+    whole = path.read_bytes()
+    options = source_of(path)
+    chance = random.Random(0)
+    refused: list[str] = []
+    for _ in range(40):
+        mutant = bytearray(whole[: chance.randrange(len(whole))] if chance.random() < 0.4 else whole)
+        for _ in range(chance.randrange(1, 4) if mutant else 0):
+            mutant[chance.randrange(len(mutant))] = chance.randrange(256)
+        path.write_bytes(bytes(mutant))
+        try:
+            stream = open_stream(options["stream"], target="kind", query=options.get("query"))
+            assert len(read_whole(stream).table) <= 41
+        except BraidedError as error:
+            refused.append(str(error))
+    assert refused
+    assert not any("\n" in message for message in refused)
+
+
+def test_a_zstd_file_that_breaks_off_is_noticed(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
+    one = zstandard.ZstdCompressor().compress(as_csv(made_up_records(300)).encode())
+    two = zstandard.ZstdCompressor().compress("\r\n".join(as_csv(made_up_records(9)).split("\r\n")[1:]).encode())
+    path = tmp_path / "d.csv.zst"
+    path.write_bytes(one + two)
+    assert len(read_whole(open_stream(str(path))).table) == 309, "frames one after the other"
+    path.write_bytes(one[:-5])
+    with pytest.raises(BraidedError, match="cannot be read: the file breaks off"):
+        read_whole(open_stream(str(path)))
+
+
+def test_options_without_meaning_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,y\n1,2\n")
+    for message, options in {
+        "--query is for data bases": {"query": "SELECT 1"},
+        "--idle is for --follow": {"idle": 1.0},
+        "--delimiter 'ab': give one character": {"delimiter": "ab"},
+    }.items():
+        with pytest.raises(BraidedError, match=message):
+            open_stream(str(path), **options)  # type: ignore[arg-type]
+    with pytest.raises(BraidedError, match="there is no column 'z': choose --drop from a, y"):
+        read_whole(open_stream(str(path), rules=Rules(drop=("z",))))
+    with pytest.raises(BraidedError, match="--delimiter is for CSV files"):
+        open_stream("-", delimiter=",")
+    for rules, message in (
+        ({"categories": "dummy"}, "--categories 'dummy' is not known: use one of onehot, hash, refuse"),
+        ({"on_error": "ignore"}, "--on-error 'ignore' is not known: use one of stop, skip, missing"),
+        ({"hash_buckets": 0}, "--hash-buckets is 0"),
+    ):
+        with pytest.raises(BraidedError, match=message):
+            Rules(**rules)  # type: ignore[arg-type]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BraidedError, match="the folder has no files"):
+        read_whole(open_stream(str(tmp_path / "empty")))
+
+
+def test_kinds_are_seen_without_a_names_ending(tmp_path: Path) -> None:
+    records = made_up_records(20)
+    contents = {"arff": as_arff(records), "json": as_json(records, flat=True), "csv": as_csv(records)}
+    tables = [table(tmp_path / f"file-{name}", content, target="kind") for name, content in contents.items()]
+    for one in tables[1:]:
+        assert set(one.names) == set(tables[0].names)
+        assert one.labels == tables[0].labels
+    assert json.loads(contents["json"].splitlines()[0])["kind"] == tables[0].labels[0]
