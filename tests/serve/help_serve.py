@@ -27,6 +27,7 @@ from braided.checkpoint import decode
 from braided.evaluate import state_digest
 from braided.learners import LogisticConfig, MLPConfig
 from braided.serve.app import make_app
+from braided.serve.at_once import protocol_for
 from braided.serve.disk import Disk
 from braided.serve.problems import Problem as Problem
 from braided.serve.records import Reader, Records
@@ -211,8 +212,11 @@ def serving(
     service = Service(Settings(folder, limits=Limits(**limits)), disk)
     service.open(say=lambda text: None)
     port = free_port()
+    tokens = tokens or Tokens([])
     server = uvicorn.Server(
-        uvicorn.Config(make_app(service, tokens or Tokens([])), port=port, log_level="warning", ws="none")
+        uvicorn.Config(
+            make_app(service, tokens), port=port, http=protocol_for(service, tokens), log_level="warning", ws="none"
+        )
     )
     thread = threading.Thread(target=server.run)
     thread.start()

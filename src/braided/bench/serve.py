@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -204,35 +205,66 @@ def _keep_learning(
         rates.append(lines(port, model, rows))
 
 
-def predictions(port: int, model: str, rows: list[bytes], count: int) -> tuple[list[float], float]:
-    """Seconds of each prediction while another process teaches the model, and the load's seconds per record."""
+def _echo(ports: Any) -> None:
+    """Send back what comes, and do nothing else."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ports.append(listener.getsockname()[1])
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection:
+            while content := connection.recv(2**16):
+                connection.sendall(content)
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Seconds of each prediction under load and of each echo beside them, and the load's seconds per record."""
+
+    predictions: list[float]
+    echoes: list[float]
+    load: float
+
+
+def predictions(port: int, model: str, rows: list[bytes], count: int) -> Latencies:
+    """Time predictions while another process teaches the model; an echo in turn shows what the machine itself takes."""
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager:
-        stop, rates = context.Event(), manager.list()
+        stop, rates, ports = context.Event(), manager.list(), manager.list()
         load = context.Process(target=_keep_learning, args=(port, model, rows, stop, rates))
+        echo = context.Process(target=_echo, args=(ports,))
         load.start()
+        echo.start()
         connection = Connection(port)
         questions = [json.dumps({"x": json.loads(row)["x"]}).encode() for row in rows[:500]]
         path = f"/models/{model}/predict"
-        while not rates:
+        while not rates or not ports:
             time.sleep(0.05)
-        times = []
-        for i in range(count):
-            time.sleep(1 / _PREDICTIONS_PER_SECOND)
-            start = time.perf_counter()
-            connection.request("POST", path, questions[i % len(questions)])
-            times.append(time.perf_counter() - start)
+        asked, echoed = [], []
+        with socket.create_connection(("127.0.0.1", ports[0])) as mirror:
+            mirror.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for i in range(count):
+                question = questions[i % len(questions)]
+                time.sleep(0.5 / _PREDICTIONS_PER_SECOND)
+                start = time.perf_counter()
+                connection.request("POST", path, question)
+                asked.append(time.perf_counter() - start)
+                time.sleep(0.5 / _PREDICTIONS_PER_SECOND)
+                start = time.perf_counter()
+                mirror.sendall(question)
+                mirror.recv(2**16)
+                echoed.append(time.perf_counter() - start)
         stop.set()
         load.join()
+        echo.join()
         connection.close()
-        return times, statistics.median(rates)
+        return Latencies(asked, echoed, statistics.median(rates))
 
 
 def measure(records: int, console: Console) -> dict[str, Any]:
     """All figures: the best of several interleaved rounds, and for latency the worst round as well."""
     rows = bodies(records)
     found: dict[str, list[float]] = {"batched": [], "one": [], "singles": [], "lines": [], "loaded": []}
-    latencies: list[tuple[float, float]] = []
+    latencies: list[tuple[float, float, float, float]] = []
     with running_service() as port:
         _create(port, "warm")
         lines(port, "warm", rows[:1_000])
@@ -245,13 +277,14 @@ def measure(records: int, console: Console) -> dict[str, Any]:
             found["lines"].append(lines(port, f"lines-{turn}", rows))
             found["singles"].append(singles(port, f"singles-{turn}", rows[: records // 4]))
             count = max(records // 20, 100)
-            times, loaded = predictions(port, f"lines-{turn}", rows[: max(records // 4, 1_000)], count)
-            found["loaded"].append(loaded)
-            p50, p99 = (float(q) for q in np.quantile(times, [0.5, 0.99]))
-            latencies.append((p99, p50))
+            seen = predictions(port, f"lines-{turn}", rows[: max(records // 4, 1_000)], count)
+            found["loaded"].append(seen.load)
+            p50, p99 = (float(q) for q in np.quantile(seen.predictions, [0.5, 0.99]))
+            echo50, echo99 = (float(q) for q in np.quantile(seen.echoes, [0.5, 0.99]))
+            latencies.append((p99, p50, echo99, echo50))
     best = {name: min(seconds) for name, seconds in found.items()}
-    p99, p50 = min(latencies)
-    worst, _ = max(latencies)
+    p99, p50, echo99, echo50 = min(latencies)
+    worst = max(latencies)[0]
     return {
         "records": records,
         "cores": os.cpu_count(),
@@ -267,6 +300,8 @@ def measure(records: int, console: Console) -> dict[str, Any]:
         "predict_p50_updates": p50 / best["one"],
         "predict_p99_updates": p99 / best["one"],
         "predict_p99_worst_round_us": 1e6 * worst,
+        "echo_p50_us": 1e6 * echo50,
+        "echo_p99_us": 1e6 * echo99,
         "load_us": 1e6 * best["loaded"],
         "load_share": best["batched"] / best["loaded"],
     }
@@ -290,6 +325,7 @@ def table(result: dict[str, Any]) -> Table:
         f"predict under full learning load: p50 {result['predict_p50_us']:.0f} us, "
         f"p99 {result['predict_p99_us']:.0f} us, which is {result['predict_p50_updates']:.1f} and "
         f"{result['predict_p99_updates']:.1f} in-process updates (p99 of the worst of {_ROUNDS} rounds: "
-        f"{result['predict_p99_worst_round_us']:.0f} us)"
+        f"{result['predict_p99_worst_round_us']:.0f} us); of the same bytes sent back by a process that does nothing "
+        f"else, beside the same load: p50 {result['echo_p50_us']:.0f} us, p99 {result['echo_p99_us']:.0f} us"
     )
     return shown

@@ -13,8 +13,8 @@ import uvicorn
 
 from braided.errors import BraidedError
 from braided.serve.app import make_app
+from braided.serve.at_once import protocol_for
 from braided.serve.disk import Disk
-from braided.serve.protocol import BoundedProtocol
 from braided.serve.security import Tokens, is_loopback, read_tokens
 from braided.serve.service import Service
 from braided.serve.settings import Settings
@@ -62,7 +62,7 @@ def serve(settings: Settings, disk: Disk | None = None) -> None:
         app,
         host=settings.host,
         port=settings.port,
-        http=BoundedProtocol,
+        http=protocol_for(service, tokens),
         log_level="warning",
         access_log=False,
         server_header=False,

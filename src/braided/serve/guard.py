@@ -36,7 +36,7 @@ def header(scope: Scope, name: bytes) -> str | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _names_loopback(host: str) -> bool:
+def names_loopback(host: str) -> bool:
     """Whether a Host header names this machine as seen from itself."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -124,7 +124,7 @@ class Guard:
         """Without tokens, let no web page of elsewhere in through the user's browser."""
         if self.tokens:
             return
-        if not _names_loopback(header(scope, b"host") or ""):
+        if not names_loopback(header(scope, b"host") or ""):
             raise Problem(421, "this service answers to localhost only: use a token file to open it to other names")
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -161,6 +161,20 @@ class Worker:
         if self.broken:
             raise Problem(503, "the model is out of service after a fault: restart the service, and report this")
 
+    def predict_one(self, x: dict[str, float]) -> tuple[list[Any], dict[str, Any]]:
+        """The classes, and the answer for a record by names: for one, that is the shorter way."""
+        self._check_sound()
+        model = self.state.model
+        named = cast(dict[Hashable, float], x)
+        if isinstance(model, MODLRegressor):
+            with self.gate:
+                version, value = model.records_learned, model.predict_one(named)
+            return [], {"value": finite(value), "version": version}
+        with self.gate:
+            version, found = model.records_learned, model.predict_proba_one(named)
+        classes = list(found)
+        return classes, _prediction(classes, list(found.values()), version)
+
     def predict(self, records: Records) -> tuple[list[Any], list[dict[str, Any]]]:
         """The classes, and an answer for each record; waits for one update at most, `PREDICT_CHUNK` records at a time.
 
@@ -171,16 +185,8 @@ class Worker:
         classes: list[Any] = []
         answers: list[dict[str, Any]] = []
         if len(records) == 1:
-            # By names rather than by columns: for one record that is the shorter way.
-            x: dict[Hashable, float] = dict(records.one(0).items())
-            if isinstance(model, MODLRegressor):
-                with self.gate:
-                    version, value = model.records_learned, model.predict_one(x)
-                return classes, [{"value": finite(value), "version": version}]
-            with self.gate:
-                version, found = model.records_learned, model.predict_proba_one(x)
-            classes = list(found)
-            return classes, [_prediction(classes, list(found.values()), version)]
+            classes, answer = self.predict_one(records.one(0))
+            return classes, [answer]
         for _, table in records.tables(PREDICT_CHUNK):
             if isinstance(model, MODLRegressor):
                 with self.gate:

@@ -1,0 +1,142 @@
+"""The short way answers what the application would answer, or leaves it to it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from help_serve import SMALL_SPEC, rows, serving
+from httpx import Client
+
+from braided.serve.at_once import AtOnce
+from braided.serve.security import Tokens
+
+ITEMS = rows(40)
+RECORD = {"x": {name: float(value) for name, value in ITEMS[0]["x"].items() if value is not None}}
+BODY = json.dumps(RECORD).encode()
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each prediction was answered the short way."""
+    seen: list[bool] = []
+    call = AtOnce.__call__
+
+    def noted(self: AtOnce, path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes | None:
+        answer = call(self, path, headers, body)
+        seen.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(AtOnce, "__call__", noted)
+    return seen
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with serving(tmp_path / "state") as client:
+        client.put("/models/m", json=SMALL_SPEC)
+        client.post("/models/m/learn", json={"records": ITEMS})
+        yield client
+
+
+def test_the_answer_is_that_of_the_application(client: Client, answered: list[bool]) -> None:
+    short = client.post("/models/m/predict", json=RECORD)
+    long = client.post("/models/m/predict?", json=RECORD)
+    assert answered == [True]
+    assert short.content == long.content
+    assert dict(short.headers) | {"date": ""} == dict(long.headers) | {"date": ""}
+    assert short.json()["predictions"][0]["version"] == len(ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status"),
+    [
+        ("m", b'{"x": {"unknown": 1.0}}', {}, 200),
+        ("m", b'{"x": {"a": 1}}', {}, 200),
+        ("m", b'{"x": {"a": null}}', {}, 200),
+        ("m", b'{"x": {}}', {}, 200),
+        ("m", b'{"records": [{"x": {"a": 1.0}}]}', {}, 200),
+        ("m", b'{"x": {"a": 1.0}, "y": 1}', {}, 422),
+        ("m", b'{"x": {"a": "b"}}', {}, 422),
+        ("m", b'{"x": [1.0]}', {}, 422),
+        ("m", b"[1.0]", {}, 422),
+        ("m", b'{"x": {"a": 1.0, "a": 2.0}}', {}, 400),
+        ("m", b'{"x": {"a": 1e999}}', {}, 422),
+        ("m", b"{", {}, 400),
+        ("m", b"", {}, 400),
+        ("other", BODY, {}, 404),
+        ("m", BODY, {"Content-Type": "text/plain"}, 415),
+        ("m", BODY, {"Host": "example.org"}, 421),
+        ("m", BODY, {"Connection": "close"}, 200),
+    ],
+)
+def test_what_is_not_plain_is_left_to_the_application(
+    client: Client, answered: list[bool], path: str, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    headers = {"Content-Type": "application/json", **headers}
+    assert client.post(f"/models/{path}/predict", content=body, headers=headers).status_code == status
+    assert not any(answered)
+
+
+def test_a_token_is_needed_where_there_is_one(tmp_path: Path, answered: list[bool]) -> None:
+    tokens = Tokens([("read", "a-long-read-token"), ("write", "a-long-write-token")])
+    with serving(tmp_path / "state", tokens) as client:
+        write = {"Authorization": "Bearer a-long-write-token"}
+        client.put("/models/m", json=SMALL_SPEC, headers=write)
+        client.post("/models/m/learn", json={"records": ITEMS}, headers=write)
+        for header, status in (("", 401), ("Bearer wrong", 401), ("Bearer a-long-read-token", 200)):
+            answer = client.post("/models/m/predict", json=RECORD, headers={"Authorization": header})
+            assert answer.status_code == status
+    assert answered == [False, False, True]
+
+
+def exchange(client: Client, pieces: list[bytes], answers: int) -> list[dict[str, Any]]:
+    """Send pieces one by one on a connection, and read the answers."""
+    port = client.base_url.port
+    assert port is not None
+    found = []
+    with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as file:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in pieces:
+            connection.sendall(piece)
+            if piece is not pieces[-1]:
+                client.get("/healthz")  # by now the service has read the piece
+        for _ in range(answers):
+            assert file.readline().startswith(b"HTTP/1.1 200")
+            length = 0
+            while (line := file.readline().strip()) != b"":
+                name, _, value = line.partition(b":")
+                length = int(value) if name.lower() == b"content-length" else length
+            found.append(json.loads(file.read(length)))
+    return found
+
+
+def test_requests_in_pieces_and_several_at_once(client: Client, answered: list[bool]) -> None:
+    head = b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    whole = head + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+    healthy = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    expected = client.post("/models/m/predict", json=RECORD).json()
+    answered.clear()
+    assert exchange(client, [whole, whole], 2) == [expected] * 2
+    assert exchange(client, [whole * 3], 3) == [expected] * 3
+    assert answered == [True] * 5
+    assert exchange(client, [whole[:40], whole[40:-5], whole[-5:]], 1) == [expected]
+    assert exchange(client, [whole[:-1], whole[-1:] + whole], 2) == [expected] * 2
+    assert exchange(client, [healthy + whole + healthy], 3) == [{"status": "ok"}, expected, {"status": "ok"}]
+    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+    assert exchange(client, [chunked], 1) == [expected]
+
+
+def test_half_a_request_that_is_broken_off_does_no_harm(client: Client) -> None:
+    port = client.base_url.port
+    assert port is not None
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(
+            b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"
+        )
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+    assert client.post("/models/m/predict", json=RECORD).status_code == 200
