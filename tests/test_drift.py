@@ -195,6 +195,37 @@ def test_a_strange_checkpoint_makes_no_strange_object() -> None:
         unpack({"kind": "Popen", "parts": {}})
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seen": -1},
+        {"seen": 1.5},
+        {"drifts": 10**6},
+        {"recent": {"float": "nan"}},
+        {"usual": {"float": "-0x1p+3"}},
+        {"detector": "nothing"},
+        {"detector": {"kind": "DDM", "parts": {}}},
+        {"detector": {"kind": "ADWIN", "parts": {"__class__": 1}}},
+        {"detector": {"kind": "ADWIN", "parts": {"update": {"method": "__reduce__"}}}},
+        {"detector": {"kind": "ADWIN", "parts": {"_helper": {"bytes": "eA=="}}}},
+        {},
+    ],
+    ids=str,
+)
+def test_a_changed_watch_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    model = MODLClassifier(learners=(LogisticConfig(),), drift_detector=drift.ADWIN())
+    values, labels = made_up(60)
+    model.learn_many(values, labels)
+    metadata, arrays = model.snapshot()
+    metadata["drift"]["watch"] = {**metadata["drift"]["watch"], **change}
+    if not change:
+        restored = MODLClassifier.restore(metadata, arrays)
+        assert state_digest(restored) == state_digest(model)
+        return
+    with pytest.raises(BraidedError, match=r"^the checkpoint's (watch for drift|drift detector) "):
+        MODLClassifier.restore(metadata, arrays)
+
+
 def test_plasticity_fades_and_the_rate_returns_to_its_bits() -> None:
     values, labels = rising(900)
     learners = (LogisticConfig(), MLPConfig(hidden=(4,), learning_rate=0.01))

@@ -107,9 +107,14 @@ class Watch:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over a `state`."""
-        self.detector = unpack(state["detector"])
-        for name in ("drifts", "seen", "recent", "usual"):
-            setattr(self, name, unpack(state[name]))
+        detector = unpack(state["detector"])
+        drifts, seen, recent, usual = (unpack(state[name]) for name in ("drifts", "seen", "recent", "usual"))
+        counts = type(drifts) is int and type(seen) is int and 0 <= drifts <= seen
+        means = all(type(mean) is float and 0.0 <= mean <= LARGEST for mean in (recent, usual))
+        if type(detector) is not type(self.detector) or not counts or not means:
+            raise BraidedError("the checkpoint's watch for drift does not hold together: the file was changed")
+        self.detector = detector
+        self.drifts, self.seen, self.recent, self.usual = drifts, seen, recent, usual
 
 
 @cache
@@ -154,25 +159,39 @@ def pack(value: Any, owner: Any = None) -> Any:
     )
 
 
-def unpack(packed: Any, owner: Any = None) -> Any:
-    """The inverse of `pack`."""
+def unpack(packed: Any) -> Any:
+    """The inverse of `pack`; whatever does not hold together is refused."""
+    try:
+        return _unpacked(packed, None)
+    except (BraidedError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # compiled detectors panic on bytes that are not theirs, and a panic is no Exception
+        raise BraidedError("the checkpoint's drift detector does not hold together: the file was changed") from None
+
+
+def _unpacked(packed: Any, owner: Any) -> Any:
     if not isinstance(packed, dict):
         return packed
     if "float" in packed:
         return float.fromhex(packed["float"])
     if "deque" in packed:
-        return deque((unpack(item) for item in packed["deque"]), maxlen=packed["most"])
+        return deque((_unpacked(item, None) for item in packed["deque"]), maxlen=packed["most"])
     if "method" in packed:
-        return getattr(owner, packed["method"])
+        method = getattr(owner, packed["method"])
+        if not isinstance(method, MethodType) or method.__self__ is not owner or packed["method"].startswith("__"):
+            raise BraidedError(f"the checkpoint's drift detector has no method {packed['method']!r}")
+        return method
     if packed["kind"] not in _kinds():
         raise BraidedError(f"the checkpoint names a drift detector {packed['kind']!r} that this braided does not have")
     made: Any = object.__new__(_kinds()[packed["kind"]])
     for name, part in packed["parts"].items():
+        if not name.isidentifier() or name.startswith("__"):
+            raise BraidedError(f"the checkpoint's drift detector has a part {name!r}, which none has")
         if isinstance(part, dict) and "bytes" in part:
             # A fresh one of the same settings, which stand before it, is given the bytes.
             compiled = getattr(type(made)(**made._get_params()), name)
             compiled.__setstate__(base64.b64decode(part["bytes"]))
             setattr(made, name, compiled)
         else:
-            setattr(made, name, unpack(part, made))
+            setattr(made, name, _unpacked(part, made))
     return made

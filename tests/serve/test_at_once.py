@@ -131,6 +131,18 @@ def test_requests_in_pieces_and_several_at_once(client: Client, answered: list[b
     assert exchange(client, [chunked], 1) == [expected]
 
 
+def test_a_body_beyond_the_limit_is_refused(tmp_path: Path, answered: list[bool]) -> None:
+    with serving(tmp_path / "state", body_bytes=len(BODY) - 1) as client:
+        client.put("/models/m", json=SMALL_SPEC)
+        for place, name in enumerate(RECORD["x"]):
+            assert client.post("/models/m/learn", json={"x": {name: 1.0}, "y": place}).status_code == 200
+        head = b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as connection:
+            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)
+            assert connection.recv(100).startswith(b"HTTP/1.1 413")
+    assert answered == [False]
+
+
 def test_half_a_request_that_is_broken_off_does_no_harm(client: Client) -> None:
     port = client.base_url.port
     assert port is not None

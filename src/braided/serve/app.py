@@ -59,7 +59,7 @@ _MOST_EXPORTS = 4
 
 
 def answer(document: Any, status: int = 200) -> Response:
-    """JSON."""
+    """JSON; a number that is not finite would leave as null."""
     return Response(orjson.dumps(document), status, media_type=_JSON)
 
 

@@ -6,7 +6,9 @@ import re
 
 import orjson
 
+from braided.errors import BraidedError
 from braided.serve.guard import names_loopback
+from braided.serve.problems import Problem
 from braided.serve.protocol import BoundedProtocol
 from braided.serve.records import decode_json
 from braided.serve.security import Tokens
@@ -33,16 +35,18 @@ class AtOnce:
     def __init__(self, service: Service, tokens: Tokens) -> None:
         self.service = service
         self.tokens = tokens
-        self._most = service.settings.limits.features
+        self._limits = service.settings.limits
 
     def __call__(self, path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes | None:
         """The body of the answer; None if the application is to give it."""
         try:
             return self._answer(path, headers, body)
-        except Exception:  # the application finds the same, and knows what to say
-            return None
+        except (Problem, BraidedError, AttributeError, KeyError, TypeError, ValueError):
+            return None  # the application finds the same, and knows what to say
 
     def _answer(self, path: bytes, headers: list[tuple[bytes, bytes]], body: bytes) -> bytes | None:
+        if len(body) > self._limits.body_bytes:
+            return None
         match = _PATH.fullmatch(path)
         worker = None if match is None else self.service.workers.get(match[1].decode())
         if worker is None:
@@ -64,7 +68,11 @@ class AtOnce:
         if document.keys() != {"x"}:
             return None
         x = document["x"]
-        if len(x) > self._most or set(map(type, x.values())) != _ONLY_FLOATS or not x.keys() <= worker.state.features:
+        if (
+            len(x) > self._limits.features
+            or set(map(type, x.values())) != _ONLY_FLOATS
+            or not x.keys() <= worker.state.features
+        ):
             return None
         classes, found = worker.predict_one(x)
         return orjson.dumps({"classes": classes, "predictions": [found]})

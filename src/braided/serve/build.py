@@ -120,6 +120,9 @@ def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
                     422, f"the checkpoint has {len(found.metadata[key])} {key}, and this service allows "
                     f"{parameters[f'max_{key}']}"
                 )  # fmt: skip
+        if found.metadata.get("drift") is not None:
+            # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
+            raise Problem(422, "the checkpoint has a drift detector, and this service takes none: save a model without")
         foreign = [name for name in found.metadata["features"] if not isinstance(name, str)]
         if foreign:
             raise Problem(422, f"the checkpoint has a feature {shown(foreign[0])}: names must be text to come as JSON")

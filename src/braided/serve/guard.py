@@ -19,7 +19,8 @@ NDJSON = "application/x-ndjson"
 #: Open to everybody: the page, which asks for a token itself, and whether the service is up.
 _OPEN = {"/", "/healthz"}
 _PREDICT = re.compile(r"/models/[^/]+/predict")
-_HEADERS = [
+#: Of every answer.
+HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
@@ -78,7 +79,7 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message.get("headers", []), *_HEADERS]
+                message["headers"] = [*message.get("headers", []), *HEADERS]
             await send(message)
 
         try:

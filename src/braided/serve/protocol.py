@@ -7,14 +7,11 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from braided.serve.guard import HEADERS
+
 _MOST_BYTES = 2**16
 _MOST_SECONDS = 30.0
-_HEAD = b"""HTTP/1.1 200 OK\r
-content-type: application/json\r
-x-content-type-options: nosniff\r
-referrer-policy: no-referrer\r
-cache-control: no-store\r
-"""
+_HEAD = b"".join(b"%b: %b\r\n" % pair for pair in [(b"content-type", b"application/json"), *HEADERS])
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -103,7 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
             answer = self.at_once(self.url, self.headers, self._held)
             if answer is not None:
                 self._held = None
-                head = [_HEAD, b"content-length: %d\r\n" % len(answer)]
+                head = [b"HTTP/1.1 200 OK\r\n", _HEAD, b"content-length: %d\r\n" % len(answer)]
                 head += [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
                 self.transport.write(b"".join([*head, b"\r\n", answer]))
                 self.on_response_complete()

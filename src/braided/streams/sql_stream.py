@@ -26,7 +26,9 @@ from braided.streams.columns import (
 from braided.streams.records import unnested
 
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^@]*@")
+#: After the user's name, up to the last @, for a password may hold anything; or as a parameter.
+_PASSWORD = re.compile(r"(?<=://)([^/?@:]*):[^?]*@")
+_PARAMETER = re.compile(r"([?&])(?:ssl)?password=[^&#]*&?", re.IGNORECASE)
 _CURSORS = count(1)
 
 
@@ -40,8 +42,12 @@ def without_password(source: str) -> str:
 
     >>> without_password("postgresql://ann:secret@db.example/sales")
     'postgresql://ann@db.example/sales'
+    >>> without_password("postgresql://ann:se@cr/et@db.example/sales")
+    'postgresql://ann@db.example/sales'
+    >>> without_password("postgresql://db.example/sales?password=secret&user=ann&sslpassword=other")
+    'postgresql://db.example/sales?user=ann'
     """
-    return _PASSWORD.sub(r"\1@", source)
+    return _PARAMETER.sub(r"\1", _PASSWORD.sub(r"\1@", source)).rstrip("?&")
 
 
 @dataclass(frozen=True)
