@@ -119,7 +119,7 @@ def test_folders_and_data_bases_are_fed_with_the_options_of_run(tmp_path: Path) 
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "1.csv").write_text("a;colour;id;y\n1;red;7;p\n2;blue;8;q\n")
-    (folder / "2.csv").write_text("a;colour;id;y\noops;red;9;p\n3;red;9;p\n")
+    (folder / "2.csv").write_text("a;colour;id;y\nred\n3;red;9;p\n")
     with closing(sqlite3.connect(tmp_path / "d.db")) as connection:
         connection.execute("CREATE TABLE t (a REAL, y TEXT)")
         connection.executemany("INSERT INTO t VALUES (?, ?)", [(1.0, "p"), (2.0, "q")])
