@@ -327,7 +327,7 @@ def serve(
 
 @app.command()
 def feed(
-    stream: Annotated[str, typer.Argument(metavar="FILE", help="What to send: anything that `braided run` reads.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="What to send: anything that `braided run` reads.")],
     to: Annotated[str, typer.Option(help="Address of the model, e.g. http://127.0.0.1:8000/models/demo.")],
     token_file: Annotated[
         Path | None, typer.Option(help="File whose first `write TOKEN` line is used; else $BRAIDED_TOKEN, if set.")
@@ -338,19 +338,40 @@ def feed(
     create: Annotated[bool, typer.Option("--create", help="Create the model, with the defaults, if needed.")] = False,
     batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
     limit: Annotated[int | None, typer.Option(help="Stop after so many records.")] = None,
-    target: Annotated[str | None, typer.Option(help="Label column of a CSV file.")] = None,
+    target: Annotated[str | None, typer.Option(help="Label column.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Leave out this column. Repeatable.")] = None,
     header: Annotated[
         bool | None, typer.Option("--header/--no-header", help="Whether a CSV file's first line names its columns.")
     ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="What stands between a CSV file's fields.")] = None,
+    query: Annotated[str | None, typer.Option(help="SQL, for sqlite:///FILE and postgresql://...")] = None,
+    categories: Annotated[str, typer.Option(help="Text columns: onehot, hash or refuse.")] = "onehot",
+    hash_buckets: Annotated[int, typer.Option(help="Features that a hashed column becomes at most.")] = 64,
+    on_error: Annotated[str, typer.Option(help="A value that does not fit: stop, skip or missing.")] = "stop",
     data_dir: Annotated[
         Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Send a file to a service, from where the service's acknowledged count stands; may be broken off and repeated."""
+    """Send a stream to a service, from where the service's acknowledged count stands; may be broken off and repeated.
+
+    Options that change what is sent are part of the client's name: with others the stream is sent from its start.
+    """
+    from braided.streams import Rules
+
     feeding = _extra("braided.serve.feed", "serve")
-    settings = feeding.FeedSettings(stream, to, token_file, client, create, batch, limit, target, header, data_dir)
-    result = feeding.feed(settings, Console(stderr=True))
+    errors = Console(stderr=True)
+    rules = Rules(
+        categories,
+        hash_buckets,
+        on_error,
+        tuple(drop or ()),
+        tell=lambda message: errors.print(message, markup=False, highlight=False, soft_wrap=True),
+    )
+    settings = feeding.FeedSettings(
+        stream, to, token_file, client, create, batch, limit, target, header, data_dir, delimiter, query, rules
+    )
+    result = feeding.feed(settings, errors)
     if as_json:
         typer.echo(json.dumps(result))
     else:

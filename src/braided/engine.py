@@ -65,10 +65,11 @@ class Braid:
         self._waiting, self._give_way = waiting, call
 
     def grow(self, n_features: int, n_outputs: int) -> None:
-        """Make room for more features or outputs."""
+        """Make room for more features or outputs; if a learner refuses, the sizes stay as they were."""
         if (n_features, n_outputs) == (self.n_features, self.n_outputs):
             return
-        for learner in self.learners:
+        # Compiled learners cannot fail, so those in Python come first: if one raises, no compiled one has changed.
+        for learner in sorted(self.learners, key=lambda learner: isinstance(learner, CompiledLearner)):
             learner.grow(n_features, n_outputs)
         self.combiner.grow(n_features, n_outputs, len(self.learners))
         statistics = np.zeros((n_features, STATISTICS))

@@ -197,6 +197,19 @@ class MODL(base.Estimator):
     def _grow(self) -> None:
         self.braid.grow(len(self._features), self._n_outputs())
 
+    def _admit(self, names: list[Hashable], labels: list[Hashable]) -> None:
+        """Make room for new names and labels; if a learner refuses to grow, they are not known afterwards."""
+        n_features, n_classes = len(self._features), len(self._classes)
+        self._features.admit(names)
+        for label in labels:
+            self._classes.admit(label)
+        try:
+            self._grow()
+        except BaseException:
+            self._features.forget_from(n_features)
+            self._classes.forget_from(n_classes)
+            raise
+
     def _predict_row(self, x: Mapping[Hashable, Any]) -> Floats | None:
         """The engine's prediction for one record; None before anything was learned."""
         row = self._features.row(x, self.records_learned + 1)
@@ -230,11 +243,11 @@ class MODL(base.Estimator):
         unseen = not self._regression and target not in self._classes.places
         if not self._regression:
             self._classes.check_room([target] if unseen else [])
-            target = self._classes.admit(target)
+        self._admit(new, [target] if unseen else [])
+        if not self._regression:
+            target = self._classes.places[target]
         if new:
-            self._features.admit(new)
             row = self._features.row(x, record)
-        self._grow()
         self._run(row[None, :], None, np.array([target], dtype=np.float64), unseen)
 
     def _run(
@@ -356,10 +369,8 @@ class MODL(base.Estimator):
             if stop == n:
                 break
             self._run_part(values[stop : stop + 1], columns, None, progress, stop)
-            self._features.admit(self._features.sort(new_features.get(stop, [])))
-            if stop in label_at:
-                self._classes.admit(label_at[stop])
-            self._grow()
+            labels = [label_at[stop]] if stop in label_at else []
+            self._admit(self._features.sort(new_features.get(stop, [])), labels)
             part = slice(stop, stop + 1)
             self._run(values[part], self._features.columns(columns), targets[part], stop in label_at)
             start = stop + 1

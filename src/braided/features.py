@@ -117,6 +117,11 @@ class FeatureSpace:
         for name in names:
             self.slots[name] = len(self.slots)
 
+    def forget_from(self, n: int) -> None:
+        """Take back all slots but the first `n`."""
+        for name in list(self.slots)[n:]:
+            del self.slots[name]
+
     def row(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:
         """The record by slot, NaN where missing; names without a slot are left out, but checked."""
         row = np.full(len(self.slots), np.nan)
@@ -183,3 +188,8 @@ class ClassSpace:
     def admit(self, label: Hashable) -> int:
         """The place of a label, a new one if need be."""
         return self.places.setdefault(label, len(self.places))
+
+    def forget_from(self, n: int) -> None:
+        """Take back all places but the first `n`."""
+        for label in list(self.places)[n:]:
+            del self.places[label]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import os
 import statistics
 import time
@@ -26,11 +25,10 @@ from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, datasets, read_whole, shuffled
 from braided.streams.columns import Found
-from braided.streams.folder_stream import files_in
+from braided.streams.fingerprint import fingerprint
 from braided.streams.follow import FollowStream
 from braided.streams.open import open_stream
-from braided.streams.river_streams import RIVER_STREAMS
-from braided.streams.sql_stream import is_address, sqlite_path, without_password
+from braided.streams.sql_stream import without_password
 
 _KIND = MODLClassifier.__name__
 #: Kind of a checkpoint after a run whose last model was not ours.
@@ -244,22 +242,7 @@ class Job:
 
         Of standard input and of a data base on a server there is none; a stream that is followed knows its own place.
         """
-        stream = self.options.stream
-        if stream in {"-", "shuttle", *RIVER_STREAMS} or self.options.follow:
-            return None
-        paths: tuple[Path, ...] = (Path(stream),)
-        if is_address(stream):
-            path = sqlite_path(stream)
-            paths = () if path is None else (path,)
-        elif paths[0].is_dir():
-            paths = tuple(files_in(paths[0]))
-        if self.options.stream in datasets.SOURCES:
-            paths = datasets.locate(self.options.stream, self.data_dir).paths
-        marks = []
-        for path in paths:
-            with path.open("rb") as file:
-                marks.append(f"{path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()}")
-        return " ".join(marks) or None
+        return None if self.options.follow else fingerprint(self.options.stream, self.data_dir)
 
     @property
     def sample(self) -> bool:

@@ -60,6 +60,32 @@ class Misaligned(torch.nn.Module):
         return self.layer(torch.cat([values, mask]))
 
 
+class MisalignedLater(Masked):
+    """Feature by feature up to four features, and otherwise beyond."""
+
+    def forward(self, values: Any, mask: Any) -> Any:
+        if len(values) <= 4:
+            return super().forward(values, mask)
+        return self.out(torch.relu(self.hidden(torch.cat([values, mask]))))
+
+
+class FromZero(Misaligned):
+    """Says 0 of everything until it has learned."""
+
+    def __init__(self, n_features: int, n_outputs: int) -> None:
+        super().__init__(n_features, n_outputs)
+        torch.nn.init.zeros_(self.layer.weight)
+
+
+class OneSize(Misaligned):
+    """For three features, and no other number."""
+
+    def __init__(self, n_features: int, n_outputs: int) -> None:
+        if n_features != 3:
+            raise ValueError("three features only")
+        super().__init__(n_features, n_outputs)
+
+
 class GrowsItself(torch.nn.Module):
     """Has room for a hundred features from the start; only its outputs grow."""
 
@@ -137,13 +163,58 @@ def test_the_moments_of_the_optimiser_go_on_after_growing() -> None:
     assert not moment[3].any()
 
 
-def test_a_module_whose_growth_misaligns_weights_is_refused() -> None:
-    learner = taught(TorchLearner(Misaligned, ADAM))
+MISALIGNED = r"lay inputs out feature by feature, as in torch.stack"
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 5])
+@pytest.mark.parametrize("module", [Misaligned, FromZero])
+def test_a_module_whose_growth_misaligns_weights_is_refused_before_it_learns(module: Any, n_features: int) -> None:
+    learner = TorchLearner(module, ADAM)
+    with pytest.raises(BraidedError, match=MISALIGNED):
+        learner.grow(n_features, 2)
+    assert learner.n_outputs == 0
+
+
+def test_a_module_of_one_size_is_taken_while_nothing_grows() -> None:
+    assert taught(TorchLearner(OneSize, ADAM)).n_features == 3
+
+
+def test_a_module_that_misaligns_weights_later_is_refused_then() -> None:
+    learner = taught(TorchLearner(MisalignedLater, ADAM), d=3)
     state = learner.state()
-    with pytest.raises(BraidedError, match=r"lay inputs out feature by feature, as in torch.stack"):
-        learner.grow(4, 2)
+    with pytest.raises(BraidedError, match=MISALIGNED):
+        learner.grow(5, 2)
     assert same(learner.state(), state)
     assert learner.n_features == 3
+
+
+@pytest.mark.parametrize("path", ["one", "chunk"])
+def test_a_refused_growth_leaves_the_model_as_it_was(path: str) -> None:
+    values, labels = made_up(20, classes=2)
+    model = MODLClassifier(learners=[*presets.default().learners, TorchLearner(MisalignedLater, ADAM)])
+    twin = copy.deepcopy(model)
+    for each in (model, twin):
+        each.learn_many(values[:, :3], labels)
+    before = state_digest(model)
+    ways = {
+        "one": lambda: model.learn_one({0: 1.0, "new": 2.0, "newer": 3.0}, "another"),
+        "chunk": lambda: model.learn_many([[1.0, 2.0, 3.0]], ["another"], names=[0, "new", "newer"]),
+    }
+    with pytest.raises(BraidedError, match=MISALIGNED):
+        ways[path]()
+    assert state_digest(model) == before
+    assert (model.feature_names, model.classes) == (twin.feature_names, twin.classes)
+    for each in (model, twin):
+        each.learn_one({0: 1.0, 2: -1.0}, labels[0])
+    assert state_digest(model) == state_digest(twin)
+
+
+def test_a_module_that_is_refused_first_leaves_no_names_behind() -> None:
+    model = MODLClassifier(learners=[*presets.default().learners, TorchLearner(Misaligned, ADAM)])
+    with pytest.raises(BraidedError, match=MISALIGNED):
+        model.learn_one({"a": 1.0, "b": 2.0}, "yes")
+    assert (model.n_features, model.classes, model.records_learned) == (0, [], 0)
+    assert model.braid.n_features == model.braid.learners[0].n_features == 0  # type: ignore[attr-defined]
 
 
 def test_the_gradient_is_the_combiners(learner: TorchLearner) -> None:

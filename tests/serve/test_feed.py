@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from help_serve import SMALL_SPEC, Server, digest_of, ndjson, rows, served, taught
 
+from braided import MODLClassifier
 from braided.bench.serve import Connection, head
 from braided.cli import app
 from braided.errors import BraidedError
 from braided.evaluate import state_digest
+from braided.serve.feed import FeedSettings
+from braided.streams import Rules
 
 
 def braided(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -106,6 +113,61 @@ def test_a_token_file_lets_the_feed_in(tmp_path: Path) -> None:
         done = braided("feed", str(path), "--to", model, "--create", "--token-file", str(tokens), "--json")
         assert json.loads(done.stdout)["records"] == 50, done.stderr
         assert "0123456789" not in server.log.read_text()
+
+
+def test_folders_and_data_bases_are_fed_with_the_options_of_run(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.csv").write_text("a;colour;id;y\n1;red;7;p\n2;blue;8;q\n")
+    (folder / "2.csv").write_text("a;colour;id;y\nred\n3;red;9;p\n")
+    with closing(sqlite3.connect(tmp_path / "d.db")) as connection:
+        connection.execute("CREATE TABLE t (a REAL, y TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(1.0, "p"), (2.0, "q")])
+        connection.commit()
+    with served(tmp_path / "state") as server:
+        model = f"{server.url}/models/m"
+        assert httpx.put(model, json=SMALL_SPEC, timeout=60).status_code == 201
+
+        def fed(*arguments: str) -> dict[str, Any]:
+            done = braided("feed", *arguments, "--to", model, "--json")
+            assert done.returncode == 0, done.stderr
+            found: dict[str, Any] = json.loads(done.stdout)
+            return found
+
+        common = (str(folder), "--target", "y", "--drop", "id", "--delimiter", ";", "--on-error", "skip")
+        first = fed(*common)
+        assert (first["sent"], first["records"]) == (3, 3)
+        again = fed(*common)
+        assert (again["client"], again["sent"]) == (first["client"], 0)
+        other = fed(*common, "--categories", "hash", "--hash-buckets", "4")
+        assert other["client"] != first["client"]
+        assert other["sent"] == 3
+        base = fed(f"sqlite:///{tmp_path / 'd.db'}", "--query", "SELECT a, y FROM t ORDER BY a", "--target", "y")
+        assert (base["sent"], base["records"]) == (2, 8)
+        exported = tmp_path / "model"
+        exported.write_bytes(httpx.get(f"{model}/checkpoint").content)
+    names = set(MODLClassifier.load(exported).feature_names)
+    assert {"a", "colour=red", "colour=blue"} < names
+    assert all(str(name).startswith("colour#") for name in names - {"a", "colour=red", "colour=blue"})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delimiter": ";"},
+        {"query": "SELECT 1"},
+        *({"rules": rules} for rules in (Rules("hash"), Rules("hash", 8), Rules(on_error="skip"), Rules(drop=("a",)))),
+    ],
+)
+def test_other_options_are_another_client(tmp_path: Path, options: dict[str, Any]) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,y\n1,p\n")
+    plain = FeedSettings(str(path), "http://127.0.0.1:1/models/m")
+    name = hashlib.sha256(b"None None" + path.read_bytes()).hexdigest()[:16]
+    assert plain.client_name() == f"feed-{name}", "what was begun without these options goes on"
+    changed = {replace(plain, **options).client_name() for _ in range(2)}
+    assert len(changed) == 1
+    assert plain.client_name() not in changed
 
 
 def test_long_or_slow_heads_and_idle_streams_end(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -158,6 +159,31 @@ def test_whole_files_of_a_folder_are_gone_on_with(tmp_path: Path) -> None:
     resumed = document(Job(options, checkpoint=tmp_path / "c", resume=True))
     assert resumed["records"] == 1_300
     assert resumed["runs"][0]["state_sha256"] == straight["state_sha256"]
+
+
+@pytest.mark.parametrize("stops", [(), (1, 2, 3)])
+def test_what_a_later_libsvm_file_leaves_out_is_zero_as_in_a_folder(stops: tuple[int, ...], tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    rng = random.Random(0)
+    for number, features in enumerate(([1, 2, 3, 5], [1, 2], [1, 3])):
+        lines = []
+        for _ in range(600):
+            values = [(i, rng.choice((0, rng.gauss(0, 1)))) for i in features]
+            pairs = " ".join(f"{i}:{value:.3f}" for i, value in values if value)
+            lines.append(f"{int(sum(value for _, value in values) > 0)} {pairs}\n")
+        (folder / f"{number}.libsvm").write_text("".join(lines))
+    expected = document(Job(RunOptions(stream=str(folder), models=("olr",))))
+    options = RunOptions(stream=str(folder), models=("olr",), follow=True, idle=0.0)
+    for stop in stops:  # broken off after the first, second and third step, in another file each time
+        steps = Job(options, checkpoint=tmp_path / "c", every=0.0, resume=True).run()
+        for _ in range(stop):
+            next(steps)
+        steps.close()
+    found = document(Job(options, checkpoint=tmp_path / "c", every=0.0, resume=True))
+    assert found["records"] == 1_800
+    for name in ("errors", "state_sha256"):
+        assert found["runs"][0][name] == expected["runs"][0][name]
 
 
 def test_an_interrupt_ends_it_with_the_results_so_far(tmp_path: Path) -> None:

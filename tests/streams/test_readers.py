@@ -8,6 +8,7 @@ import json
 import random
 import subprocess
 import sys
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from kinds import COLOURS, WRITERS, as_arff, as_csv, as_json, made_up_records
 
 from braided import BraidedError
 from braided.run import Job, RunOptions
-from braided.streams import IterableStream, Rules, open_stream, read_whole
+from braided.streams import IterableStream, Rules, open_stream, read_whole, text
 from braided.streams.base import Batch
 
 RECORDS = made_up_records(1_300)
@@ -373,6 +374,22 @@ def test_mutants_are_read_or_refused(name: str, tmp_path: Path) -> None:
             refused.append(str(error))
     assert refused
     assert not any("\n" in message for message in refused)
+
+
+def test_a_zstd_file_that_expands_very_much_is_unpacked_little_by_little(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
+    size = 2**26
+    path = tmp_path / "d.csv.zst"
+    path.write_bytes(zstandard.ZstdCompressor().compress(b"1,2,3,4\n" * (size // 8)))
+    assert path.stat().st_size < 10_000
+    tracemalloc.start()
+    try:
+        found = sum(map(len, text.blocks(path)))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == size
+    assert most < size / 2
 
 
 def test_a_zstd_file_that_breaks_off_is_noticed(tmp_path: Path) -> None:

@@ -34,7 +34,12 @@ class Learner(Protocol):
         """
 
     def grow(self, n_features: int, n_outputs: int) -> None:
-        """Make room: both counts only ever grow, and what is known of the old ones must not change."""
+        """Make room: both counts only ever grow, and what is known of the old ones must not change.
+
+        It must not fail half-way: whatever can be refused is refused by an exception before anything has changed, at
+        the first call if possible. The record is then refused, and the learner goes on with its old sizes. Of several
+        learners in Python those before the one that raises have grown all the same.
+        """
 
     def reset(self) -> None:
         """Forget everything learned, keeping the sizes."""

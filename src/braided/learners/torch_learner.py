@@ -71,7 +71,8 @@ class TorchLearner:
     buffer is copied into the corner of its successor, the optimiser's moments likewise (what is new of them starts at
     zero). For this to leave what is known unchanged, inputs must lie feature by feature:
     `torch.stack([values, mask], -1).flatten()`, never `torch.cat([values, mask])`, in which a new feature moves all
-    masks. This is checked when the module grows, and a module that breaks it is refused.
+    masks. A factory that breaks this is refused before anything is learned: two of its modules are compared, one with
+    a feature more. What is said of known classes is compared when the module grows.
 
     Parameters
     ----------
@@ -227,12 +228,11 @@ class TorchLearner:
                 )
             shapes = {} if old is None else self._tensors(old)
             names = [] if old is None else [name for name, _ in old.named_parameters()]
-            with torch.no_grad():
-                for name, tensor in self._tensors(new).items():
-                    if name in shapes:
-                        _put_in_corner(shapes[name], tensor)
-            if old is not None:
-                self._check_known(old, new, n_features)
+            self._put_in_corners(shapes, new)
+            if old is None:
+                self._check_layout(n_features, n_outputs)
+            else:
+                self._check_known(old, new, self.n_features, n_features)
         optimizer = self.optimizer(new.parameters())
         self._rates = [group["lr"] for group in optimizer.param_groups]
         if old is not None:
@@ -248,18 +248,43 @@ class TorchLearner:
             for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
                 group["lr"] = rate * factor if factor != 1.0 else rate
 
-    def _check_known(self, old: Any, new: Any, n_features: int) -> None:
+    def _put_in_corners(self, tensors: Mapping[str, Any], module: Any) -> None:
+        """Copy tensors into the corners of those of the same name in a larger module."""
+        with _torch().no_grad():
+            for name, tensor in self._tensors(module).items():
+                if name in tensors:
+                    _put_in_corner(tensors[name], tensor)
+
+    def _check_layout(self, n_features: int, n_outputs: int) -> None:
+        """Refuse a factory whose modules could not grow by a feature, while nothing is learned yet."""
+        torch = _torch()
+        n = max(n_features, 2)  # with a single feature there is nothing to be moved
+        try:
+            small, large = self._made(n, n_outputs), self._made(n + 1, n_outputs)
+            # Layers may start at zero, which would hide everything.
+            with torch.no_grad(), _drawing_from(self.seed, self.name, "layout"):
+                for parameter in small.parameters():
+                    if parameter.is_floating_point():
+                        parameter.add_(0.1 * torch.randn_like(parameter))
+            self._put_in_corners(self._tensors(small), large)
+            self._check_known(small, large, n, n + 1)
+        except BraidedError:
+            raise
+        except Exception:
+            return  # a factory for these sizes alone, which is as good as another while none of them grows
+
+    def _check_known(self, old: Any, new: Any, n_known: int, n_features: int) -> None:
         """Refuse a module that says something else of features it knew before it grew."""
-        x = np.linspace(0.5, 1.5, self.n_features, dtype=np.float32)
-        known = np.ones(self.n_features, dtype=np.bool_)
-        known[self.n_features // 2 :: 3] = False
+        x = np.linspace(0.5, 1.5, n_known, dtype=np.float32)
+        known = np.ones(n_known, dtype=np.bool_)
+        known[n_known // 2 :: 3] = n_known == 1
         x[~known] = 0.0
-        fresh = np.zeros(n_features - self.n_features, dtype=np.float32)
+        fresh = np.zeros(n_features - n_known, dtype=np.float32)
         before = self._scores(old, x, known)
         after = self._scores(new, np.concatenate([x, fresh]), np.concatenate([known, fresh > 0]))
         if not np.allclose(before, after[: before.size], rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True):
             raise BraidedError(
-                f"the module of learner {self.name!r} says something else of the {self.n_features} features it knew "
+                f"the module of learner {self.name!r} says something else of the {n_known} features it knew "
                 f"when it grows to {n_features}: lay inputs out feature by feature, as in "
                 "torch.stack([values, mask], -1).flatten(), or give a module with a method grow(n_features, n_outputs)"
             )

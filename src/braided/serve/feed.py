@@ -21,9 +21,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from braided.errors import BraidedError
 from braided.serve.guard import NDJSON
 from braided.streams import Batch, Stream
+from braided.streams.columns import DEFAULT_RULES, Rules
 from braided.streams.datasets import SOURCES, find
+from braided.streams.fingerprint import fingerprint
 from braided.streams.open import open_stream
 from braided.streams.river_streams import RIVER_STREAMS
+from braided.streams.sql_stream import is_address, without_password
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.
@@ -45,6 +48,9 @@ class FeedSettings:
     target: str | None = None
     header: bool | None = None
     data_dir: Path | None = None
+    delimiter: str | None = None
+    query: str | None = None
+    rules: Rules = DEFAULT_RULES
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.to):
@@ -74,8 +80,14 @@ class FeedSettings:
         if self.stream == "-":
             raise BraidedError("standard input cannot be known again: give --client with a name of your own")
         digest = hashlib.sha256(f"{self.target} {self.header}".encode())
+        if (self.delimiter, self.query, self.rules) != (None, None, DEFAULT_RULES):
+            rules = self.rules
+            asked = [self.delimiter, self.query, rules.categories, rules.hash_buckets, rules.on_error, *rules.drop]
+            digest.update(json.dumps(asked).encode())
         if self.stream in {"shuttle", *RIVER_STREAMS}:
             digest.update(self.stream.encode())
+        elif is_address(self.stream) or (self.stream not in SOURCES and Path(self.stream).is_dir()):
+            digest.update((fingerprint(self.stream) or without_password(self.stream)).encode())
         else:
             path = find(self.stream, self.data_dir) if self.stream in SOURCES else Path(self.stream)
             try:
@@ -195,7 +207,15 @@ def bodies(stream: Stream, skip: int, limit: int | None, size: int) -> Iterator[
 
 def feed(settings: FeedSettings, console: Console) -> dict[str, Any]:
     """Send everything that the service does not have yet."""
-    stream = open_stream(settings.stream, settings.data_dir, settings.target, settings.header)
+    stream = open_stream(
+        settings.stream,
+        settings.data_dir,
+        settings.target,
+        settings.header,
+        delimiter=settings.delimiter,
+        query=settings.query,
+        rules=settings.rules,
+    )
     sender = Sender(settings, console)
     if settings.create and sender.request("GET", "").status_code == 404:
         sender.json("PUT", "", json={})

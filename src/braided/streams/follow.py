@@ -22,6 +22,7 @@ from braided.streams import csv_stream, jsonl_stream, text
 from braided.streams.base import BATCH, Batch
 from braided.streams.columns import DEFAULT_RULES, SAMPLE, Chunk, Encoded, Encoder, Found, Piece, Problem, Rules
 from braided.streams.folder_stream import files_in
+from braided.streams.libsvm_stream import LibsvmStream
 from braided.streams.records import Splitter, UndecidedError, columns
 
 #: Seconds between two looks.
@@ -193,6 +194,7 @@ class FollowStream:
         self._last = time.monotonic()
         self._done: list[str] = []
         self._reading: str | None = None
+        self._largest = 0  # index in the LIBSVM files so far
 
     @property
     def name(self) -> str:
@@ -220,6 +222,7 @@ class FollowStream:
         start = self.position
         self._done = [] if start is None else list(start["done"])
         self._reading = None
+        self._largest = 0 if start is None else start.get("largest", 0)
         records = 0
         if start is not None:
             encoder.load_state(start["encoder"])
@@ -285,13 +288,17 @@ class FollowStream:
         return kind
 
     def _after(self, spot: list[Any]) -> dict[str, Any]:
-        return {"done": list(self._done), "file": self._reading, "spot": spot}
+        return {"done": list(self._done), "file": self._reading, "spot": spot, "largest": self._largest}
 
     def _whole(self, path: Path, encoder: Encoder, skip: int) -> Iterator[Piece]:
         """The records of a file that is complete; the first `skip` were read before."""
         before = copy.copy(self.found)
         at = 0
-        for piece in self.open(path).chunks(encoder):
+        reader = self.open(path)
+        if isinstance(reader, LibsvmStream):  # what earlier files have and this one leaves out is 0, not missing
+            self._largest = max(self._largest, reader.largest_index())
+            reader = replace(reader, n_features=self._largest)
+        for piece in reader.chunks(encoder):
             if piece is None:
                 continue
             if isinstance(piece, Problem):

@@ -25,6 +25,10 @@ BLOCK = 2**20
 MOST_LINE = 2**25
 
 
+#: Packed bytes that are unpacked at a time: zstd makes at most 128 KiB of 4 bytes, so that 8 MiB come of these.
+_PACKED = 256
+
+
 class _Zstandard(io.RawIOBase):
     """The unpacked bytes of a zstd file of any number of frames; one that breaks off is an error."""
 
@@ -39,7 +43,7 @@ class _Zstandard(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._left:
-            packed = self._file.read(2**14)
+            packed = self._file.read(_PACKED)
             if not packed:
                 if self._frame is not None:
                     raise EOFError("the file breaks off within a zstd frame")

@@ -1,0 +1,30 @@
+"""What the files of a stream are known again by."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from braided.streams import datasets, text
+from braided.streams.folder_stream import files_in
+from braided.streams.river_streams import RIVER_STREAMS
+from braided.streams.sql_stream import is_address, sqlite_path
+
+
+def fingerprint(source: str, data_dir: Path | None = None) -> str | None:
+    """Length and first megabyte of each file that is read; None of standard input, a server or a stream made here."""
+    paths: tuple[Path, ...] = (Path(source),)
+    if source in {"-", "shuttle", *RIVER_STREAMS}:
+        return None
+    if is_address(source):
+        path = sqlite_path(source)
+        paths = () if path is None else (path,)
+    elif source in datasets.SOURCES:
+        paths = datasets.locate(source, data_dir).paths
+    elif paths[0].is_dir():
+        paths = tuple(files_in(paths[0]))
+    marks = []
+    for path in paths:
+        with text.told(path), path.open("rb") as file:
+            marks.append(f"{path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()}")
+    return " ".join(marks) or None
