@@ -94,7 +94,8 @@ def same_but_for_rounding(want: str, got: str) -> bool:
 def run_console(body: str, folder: Path) -> None:
     command, *expected = body.rstrip("\n").split("\n")
     environment = {
-        **os.environ, "BRAIDED_DATA": str(DATA.resolve()), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **os.environ, "BRAIDED_DATA": str(DATA.resolve()),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "80",
     }  # fmt: skip
     done = subprocess.run(
