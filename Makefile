@@ -11,7 +11,7 @@ else
 DEV := .venv/.dev
 endif
 
-# The live page is tested in Chromium where it is there, or can be had as a Debian package.
+# The live page and the report are tested in Chromium where it is there, or can be had as a Debian package.
 BROWSER := { command -v chromium && command -v chromedriver || { test "$$(id -u)" = 0 && command -v apt-get && \
 	timeout 120 apt-get -qq update && timeout 600 apt-get -qq install -y chromium chromium-driver; }; } >/dev/null 2>&1
 
@@ -19,7 +19,7 @@ BROWSER := { command -v chromium && command -v chromedriver || { test "$$(id -u)
 
 demo: .venv/.core
 	$(BIN)/braided run --out demo
-	@echo "the learning curve is in demo/curve.png"
+	@echo "the learning curve is in demo/curve.png, and the whole report in demo/report.html"
 
 test: check
 	$(BIN)/python -m pytest -q
@@ -49,7 +49,7 @@ slow: $(DEV)
 
 .venv/.all: .venv/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
-	$(BROWSER) || echo "no chromium could be installed: the tests of the live page will be skipped"
+	$(BROWSER) || echo "no chromium could be installed: the tests of the live page and of the report will be skipped"
 	touch $@ .venv/.dev .venv/.core
 
 clean:

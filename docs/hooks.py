@@ -20,5 +20,5 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     """Let links to the root's file lead to its page, show sessions as sessions, and leave out what only tests read."""
     markdown = markdown.replace("](../CONTRIBUTING.md", "](contributing.md")
-    markdown = re.sub(r"^```python$(?=\n>>>)", "```pycon", markdown, flags=re.MULTILINE)
-    return re.sub(r"^```console slow$", "```console", markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"^```(console|python) (?:slow|needs-\w+)$", r"```\1", markdown, flags=re.MULTILINE)
+    return re.sub(r"^```python$(?=\n>>>)", "```pycon", markdown, flags=re.MULTILINE)

@@ -91,15 +91,17 @@ def same_but_for_rounding(want: str, got: str) -> bool:
     return True
 
 
-def run_console(body: str) -> None:
+def run_console(body: str, folder: Path) -> None:
     command, *expected = body.rstrip("\n").split("\n")
     environment = {
-        **os.environ, "BRAIDED_DATA": str(DATA), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **os.environ, "BRAIDED_DATA": str(DATA.resolve()),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "80",
     }  # fmt: skip
     done = subprocess.run(
-        command.removeprefix("$ "), shell=True, capture_output=True, text=True, env=environment, timeout=1_500
-    )
+        command.removeprefix("$ "), shell=True, capture_output=True, text=True, env=environment, timeout=1_500,
+        cwd=folder,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     want = "\n".join(without_times(line.strip()) for line in expected).strip()
     got = "\n".join(without_times(line.strip()) for line in done.stdout.rstrip("\n").split("\n"))
@@ -123,14 +125,14 @@ def console_blocks(slow: bool) -> list[object]:
 
 
 @pytest.mark.parametrize("body", console_blocks(slow=False))
-def test_console_blocks(body: str) -> None:
-    run_console(body)
+def test_console_blocks(body: str, tmp_path: Path) -> None:
+    run_console(body, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("body", console_blocks(slow=True))
-def test_slow_console_blocks(body: str, data_dir: Path) -> None:
-    run_console(body)
+def test_slow_console_blocks(body: str, data_dir: Path, tmp_path: Path) -> None:
+    run_console(body, tmp_path)
 
 
 def test_quoted_code_is_what_stands_in_the_file() -> None:

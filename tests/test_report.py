@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from braided.report import write_folder
+from braided.history import History
+from braided.report import summary_table, write_folder
 from braided.report_page import page
 from braided.run import Job, RunOptions
 from conftest import made_up
@@ -45,6 +49,14 @@ def finished(job: Job) -> Job:
     for _ in job.run():
         pass
     return job
+
+
+def shown(document: dict[str, Any]) -> str:
+    """The table on the screen."""
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(summary_table(document))
+    return capture.get()
 
 
 def test_a_resumed_run_reports_what_one_never_stopped_does(csv_file: str, tmp_path: Path) -> None:
@@ -110,6 +122,7 @@ def test_the_folder_has_a_report_of_every_model(csv_file: str, tmp_path: Path) -
     for target in re.findall(r"url\(#([^)]+)\)", text) + re.findall(r'href="#([^"]+)"', text):
         assert target in ids
     assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"|http-equiv', "", text)
+    assert "Triangles" not in text
     assert len(text) < 2_000_000
     # Every picture can be read without being seen.
     assert text.count("<svg ") == text.count('<svg role="img" aria-label="') == text.count("<figure>") > 8
@@ -166,6 +179,78 @@ def test_resets_are_shown(tmp_path: Path) -> None:
     assert history.resets().sum(axis=0).tolist() == [0, resets]
     assert history.skipped().sum() == sum(one["skipped"] for one in job.finished[0].result["learners"].values())
     assert "Resets and skipped updates" in page(job)
+
+
+def test_what_on_error_let_pass_is_shown(tmp_path: Path) -> None:
+    rows = [f"{t % 7},{t % 3},{'ab'[t % 7 > 3]}" for t in range(60)]
+    rows[20] = "wrong <b>,1,a"
+    rows[30] = "3,1,"
+    (tmp_path / "d.csv").write_text("\n".join(["u,v,label", *rows]) + "\n")
+    told = {}
+    for policy in ("skip", "missing"):
+        job = finished(Job(RunOptions(str(tmp_path / "d.csv"), ("olr",), on_error=policy)))
+        told[policy] = page(job)
+        assert "No learner skipped an update" in told[policy]
+        assert f"; first: {escape(str(job.found.first_problem))}" in told[policy]
+        assert "wrong &lt;b&gt;" in told[policy]
+    assert "Of the stream:</b> 2 records skipped; first" in told["skip"]
+    assert "Of the stream:</b> 1 record skipped, 1 value taken as missing; first" in told["missing"]
+    (tmp_path / "d.csv").write_text("\n".join(["u,v,label", *rows[:20]]) + "\n")
+    assert "Of the stream" not in page(finished(Job(RunOptions(str(tmp_path / "d.csv"), ("olr",)))))
+
+
+@pytest.fixture(scope="module")
+def turned_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The label is the sign of a feature, and from record 1,500 on its reverse."""
+    path = tmp_path_factory.mktemp("turned") / "turned.csv"
+    values = np.random.default_rng(0).normal(size=3_000)
+    path.write_text("a,label\n" + "".join(f"{a!r},{(a > 0) != (t >= 1_500)}\n" for t, a in enumerate(values.tolist())))
+    return str(path)
+
+
+def test_drifts_are_shown(turned_file: str) -> None:
+    options = RunOptions(turned_file, ("olr",), drift="ddm", seeds=2)
+    job = finished(Job(options, collect=True))
+    document = job.document()
+    assert [run.get("drifts") for run in document["runs"]] == [1, 1]
+    for run in job.finished:
+        assert run.history is not None
+        drifts, ends = run.history.drifts(), run.history.blocks()[:, 0]
+        assert drifts.sum() == 1
+        assert 1_500 < ends[drifts > 0][0] < 1_500 + 3 * run.history.block
+    text = page(job)
+    assert '<th scope="col">drifts</th>' in text
+    assert "Drifts are those that ddm found, in all seeds together." in text
+    assert "Triangles mark where drift was found." in text
+    (row,) = re.findall(r"<tr><td>olr</td>.*?</tr>", text)
+    assert row.endswith("<td>0</td><td>0</td><td>2</td></tr>")
+    assert shown(document).count("drifts") == 1
+    assert re.search(r"│ olr .*│ +2 │", shown(document))
+    plain = finished(Job(replace(options, drift=None, seeds=1)))
+    assert "drifts" not in shown(plain.document()) + page(plain)
+
+
+def test_a_resumed_run_has_its_drifts_once(turned_file: str, tmp_path: Path) -> None:
+    options = RunOptions(turned_file, ("olr",), drift="ddm")
+    broken = Job(options, checkpoint=tmp_path / "c", every=0.0)
+    for number, progress in enumerate(broken.run()):
+        if progress.evaluation.records >= 2_000:
+            assert number > 0
+            break
+    history = finished(Job(options, checkpoint=tmp_path / "c", resume=True)).finished[0].history
+    assert history is not None
+    assert history.drifts().sum() == 1
+
+
+def test_a_history_that_kept_no_drifts_is_read(csv_file: str) -> None:
+    history = finished(Job(RunOptions(csv_file, models=("olr",)), collect=True)).finished[0].history
+    assert history is not None
+    metadata, arrays = history.state()
+    older = arrays | {"_blocks": arrays["_blocks"][:, :-1], "_before": arrays["_before"][:-1]}
+    read = History.restore(metadata, older)
+    assert not read.drifts().any()
+    np.testing.assert_array_equal(read.throughput(), history.throughput())
+    np.testing.assert_array_equal(read.resets(), history.resets())
 
 
 def test_an_old_checkpoint_without_histories_still_resumes(csv_file: str, tmp_path: Path) -> None:

@@ -102,11 +102,23 @@ def test_lists_are_read_alike_here_and_in_the_repository() -> None:
 def test_the_reference_has_the_public_names(site: Path) -> None:
     reference = {page.stem: page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html")}
     for page, names in {
-        "estimators": ("MODLClassifier", "MODLClassifier.learn_one", "MODLRegressor.predict_many", "BraidedError"),
-        "learners": ("learners.MLPConfig", "learners.SetLearner", "learners.Learner.scores"),
+        "estimators": (
+            "MODLClassifier", "MODLClassifier.learn_one", "MODLRegressor.predict_many", "BraidedError",
+            "sklearn.MODLClassifier", "sklearn.MODLRegressor", "capymoa.MODL", "capymoa.MODLRegressor",
+            "drift.DETECTORS", "drift.build", "drift.Watch",
+        ),
+        "learners": (
+            "learners.MLPConfig", "learners.SetLearner", "learners.Learner.scores", "learners.TorchLearner",
+            "learners.RiverLearner",
+        ),
         "combiners": ("combiners.KalmanWeights", "combiners.ScoreSum"),
         "presets": ("presets.get", "presets.Preset"),
-        "streams": ("streams.open.open_stream", "streams.Batch"),
-    }.items():
+        "streams": (
+            "streams.open.open_stream", "streams.Batch", "streams.Rules", "streams.csv_stream.CSVStream",
+            "streams.jsonl_stream.JSONLinesStream", "streams.arff_stream.ARFFStream",
+            "streams.parquet_stream.ArrowStream", "streams.libsvm_stream.LibsvmStream", "streams.SQLStream",
+            "streams.IterableStream", "streams.follow.FollowStream", "streams.folder_stream.FolderStream",
+        ),
+    }.items():  # fmt: skip
         for name in names:
             assert f'id="braided.{name}"' in reference[page], f"{page} lacks {name}"

@@ -33,7 +33,7 @@ _MOST_BLOCKS, _FIRST_BLOCK = 128, 32
 _PROBES = 2
 #: Features whose availability is followed over time, and weights (features times classes) that are.
 MOST_FEATURES, MOST_WEIGHTS = 2_000, 4_096
-# Columns of the blocks, before three for each learner: its shares, skipped updates, resets.
+# Columns of the blocks, before three for each learner (its shares, skipped updates, resets) and one for drifts.
 _RECORDS, _SECONDS, _PROBED, _FIXED = 0, 1, 2, 3
 _CHUNK = 500
 
@@ -87,7 +87,7 @@ class History:
         n = len(self.learners)
         self.totals = np.zeros(2 + n)
         self._points = np.zeros((0, 3 + n))
-        self._blocks = np.zeros((0, _FIXED + 3 * n))
+        self._blocks = np.zeros((0, _FIXED + 3 * n + 1))
         self._places: dict[Hashable, int] = {}
         self.present = np.zeros(0, dtype=np.int64)
         self._present = np.zeros((0, 0), dtype=np.int64)
@@ -95,7 +95,7 @@ class History:
         self.confusion = np.zeros((0, 1), dtype=np.int64)
         self.bins = np.zeros((BINS, 3))
         self._target = np.zeros(2)
-        self._before = np.zeros(2 * n)
+        self._before = np.zeros(2 * n + 1)
         self._best = -1
         self.weight_names: list[Hashable] = []
         self._weights = np.zeros((0, 0, 0), dtype=np.float32)
@@ -164,6 +164,10 @@ class History:
     def resets(self) -> NDArray[np.int64]:
         """How often each learner was reset in each block, (blocks, learners)."""
         return self._learner_columns(2).astype(np.int64)
+
+    def drifts(self) -> NDArray[np.int64]:
+        """How many drifts the model's detector found in each block, (blocks,)."""
+        return self._blocks[:, -1].astype(np.int64)
 
     def throughput(self) -> Floats:
         """Records a second in each block, (blocks,); NaN where no time was measured."""
@@ -359,13 +363,17 @@ class History:
         history.weight_names = [unpack_name(name) for name in metadata["weight_names"]]
         for name in cls._ARRAYS:
             setattr(history, name, arrays[name].copy())
+        without_drifts = len(metadata["learners"]) * 3 + _FIXED
+        if history._blocks.shape[1] == without_drifts:  # of a braided that did not keep them
+            history._blocks = np.pad(history._blocks, ((0, 0), (0, 1)))
+            history._before = np.pad(history._before, (0, 1))
         return history
 
 
 def _health(model: Any) -> Floats:
-    """Updates that each learner has skipped, then how often each was reset."""
-    health = model.health.values()
-    return np.array([one[key] for key in ("skipped", "resets") for one in health], dtype=np.float64)
+    """Updates that each learner has skipped, then how often each was reset, then drifts."""
+    counts = [one[key] for key in ("skipped", "resets") for one in model.health.values()]
+    return np.array([*counts, getattr(model, "drifts", 0)], dtype=np.float64)
 
 
 class _RiverRegressor:

@@ -184,7 +184,7 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
     """Running error of each model, or with `windowed` the one over the last records; dashed the plainest guess.
 
     The error is the share of wrong predictions, or for regression the mean absolute error; the plainest guess is the
-    most frequent class so far, or the mean so far.
+    most frequent class so far, or the mean so far. Triangles at the bottom mark the blocks in which drift was found.
     """
     grouped, ax = groups(histories), _axes(ax)
     first = next(iter(grouped.values()))[0]
@@ -196,6 +196,12 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
         told = _number_tick(final) if first.regression else f"{final:.2%}"
         _line(ax, records, mean, sd, f"{short(name)} {told}", **_colour(place))
         drawn.append(mean)
+        drifts = np.concatenate([seed.blocks()[seed.drifts() > 0, 0] for seed in seeds])
+        if drifts.size:
+            ax.scatter(
+                drifts, np.zeros_like(drifts), marker="^", s=28, color=_colour(place)["color"], zorder=4, clip_on=False,
+                transform=ax.get_xaxis_transform(),
+            )  # fmt: skip
     records, mean, _ = rates([first], 2, windowed)
     guess = "mean so far" if first.regression else "majority so far"
     _line(ax, records, mean, np.zeros_like(mean), guess, color=PLAIN, linestyle="--", linewidth=1.2, zorder=1)

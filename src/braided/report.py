@@ -40,7 +40,9 @@ def summary_table(document: dict[str, Any]) -> Group:
     learners = [learner for run in document["runs"] for learner in run["learners"].values()]
     failures = {name: sum(learner[name] for learner in learners) for name in ("skipped", "resets")}
     columns = ["errors", "sd", "error rate", "records/s"]
-    columns += [name for name in failures if failures[name]] + (["published"] if any(published.values()) else [])
+    columns += [name for name in failures if failures[name]]
+    columns += ["drifts"] if any("drifts" in run for run in document["runs"]) else []
+    columns += ["published"] if any(published.values()) else []
 
     def add(label: str, style: str | None = None, **cells: str) -> None:
         table.add_row(
@@ -61,6 +63,7 @@ def summary_table(document: dict[str, Any]) -> Group:
             sd=f"{figures['errors_sd']:.1f}" if several else "",
             error_rate=f"{figures['errors_mean'] / records:.2%}",
             records_s=f"{np.mean([run['records_per_second'] for run in runs]):,.0f}",
+            drifts=drifts(runs),
             published=published[model],
         )
         for name in runs[0]["learners"]:
@@ -77,17 +80,24 @@ def summary_table(document: dict[str, Any]) -> Group:
     if learners and not any(failures.values()):
         table.caption = "no update was skipped, no learner was reset"
         table.caption_justify = "left"
-    return Group(Text(title, style="bold"), table, *_misfits(document))
+    passed = misfits(document)
+    return Group(Text(title, style="bold"), table, *([Text(passed)] if passed else []))
 
 
-def _misfits(document: dict[str, Any]) -> list[Text]:
-    """What --on-error let pass, in words."""
+def drifts(runs: list[dict[str, Any]]) -> str:
+    """Drifts found in all runs of a model; empty where there was no detector."""
+    found = [run["drifts"] for run in runs if "drifts" in run]
+    return f"{sum(found):,}" if found else ""
+
+
+def misfits(document: dict[str, Any]) -> str:
+    """What --on-error let pass, in words; empty if there was nothing."""
     skipped, missing = document["skipped_records"], document["missing_values"]
     if not skipped and not missing:
-        return []
-    counts = [f"{skipped:,} records skipped"] if skipped else []
-    counts += [f"{missing:,} values taken as missing"] if missing else []
-    return [Text(f"{', '.join(counts)}; first: {document['first_problem']}")]
+        return ""
+    counts = [f"{skipped:,} {'record' if skipped == 1 else 'records'} skipped"] if skipped else []
+    counts += [f"{missing:,} {'value' if missing == 1 else 'values'} taken as missing"] if missing else []
+    return f"{', '.join(counts)}; first: {document['first_problem']}"
 
 
 def curve_csv(job: Job) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from braided import plot
 from braided.circumstances import circumstances
 from braided.history import History
+from braided.report import drifts, misfits
 from braided.run import Job
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class _Page:
                 [
                     model, f"{figures['errors_mean']:,.{1 if self.seeds > 1 else 0}f}", f"{figures['errors_sd']:,.1f}",
                     f"{figures['errors_mean'] / records:.2%}", f"{speed:,.0f}", sum(one["skipped"] for one in health),
-                    sum(one["resets"] for one in health),
+                    sum(one["resets"] for one in health), drifts(runs),
                 ]
             )  # fmt: skip
             for learner in runs[0]["learners"] if len(runs[0]["learners"]) > 1 else ():
@@ -148,24 +149,31 @@ class _Page:
                         f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{learner} alone",
                         f"{errors:,.{1 if self.seeds > 1 else 0}f}",
                         f"{sd:,.1f}", f"{errors / records:.2%}", "", sum(one["skipped"] for one in own),
-                        sum(one["resets"] for one in own),
+                        sum(one["resets"] for one in own), "",
                     ]
                 )  # fmt: skip
-        rows.append(["majority class, in hindsight", f"{majority:,}", "", f"{majority / records:.2%}", "", "", ""])
-        header = ["", "errors", "sd", "error rate", "records/s", "skipped", "resets"]
-        if self.seeds == 1:
-            header, rows = header[:2] + header[3:], [row[:2] + row[3:] for row in rows]
+        rows.append(["majority class, in hindsight", f"{majority:,}", "", f"{majority / records:.2%}", *[""] * 4])
+        header = ["", "errors", "sd", "error rate", "records/s", "skipped updates", "resets", "drifts"]
+        unused = {"sd"} if self.seeds == 1 else set()
+        unused |= set() if self.job.options.drift else {"drifts"}
+        kept = [place for place, name in enumerate(header) if name not in unused]
+        header, rows = [header[place] for place in kept], [[row[place] for place in kept] for row in rows]
         figures = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in boxes[:6])
         failed = any(one["skipped"] or one["resets"] for run in document["runs"] for one in run["learners"].values())
         words = "Each record is predicted first, and then learned. " + (
             "Skipped are updates that would not have been finite; a learner with ten in a row is reset."
             if failed
-            else "No update was skipped, no learner was reset."
+            else "No learner skipped an update, and none was reset."
         )
         if self.seeds > 1:
             words += f" Errors are means over {self.seeds} seeds; sd is the standard deviation over them."
+        if self.job.options.drift:
+            words += f" Drifts are those that {self.job.options.drift} found"
+            words += ", in all seeds together." if self.seeds > 1 else "."
+        passed = misfits(document)
+        notice = f"<p><b>Of the stream:</b> {escape(passed)}</p>" if passed else ""
         return self.section(
-            "Result", f'<div class="figures">{figures}</div>{table(header, rows, "main")}<p>{words}</p>'
+            "Result", f'<div class="figures">{figures}</div>{table(header, rows, "main")}{notice}<p>{words}</p>'
         )
 
     @staticmethod
@@ -188,6 +196,8 @@ class _Page:
         columns = {name: (seeds, 1) for name, seeds in self.histories.items()}
         columns["majority so far"] = (everything[:1], 2)
         spread = f" Mean of {self.seeds} seeds; the band is one standard deviation." if self.seeds > 1 else ""
+        if any(history.drifts().any() for history in everything):
+            spread += " Triangles mark where drift was found."
         window = everything[0].window()
         pictures = self.picture(
             "Running error",

@@ -115,8 +115,8 @@ def river_logistic() -> RiverModel:
     return RiverModel(StandardScaler() | OneVsRestClassifier(LogisticRegression()))
 
 
-def river_arf(seed: int) -> RiverModel:
-    """Adaptive random forest of ten trees."""
+def river_arf(seed: int, trees: int = 10) -> RiverModel:
+    """Adaptive random forest."""
     from river.forest import ARFClassifier
 
-    return RiverModel(ARFClassifier(n_models=10, seed=seed))
+    return RiverModel(ARFClassifier(n_models=trees, seed=seed))
