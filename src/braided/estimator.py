@@ -280,8 +280,11 @@ class MODL(base.Estimator):
         columns: list[Hashable] = list(range(array.shape[1]))
         if names is not None:
             columns = [name.item() if isinstance(name, np.generic) else name for name in names]
-        if len(columns) != array.shape[1] or len(set(columns)) != len(columns):
-            raise BraidedError(f"X has {array.shape[1]} columns: give as many names, each once (got {len(columns)})")
+        if len(columns) != array.shape[1]:
+            raise BraidedError(f"X has {array.shape[1]} columns and {len(columns)} names: give as many")
+        if len(set(columns)) != len(columns):
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise BraidedError(f"column {twice!r} is there twice: rename one of them")
         first = self.records_learned + 1
         if array.dtype.kind == "O":
             rows = [

@@ -170,12 +170,16 @@ def _leads(value: float) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that could not be written, before anything is run."""
+    """Make the folder, or refuse one that could not be written, before anything is run."""
     if folder.exists() and not folder.is_dir():
         raise BraidedError(f"--out {folder} is a file: give a folder")
     nearest = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise BraidedError(f"--out {folder}: {nearest} is not a writable folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BraidedError(f"--out {folder}: cannot be made: {error.strerror or error}") from None
 
 
 def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Path]:

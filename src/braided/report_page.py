@@ -300,8 +300,7 @@ class _Page:
             shown = [entry for entry in plot.top_weights(seeds, 6) if entry[1] < followed.shape[2]]
             rows = [
                 [f"{ends[at]:,.0f}"]
-                + [f"{followed[at, row, place]:+.3g} \N{PLUS-MINUS SIGN} {deviations[at, place]:.2g}"
-                   for row, place, *_ in shown]
+                + [_weight(followed[at, row, place], deviations[at, place]) for row, place, *_ in shown]
                 for at in _places(len(ends))
             ]  # fmt: skip
             pictures.append(
@@ -416,6 +415,11 @@ class _Page:
             )
         parts.append(self.circumstances())
         return "".join(parts) + "</main></body></html>\n"
+
+
+def _weight(mean: float, sd: float) -> str:
+    """A weight with its deviation; empty while its feature or class was not known."""
+    return "" if np.isnan(mean) else f"{mean:+.3g} \N{PLUS-MINUS SIGN} {sd:.2g}"
 
 
 def _places(n: int) -> list[int]:

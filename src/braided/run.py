@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import statistics
 import time
@@ -31,6 +32,8 @@ from braided.streams.open import open_stream
 from braided.streams.sql_stream import without_password
 
 _KIND = MODLClassifier.__name__
+#: Options that may be others when a run is resumed: they do not touch what has been learned.
+_FREE = {"idle", "on_error"}
 #: Kind of a checkpoint after a run whose last model was not ours.
 _NO_MODEL = "finished runs"
 
@@ -309,18 +312,22 @@ class Job:
     def run(self) -> Iterator[JobProgress]:
         """Do what is left, yielding after each batch."""
         plan = [(name, self.options.seed + i) for name in self.options.models for i in range(self.options.seeds)]
-        saved = time.monotonic()
         for number, (name, seed) in enumerate(plan, start=1):
             if number <= len(self.finished):
                 continue
             stream = self.stream(seed)
             evaluation = self._current or self._fresh(name, seed, stream)
             self._current = evaluation
-            for _ in evaluation.run(stream):
-                if self.checkpoint and time.monotonic() - saved >= self.every:
-                    self._save(evaluation)
-                    saved = time.monotonic()
-                yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
+            if isinstance(self._source, FollowStream):
+                self._source.on_pause = functools.partial(self._save_if_due, evaluation)
+            try:
+                for _ in evaluation.run(stream):
+                    self._save_if_due(evaluation)
+                    yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
+            except BraidedError:
+                if self.options.follow and self.checkpoint and evaluation.records:
+                    self._save(evaluation)  # what came before the record that does not fit
+                raise
             if evaluation.records == 0:
                 raise BraidedError(f"stream {self.options.stored()['stream']!r} has no records: give at least one")
             if self.options.follow and self.checkpoint:
@@ -333,6 +340,15 @@ class Job:
             self._current = None
             if self.checkpoint and not self.options.follow:
                 self._save(evaluation)
+
+    def _save_if_due(self, evaluation: Evaluation) -> None:
+        """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new."""
+        if (
+            self.checkpoint
+            and evaluation.records > self._saved_records
+            and time.monotonic() - self._saved >= self.every
+        ):
+            self._save(evaluation)
 
     def document(self) -> dict[str, Any]:
         """All results, as `--json` prints them."""
@@ -397,6 +413,7 @@ class Job:
         histories = [run.history for run in self.finished] + ([evaluation.history] if running else [])
         metadata["run"]["histories"] = _pack_histories(histories, arrays)
         write(self.checkpoint, _KIND if isinstance(model, MODLClassifier) else _NO_MODEL, metadata, arrays)
+        self._saved, self._saved_records = time.monotonic(), evaluation.records if running else -1
 
     def _check_checkpoint(self, resume: bool) -> None:
         """Refuse a checkpoint file that could not be written, or that is something else, before any record is read."""
@@ -426,6 +443,8 @@ class Job:
         now = self.options.stored()
         for name, then in run["options"].items():
             then = tuple(then) if isinstance(then, list) else then
+            if name in _FREE or (name == "limit" and self.options.follow):
+                continue
             if name not in now or now[name] != then:
                 raise BraidedError(
                     f"checkpoint {self.checkpoint} was made with {name} = {then!r}, and now it is {now.get(name)!r}: "

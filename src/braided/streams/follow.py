@@ -188,6 +188,8 @@ class FollowStream:
     position: dict[str, Any] | None = None
     found: Found = field(default_factory=Found)
     n_records: int | None = None
+    #: Called while nothing comes; every record given so far has then been taken.
+    on_pause: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self._stopped = False
@@ -212,7 +214,14 @@ class FollowStream:
         """As `Tail` asks."""
         if self._reading is not None and not self._stopped and self._next_file() is not None:
             return True
-        return False if self._ended() else None
+        if self._ended():
+            return False
+        self._pause()
+        return None
+
+    def _pause(self) -> None:
+        if self.on_pause is not None:
+            self.on_pause()
 
     def batches(self) -> Iterator[Batch]:
         """The records as they come."""
@@ -258,6 +267,7 @@ class FollowStream:
                 return
             else:
                 yield None
+                self._pause()
                 time.sleep(POLL)
 
     def _file(self, path: Path, encoder: Encoder, spot: list[Any] | None) -> Iterator[Piece]:

@@ -24,6 +24,7 @@ _PACKED = {".gz", ".zst"}
 _ARROW = {".parquet", ".arrow", ".feather", ".ipc"}
 #: What a file of pyarrow's begins with.
 _MAGIC = (b"PAR1", b"ARROW1", b"FEA1")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def open_stream(
@@ -67,6 +68,11 @@ def open_stream(
     rules = rules or Rules()
     if delimiter is not None:
         check_delimiter(delimiter)
+    if _SCHEME.match(source) and not sql_stream.is_address(source):
+        raise BraidedError(
+            f"{sql_stream.without_password(source)!r} cannot be read: give sqlite:///FILE or postgresql://..., or use "
+            "braided.streams.SQLStream with a connection of your own"
+        )
     if query is not None and not sql_stream.is_address(source):
         raise BraidedError(
             f"--query is for data bases, and {source!r} is none: give sqlite:///FILE or postgresql://..."
