@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,7 @@ def test_requests_in_pieces_and_several_at_once(client: Client, answered: list[b
     assert exchange(client, [whole, whole], 2) == [expected] * 2
     assert exchange(client, [whole * 3], 3) == [expected] * 3
     assert answered == [True] * 5
+    assert exchange(client, [whole[: -len(BODY)], BODY], 1) == [expected]
     assert exchange(client, [whole[:40], whole[40:-5], whole[-5:]], 1) == [expected]
     assert exchange(client, [whole[:-1], whole[-1:] + whole], 2) == [expected] * 2
     assert exchange(client, [healthy + whole + healthy], 3) == [{"status": "ok"}, expected, {"status": "ok"}]
@@ -133,7 +135,7 @@ def test_requests_in_pieces_and_several_at_once(client: Client, answered: list[b
 
 def test_a_body_beyond_the_limit_is_refused(tmp_path: Path, answered: list[bool]) -> None:
     with serving(tmp_path / "state", body_bytes=len(BODY) - 1) as client:
-        client.put("/models/m", json=SMALL_SPEC)
+        assert client.put("/models/m", json={}).status_code == 201
         for place, name in enumerate(RECORD["x"]):
             assert client.post("/models/m/learn", json={"x": {name: 1.0}, "y": place}).status_code == 200
         head = b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -141,6 +143,20 @@ def test_a_body_beyond_the_limit_is_refused(tmp_path: Path, answered: list[bool]
             connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)
             assert connection.recv(100).startswith(b"HTTP/1.1 413")
     assert answered == [False]
+
+
+def test_a_slow_body_is_left_to_the_application(client: Client, answered: list[bool]) -> None:
+    head = b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    long = b'{"x": {"f0": ' + b"0" * 70_000 + b"1.0}}"
+    with socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as connection:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:5])
+        time.sleep(0.3)
+        connection.sendall(BODY[5:])
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    with socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as connection:
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(long) + long)
+        assert connection.recv(100).startswith(b"HTTP/1.1 400")
+    assert answered == []
 
 
 def test_half_a_request_that_is_broken_off_does_no_harm(client: Client) -> None:

@@ -11,17 +11,20 @@ from braided.serve.guard import HEADERS
 
 _MOST_BYTES = 2**16
 _MOST_SECONDS = 30.0
+#: The rest of a prediction is awaited for so long before the application, which has time, takes over.
+_HELD_SECONDS = 0.05
 _HEAD = b"".join(b"%b: %b\r\n" % pair for pair in [(b"content-type", b"application/json"), *HEADERS])
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose headers are too long, or take too long to come.
 
-    A prediction that comes in one piece is first offered to `at_once`; if that gives no answer, the application sees
-    the request as if it came now.
+    A prediction that comes whole, and soon, is first offered to `at_once`; if that gives no answer, the application
+    sees the request as if it came now.
     """
 
     _held: bytes | None = None
+    _patience: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _reading_head = True
     _deadline: asyncio.TimerHandle | None = None
@@ -38,6 +41,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._head_came()
+        self._hold(None)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -45,9 +49,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._held is not None:  # the rest is still to come
             if self.transport.is_closing():
-                self._held = None
-            else:
-                self._let_go()
+                self._hold(None)
+            elif self._patience is None:
+                self._patience = self.loop.call_later(_HELD_SECONDS, self._let_go)
         if self._reading_head:
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_BYTES:
@@ -62,7 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Its head is complete."""
         self._head_came()
         if self._may_be_held():
-            self._held = b""
+            self._hold(b"")
         else:
             super().on_headers_complete()
 
@@ -82,24 +86,34 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _let_go(self) -> None:
         """Give what was held to the application."""
-        held, self._held = self._held, None
+        held = self._held
+        self._hold(None)
         super().on_headers_complete()
         if held:
             super().on_body(held)
+
+    def _hold(self, content: bytes | None) -> None:
+        """Hold a body, or none any more."""
+        self._held = content
+        if content is None and self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def on_body(self, body: bytes) -> None:
         """Some of the request's body."""
         if self._held is None:
             super().on_body(body)
-        else:
-            self._held += body
+            return
+        self._held += body
+        if len(self._held) > _MOST_BYTES:
+            self._let_go()
 
     def on_message_complete(self) -> None:
         """The request is complete."""
         if self._held is not None:
             answer = self.at_once(self.url, self.headers, self._held)
             if answer is not None:
-                self._held = None
+                self._hold(None)
                 head = [b"HTTP/1.1 200 OK\r\n", _HEAD, b"content-length: %d\r\n" % len(answer)]
                 head += [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
                 self.transport.write(b"".join([*head, b"\r\n", answer]))
