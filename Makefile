@@ -22,7 +22,7 @@ demo: .venv/.core
 	@echo "the learning curve is in demo/curve.png, and the whole report in demo/report.html"
 
 test: check
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(DEV)
 	$(BIN)/ruff check .

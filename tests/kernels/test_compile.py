@@ -40,10 +40,15 @@ print(json.dumps(digests))
 def entries() -> list[Entry]:
     assert LEARNERS
     assert COMBINERS
-    return [item for item in gc.get_objects() if isinstance(item, Entry)]
+    found = [item for item in gc.get_objects() if isinstance(item, Entry)]
+    return sorted(found, key=_name)
 
 
-@pytest.mark.parametrize("entry", entries(), ids=lambda entry: f"{entry.function.__module__}.{entry.function.__name__}")
+def _name(entry: Entry) -> str:
+    return f"{entry.function.__module__}.{entry.function.__name__}"
+
+
+@pytest.mark.parametrize("entry", entries(), ids=_name)
 def test_an_entry_point_calls_nothing_that_another_process_could_link_otherwise(entry: Entry) -> None:
     assert entry.address
     code = entry.function.__code__
