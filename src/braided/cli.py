@@ -186,6 +186,8 @@ def run(
     errors = Console(stderr=True)
     if out is not None:
         check_folder(out)
+        if checkpoint is not None and checkpoint.resolve() == out.resolve():
+            raise BraidedError(f"--out and --checkpoint are both {out}: give a folder and a file")
     if resume and checkpoint is not None and not checkpoint.exists():
         typer.echo(f"no checkpoint at {checkpoint} yet: starting from the first record", err=True)
     job = Job(

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,16 +171,16 @@ def _leads(value: float) -> bool:
 
 
 def check_folder(folder: Path) -> None:
-    """Make the folder, or refuse one that could not be written, before anything is run."""
+    """Refuse a folder that could not be written, before anything is run."""
     if folder.exists() and not folder.is_dir():
         raise BraidedError(f"--out {folder} is a file: give a folder")
     nearest = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise BraidedError(f"--out {folder}: {nearest} is not a writable folder")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=nearest).close()
     except OSError as error:
-        raise BraidedError(f"--out {folder}: cannot be made: {error.strerror or error}") from None
+        raise BraidedError(f"--out {folder}: {nearest} cannot be written: {error.strerror or error}") from None
 
 
 def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Path]:

@@ -230,6 +230,7 @@ class Job:
         self.counts: Counter[Any] = Counter()
         self.n_features = 0
         self._current: Evaluation | None = None
+        self._saved, self._saved_records = time.monotonic(), -1
         self._tell = tell
         self._position: dict[str, Any] | None = None
         self.found = Found()
@@ -343,11 +344,9 @@ class Job:
 
     def _save_if_due(self, evaluation: Evaluation) -> None:
         """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new."""
-        if (
-            self.checkpoint
-            and evaluation.records > self._saved_records
-            and time.monotonic() - self._saved >= self.every
-        ):
+        if self.checkpoint is None or evaluation.records == self._saved_records:
+            return
+        if time.monotonic() - self._saved >= self.every:
             self._save(evaluation)
 
     def document(self) -> dict[str, Any]:
@@ -443,7 +442,7 @@ class Job:
         now = self.options.stored()
         for name, then in run["options"].items():
             then = tuple(then) if isinstance(then, list) else then
-            if name in _FREE or (name == "limit" and self.options.follow):
+            if name in _FREE:
                 continue
             if name not in now or now[name] != then:
                 raise BraidedError(

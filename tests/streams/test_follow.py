@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
@@ -184,6 +185,39 @@ def test_what_a_later_libsvm_file_leaves_out_is_zero_as_in_a_folder(stops: tuple
     assert found["records"] == 1_800
     for name in ("errors", "state_sha256"):
         assert found["runs"][0][name] == expected["runs"][0][name]
+
+
+def test_after_a_bad_line_the_run_goes_on_with_other_options(tmp_path: Path) -> None:
+    path, checkpoint = tmp_path / "d.csv", tmp_path / "d.braided"
+    good = as_csv(made_up_records(700)).splitlines(keepends=True)
+    path.write_text("".join(good[:601]) + "oops" + good[601][good[601].index(",") :] + "".join(good[602:]))
+    options = RunOptions(stream=str(path), models=("olr",), follow=True, idle=0.2)
+    job = Job(options, checkpoint=checkpoint)
+    with pytest.raises(BraidedError, match="oops"):
+        list(job.run())
+    job = Job(dataclasses.replace(options, on_error="skip", idle=0.3), checkpoint=checkpoint, resume=True)
+    list(job.run())
+    assert job.document()["skipped_records"] == 1
+    straight = Job(dataclasses.replace(options, on_error="skip"))
+    list(straight.run())
+    assert job.document()["records"] == straight.document()["records"] == 699
+    assert job.finished[0].result["state_sha256"] == straight.finished[0].result["state_sha256"]
+    with pytest.raises(BraidedError, match="was made with seed = 0"):
+        Job(dataclasses.replace(options, seed=1), checkpoint=checkpoint, resume=True)
+
+
+def test_a_quiet_stream_is_written_too(tmp_path: Path) -> None:
+    path, checkpoint = tmp_path / "d.csv", tmp_path / "d.braided"
+    path.write_text(as_csv(made_up_records(50)))
+    options = RunOptions(stream=str(path), models=("olr",), follow=True, idle=1.5)
+    job = Job(options, checkpoint=checkpoint, every=0.3)
+    seen: list[bool] = []
+    watching = threading.Timer(1.2, lambda: seen.append(checkpoint.exists()))
+    for place, _ in enumerate(job.run()):
+        if place == 0:
+            watching.start()
+    watching.join()
+    assert seen == [True], "nothing was written while nothing came"
 
 
 def test_an_interrupt_ends_it_with_the_results_so_far(tmp_path: Path) -> None:
