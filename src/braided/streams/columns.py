@@ -6,6 +6,7 @@ that the same records give the same numbers in whatever kind of file they come.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -455,7 +456,7 @@ def _listed(names: Sequence[Hashable]) -> str:
     return ", ".join(map(str, names[:_SHOWN_NAMES])) + (f" and {more} more" if more > 0 else "")
 
 
-class Encoded:
+class Encoded(ABC):
     """The part of a stream that its reader does not write: batches from chunks."""
 
     rules: Rules
@@ -466,9 +467,9 @@ class Encoded:
         """Not known without reading."""
         return None
 
+    @abstractmethod
     def chunks(self, encoder: Encoder) -> Iterator[Piece]:
         """The records in order."""
-        raise NotImplementedError
 
     def batches(self) -> Iterator[Batch]:
         """The records as numbers."""
