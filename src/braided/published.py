@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-MODL_PAPER = "MODL paper"
-
 
 @dataclass(frozen=True)
 class Figure:

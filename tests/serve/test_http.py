@@ -289,8 +289,8 @@ def test_token_files(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text("# ours\nread aaaaaaaaaaaaaaaa\n\nwrite bbbbbbbbbbbbbbbb\n")
     tokens = read_tokens(path)
-    assert tokens.allows("Bearer bbbbbbbbbbbbbbbb", "read")
-    assert not tokens.allows("Bearer aaaaaaaaaaaaaaaa", "write")
+    assert tokens.scopes("Bearer bbbbbbbbbbbbbbbb") == {"read", "write"}
+    assert tokens.scopes("Bearer aaaaaaaaaaaaaaaa") == {"read"}
     for text in ("", "# nothing\n", "read short\n", "admin aaaaaaaaaaaaaaaa\n", "secretsecretsecret\n", "read a b\n"):
         path.write_text(text)
         with pytest.raises(BraidedError) as refused:
