@@ -70,7 +70,7 @@ def test_serve_reports_every_key() -> None:
 
 
 def test_every_candidate_is_a_model_that_learns() -> None:
-    from braided.bench.candidates import STREAMS, candidates
+    from benchmarks.candidates import STREAMS, candidates
 
     values, labels = made_up(30)
     for candidate in candidates().values():

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError, MODLClassifier, MODLRegressor, checkpoint, files, presets
-from braided.evaluate import state_digest
+from braided import BraidedError, MODLClassifier, MODLRegressor, checkpoint, presets
+from braided.evaluation.evaluate import state_digest
 from braided.learners import LEARNERS, LogisticConfig, MLPConfig
 from braided.presets import Preset
 from conftest import made_up
@@ -171,8 +171,8 @@ def test_no_pickle_is_involved(saved: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_write_atomically_replaces_whole_files(tmp_path: Path) -> None:
-    files.write_atomically(tmp_path / "f", b"one")
-    files.write_atomically(tmp_path / "f", b"two")
+    checkpoint.write_atomically(tmp_path / "f", b"one")
+    checkpoint.write_atomically(tmp_path / "f", b"two")
     assert (tmp_path / "f").read_bytes() == b"two"
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError, MODLClassifier, models, presets
+from braided import BraidedError, MODLClassifier, presets, zoo
 from braided.combiners import COMBINERS
-from braided.evaluate import state_digest
-from braided.models import MODELS, Wish
+from braided.evaluation.evaluate import state_digest
+from braided.zoo import MODELS, ModelOptions
 from conftest import as_records, made_up
 
 Make = Callable[[int], Any]
@@ -23,14 +23,14 @@ BASE = (0, 1)
 
 
 def _of(name: str, combiner: str | None = None) -> Make:
-    return lambda seed: models.build(name, Wish(presets.default(), combiner, seed, None, BASE))
+    return lambda seed: zoo.build(name, ModelOptions(presets.default(), combiner, seed, None, BASE))
 
 
 EVERYTHING: dict[str, Make] = {name: _of(name) for name in MODELS}
 EVERYTHING |= {f"modl with {combiner}": _of("modl", combiner) for combiner in COMBINERS}
 EVERYTHING |= {
-    f"{name} as the paper sets it": lambda seed, name=name: models.build(
-        name, Wish(presets.released("svmguide3"), None, seed, "svmguide3", BASE)
+    f"{name} as the paper sets it": lambda seed, name=name: zoo.build(
+        name, ModelOptions(presets.released("svmguide3"), None, seed, "svmguide3", BASE)
     )
     for name in ("auxdrop-odl", "auxdrop-ogd", "olvf", "modl-glr", "modl-5")
 }
@@ -168,20 +168,22 @@ def test_more_classes(make: Make) -> None:
 
 
 def test_each_learner_has_its_own_name() -> None:
-    assert models.build("modl-glr", Wish(presets.default())).learner_names == ["glr", "fourier", "mlp", "set"]
+    assert zoo.build("modl-glr", ModelOptions(presets.default())).learner_names == ["glr", "fourier", "mlp", "set"]
 
 
 def test_random_dropout_acts_on_predictions_under_released_alone() -> None:
     for preset in (presets.default(), presets.paper("german"), presets.released("german")):
-        config = models.build("auxdrop-odl", Wish(preset)).braid.learners[0].config  # type: ignore[union-attr]
+        config = zoo.build("auxdrop-odl", ModelOptions(preset)).braid.learners[0].config  # type: ignore[union-attr]
         assert config.dropout_when_predicting == (preset.name == "released")
 
 
 def test_options_reach_the_learners_that_have_them() -> None:
-    wish = Wish(presets.default(), options=("layers=7", "aux_layer=2", "dropout=0.1", "beta=0.9", "learning_rate=0.5"))
-    config = models.build("auxdrop-odl", wish).braid.learners[0].config  # type: ignore[union-attr]
+    options = ModelOptions(
+        presets.default(), overrides=("layers=7", "aux_layer=2", "dropout=0.1", "beta=0.9", "learning_rate=0.5")
+    )
+    config = zoo.build("auxdrop-odl", options).braid.learners[0].config  # type: ignore[union-attr]
     assert (config.layers, config.aux_layer, config.dropout, config.beta, config.learning_rate) == (7, 2, 0.1, 0.9, 0.5)
-    wish = Wish(presets.default(), options=("hidden=9,8", "zero_output=false"))
-    fast, _, mlp, _ = models.build("modl", wish).learners  # type: ignore[union-attr,misc]
+    options = ModelOptions(presets.default(), overrides=("hidden=9,8", "zero_output=false"))
+    fast, _, mlp, _ = zoo.build("modl", options).learners  # type: ignore[union-attr,misc]
     assert fast == presets.default().learners[0]
     assert (mlp.hidden, mlp.zero_output) == ((9, 8), False)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.estimators import MODLClassifier as _Classifier
+from braided.estimators import MODLRegressor as _Regressor
 from braided.learners import Learner, LearnerConfig
-from braided.model import MODLClassifier as _Classifier
-from braided.model import MODLRegressor as _Regressor
 from braided.presets import Preset
 
 try:

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.files import write_atomically
 
 MAGIC = b"BRAIDED\n"
 VERSION = 1
@@ -41,6 +40,27 @@ class Checkpoint(NamedTuple):
     kind: str
     metadata: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write to a temporary file beside `path`, force it to disk, and rename it into place."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # the rename itself must survive a power cut
+        folder = os.open(target.resolve().parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def encode(kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:

@@ -13,9 +13,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from braided import frames, model
+from braided import estimators
 from braided.errors import BraidedError
-from braided.features import is_missing, shown
+from braided.estimators import frames
+from braided.estimators.features import is_missing, shown
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 
@@ -199,8 +200,8 @@ class MODLClassifier(ClassifierMixin, _MODL):
         check_classification_targets(labels)
         return values, labels
 
-    def _made(self, classes: NDArray[Any], random: np.random.RandomState) -> model.MODLClassifier:
-        return model.MODLClassifier(
+    def _made(self, classes: NDArray[Any], random: np.random.RandomState) -> estimators.MODLClassifier:
+        return estimators.MODLClassifier(
             self.preset,
             self.learners,
             self.combiner,
@@ -292,8 +293,8 @@ class MODLRegressor(RegressorMixin, _MODL):
         self.model_ = inner
         return self
 
-    def _made(self, random: np.random.RandomState) -> model.MODLRegressor:
-        return model.MODLRegressor(
+    def _made(self, random: np.random.RandomState) -> estimators.MODLRegressor:
+        return estimators.MODLRegressor(
             self.preset,
             self.learners,
             self.combiner,

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError, published
+from braided import BraidedError
+from braided.report import published
 from braided.reproduce import grid, pages, pictures, toy
 from braided.reproduce.command import WHATS, Wanted, checked
 from braided.reproduce.jobs import JobSpec

@@ -12,7 +12,7 @@ from braided import MODLClassifier
 from braided.bench.speed import stream
 from braided.learners import HedgeConfig
 from braided.presets import Preset
-from braided.published import find
+from braided.report.published import find
 
 LAYERS = (5, 10, 20, 40)
 WIDTHS = (25, 50, 100)

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from braided.checkpoint import write_atomically
 from braided.errors import BraidedError
-from braided.files import write_atomically
-from braided.published import length
+from braided.report.published import length
 from braided.reproduce import grid, pages, toy
 from braided.reproduce.executors import Executor
 from braided.reproduce.jobs import JobSpec, data_digest

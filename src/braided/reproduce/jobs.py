@@ -8,12 +8,13 @@ import time
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from braided import __version__, models
-from braided.model import MODLClassifier
-from braided.run import Job, RunOptions
+from braided import __version__, zoo
+from braided.estimators import MODLClassifier
+from braided.run.job import Job, RunOptions
 from braided.streams import ArrayStream, datasets
 
 #: Points of the learning curve that are kept of a job.
@@ -23,12 +24,17 @@ _DECIDING = (
     "kernels",
     "learners",
     "combiners",
-    "streams",
     "engine.py",
-    "estimator.py",
-    "evaluate.py",
-    "features.py",
+    "estimators",
+    "presets.py",
+    "zoo.py",
+    "streams",
+    "datasets",
+    "evaluation",
+    "run",
 )
+#: Packages whose release decides a result as well.
+_LIBRARIES = ("numba", "numpy", "river")
 
 
 @dataclass(frozen=True)
@@ -76,27 +82,29 @@ class JobSpec:
 @cache
 def _settings(spec: JobSpec) -> str:
     """Every setting of the model, written out: a preset's name may come to mean another model."""
-    options = spec.run_options().resolved()
-    wish = options.wish(seed=0)
-    model = models.build(spec.model, wish)
+    options = spec.run_options().resolved().model_options(seed=0)
+    model = zoo.build(spec.model, options)
     if not isinstance(model, MODLClassifier):
         return spec.model
     return repr(
-        (model.learners or wish.preset.learners, model.combiner or wish.preset.combiner, wish.preset.standardise)
+        (
+            model.learners or options.preset.learners,
+            model.combiner or options.preset.combiner,
+            options.preset.standardise,
+        )
     )
 
 
 @cache
 def code_digest() -> str:
-    """A digest of the version and of every source file that decides a result."""
-    digest = hashlib.sha256(__version__.encode())
-    root = resources.files("braided")
+    """A digest of every source file that decides a result, and of the releases of what they are built on."""
+    versions = [__version__, *(f"{name} {version(name)}" for name in _LIBRARIES)]
+    digest = hashlib.sha256(repr(versions).encode())
+    root = Path(str(resources.files("braided")))
     for name in _DECIDING:
-        part = root.joinpath(name)
-        files = sorted(part.iterdir(), key=lambda item: item.name) if part.is_dir() else [part]
-        for file in files:
-            if file.name.endswith(".py"):
-                digest.update(file.name.encode() + file.read_bytes())
+        part = root / name
+        for file in sorted(part.rglob("*.py")) if part.is_dir() else [part]:
+            digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from braided.circumstances import circumstances
-from braided.files import write_atomically
+from braided.checkpoint import write_atomically
+from braided.report.provenance import circumstances
 from braided.reproduce import grid, pictures
 
 __all__ = ["circumstances", "gather", "markdown", "page", "write"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided import published
+from braided.report import published
 from braided.reproduce.jobs import JobSpec
 from braided.reproduce.tables import TABLES, Cell
 from braided.streams import datasets

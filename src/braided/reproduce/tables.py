@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from braided import published
 from braided.combiners import COMBINERS
 from braided.presets import PAPER_SETTINGS
+from braided.report import published
 from braided.reproduce.jobs import JobSpec
 
 SMALL = ("german", "svmguide3", "magic04", "a8a")

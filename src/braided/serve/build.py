@@ -13,8 +13,8 @@ from braided import presets
 from braided.checkpoint import Checkpoint, decode
 from braided.combiners import COMBINERS
 from braided.errors import BraidedError
+from braided.estimators import MODLClassifier, MODLRegressor
 from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
-from braided.model import MODLClassifier, MODLRegressor
 from braided.serve.problems import Problem, shown
 from braided.serve.settings import Limits
 from braided.serve.state import KINDS, Model, restored_model

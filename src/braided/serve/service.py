@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.evaluate import warm_up
-from braided.model import MODLClassifier
+from braided.estimators import MODLClassifier
+from braided.evaluation.evaluate import warm_up
 from braided.serve.build import ModelSpec, model_from, model_from_checkpoint
 from braided.serve.disk import Disk
 from braided.serve.problems import Problem, shown

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.checkpoint import Checkpoint, encode
-from braided.model import MODLClassifier, MODLRegressor
+from braided.estimators import MODLClassifier, MODLRegressor
 from braided.serve.gate import Gate
 from braided.serve.group import Group
 from braided.serve.records import Records, renamed

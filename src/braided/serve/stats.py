@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.estimator import Progress
+from braided.estimators.base import Progress
 from braided.serve.records import Records
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.model import MODLClassifier, MODLRegressor
+from braided.estimators import MODLClassifier, MODLRegressor
 from braided.serve.gate import Gate
 from braided.serve.group import Entry, Group
 from braided.serve.journal import JournalError

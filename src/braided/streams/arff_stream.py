@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.features import shown
+from braided.estimators.features import shown
 from braided.streams import text
 from braided.streams.cells import Kind, Wrong
 from braided.streams.columns import (

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.features import shown
+from braided.estimators.features import shown
 from braided.streams import text
 
 #: ISO dates, times and both, and days with months and years between slashes or points.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.features import shown
+from braided.estimators.features import shown
 from braided.streams import categories, cells, text
 from braided.streams.base import Batch
 from braided.streams.cells import Cells, Kind, Wrong

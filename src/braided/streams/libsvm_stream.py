@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.features import shown
+from braided.estimators.features import shown
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
 from braided.streams.columns import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.features import FeatureSpace, shown
+from braided.estimators.features import FeatureSpace, shown
 from braided.streams.cells import Cells
 from braided.streams.columns import SAMPLE, TARGET_NAMES, Chunk, Encoder, Problem, at
 

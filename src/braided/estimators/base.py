@@ -1,0 +1,516 @@
+"""What the classifier and the regressor share: features, growth, chunks, saving and loading."""
+
+from __future__ import annotations
+
+import copy
+import os
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from river import base
+
+from braided import combiners, learners, presets
+from braided.checkpoint import pack_config, pack_name, read, unpack_config, unpack_name, write
+from braided.engine import Braid
+from braided.errors import BraidedError
+from braided.estimators import frames
+from braided.estimators.drift import Detector, Watch, pack, unpack
+from braided.estimators.features import ClassSpace, FeatureSpace, as_number, shown
+from braided.learners import LEARNERS, Learner, LearnerConfig
+from braided.presets import Preset
+
+if TYPE_CHECKING:
+    from braided.estimators.explain import Explanation
+
+Floats = NDArray[np.float64]
+
+
+class Progress(NamedTuple):
+    """What `predict_learn_many` saw before it learned each record.
+
+    Attributes
+    ----------
+    predictions
+        Class probabilities, (n, n_classes), with the columns in the order of `classes`; or values, (n, 1).
+    own
+        (n, n_learners): the class place or value that each learner alone would have said, -1 before any class is known.
+
+    For a data frame both are frames of its library, with classes and learners for columns; a regressor's predictions
+    are a series.
+    """
+
+    predictions: Any
+    own: Any
+
+
+def listed(y: ArrayLike | Iterable[Any]) -> list[Any]:
+    """Labels or targets as a list; a single value, or a table, is refused."""
+    if isinstance(y, np.ndarray) and y.ndim != 1:
+        raise BraidedError(f"y has {y.ndim} dimension(s): give one label or target a record")
+    if isinstance(y, str) or not isinstance(y, Iterable):
+        raise BraidedError(f"y is {shown(y)}: give a list or array of labels or targets")
+    return list(y)
+
+
+def _describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
+    """A learner as a checkpoint notes it: its configuration, or only the type of one in Python."""
+    return pack_config(learner) if type(learner) in LEARNERS else {"type": type(learner).__name__}
+
+
+class MODL(base.Estimator):
+    """What the classifier and the regressor share."""
+
+    _regression: bool
+
+    def __init__(
+        self,
+        preset: str | Preset = "default",
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+        combiner: str | None = None,
+        seed: int = 0,
+        max_features: int = 10_000,
+        max_classes: int = 1_000,
+        first_features: tuple[Hashable, ...] | None = None,
+        drift_detector: Detector | None = None,
+    ) -> None:
+        self.preset = preset
+        self.learners = learners
+        self.combiner = combiner
+        self.seed = seed
+        self.max_features = max_features
+        self.max_classes = max_classes
+        self.first_features = first_features
+        self.drift_detector = drift_detector
+        self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
+        self._features = FeatureSpace(max_features)
+        self._features.admit(self._checked_first_features())
+        self._classes = ClassSpace(max_classes)
+        self._braid: Braid | None = None
+
+    def _checked_first_features(self) -> list[Hashable]:
+        names = self.first_features
+        if names is None:
+            return []
+        if not isinstance(names, list | tuple):
+            raise BraidedError(f"first_features is {shown(names)}: give a tuple of feature names")
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BraidedError(f"first_features has {twice!r} twice: give each name once")
+        self._features.check_room(list(names))
+        return list(names)
+
+    def _resolved(self) -> Preset:
+        """The preset object."""
+        return self.preset if isinstance(self.preset, Preset) else presets.get(self.preset)
+
+    def _build(self) -> Braid:
+        """The engine, made when the first record is learned."""
+        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
+            raise BraidedError(f"seed is {shown(self.seed)}: use a whole number from 0 to 2**63 - 1")
+        preset = self._resolved()
+        chosen: Sequence[LearnerConfig | Learner]
+        if self.learners is not None:
+            if not isinstance(self.learners, list | tuple):
+                raise BraidedError(f"learners is {shown(self.learners)}: give a list or tuple of learners")
+            chosen = self.learners
+        else:
+            chosen = preset.for_regression() if self._regression else preset.learners
+        if not chosen:
+            raise BraidedError("learners is empty: give at least one learner configuration, or None for the preset's")
+        built: list[Learner] = []
+        for place, item in enumerate(chosen):
+            if type(item) in LEARNERS:
+                built.append(learners.build(item, int(self.seed), place))
+            elif isinstance(item, Learner):
+                built.append(copy.deepcopy(item))
+            else:
+                raise BraidedError(
+                    f"learners[{place}] is {shown(item)}: give a learner configuration, or an object with the methods "
+                    "of braided.learners.Learner"
+                )
+        task = "regression" if self._regression else "classification"
+        for learner in built:
+            name = getattr(learner, "name", type(learner).__name__)
+            only = getattr(learner, "task", None) or task
+            if only != task:
+                raise BraidedError(f"learner {name!r} is for {only}, not for {task}: leave it out")
+            most = getattr(learner, "most_classes", self._classes.limit)
+            if most < self._classes.limit:
+                self._classes.restrict(most, f"{name} takes {most} classes only: use another model")
+        combiner = combiners.build(self.combiner or preset.combiner, self._regression, int(self.seed))
+        return Braid(built, combiner, preset.standardise, self._regression)
+
+    @property
+    def braid(self) -> Braid:
+        """The engine with its learners; sizes are 0 until a record is learned."""
+        if self._braid is None:
+            self._braid = self._build()
+        return self._braid
+
+    @property
+    def learner_names(self) -> list[str]:
+        """A name for each learner; a repeated one gets a number."""
+        names: list[str] = []
+        for learner in self.braid.learners:
+            name = plain = str(getattr(learner, "name", type(learner).__name__))
+            number = 1
+            while name in names:
+                number += 1
+                name = f"{plain} {number}"
+            names.append(name)
+        return names
+
+    @property
+    def n_features(self) -> int:
+        """How many features have been seen."""
+        return len(self._features)
+
+    @property
+    def feature_names(self) -> list[Hashable]:
+        """The features seen so far, in the order of their slots."""
+        return list(self._features.slots)
+
+    @property
+    def records_learned(self) -> int:
+        """How many records this model has learned."""
+        return self._braid.steps if self._braid is not None else 0
+
+    @property
+    def health(self) -> dict[str, dict[str, int]]:
+        """Updates that each learner skipped because they were not finite, and how often it was reset."""
+        table = self.braid.health
+        return {
+            name: {"skipped": int(table[i, 0]), "resets": int(table[i, 2])} for i, name in enumerate(self.learner_names)
+        }
+
+    @property
+    def drifts(self) -> int:
+        """How many drifts were found, each of which raised the model's plasticity; 0 without a detector."""
+        return self._watch.drifts if self._watch is not None else 0
+
+    def _n_outputs(self) -> int:
+        """Two at least, for classes: a stream's first class is learned against the one still to come."""
+        return 1 if self._regression else max(2, len(self._classes))
+
+    def _grow(self) -> None:
+        self.braid.grow(len(self._features), self._n_outputs())
+
+    def _admit(self, names: list[Hashable], labels: list[Hashable]) -> None:
+        """Make room for new names and labels; if a learner refuses to grow, they are not known afterwards."""
+        n_features, n_classes = len(self._features), len(self._classes)
+        self._features.admit(names)
+        for label in labels:
+            self._classes.admit(label)
+        try:
+            self._grow()
+        except BaseException:
+            self._features.forget_from(n_features)
+            self._classes.forget_from(n_classes)
+            raise
+
+    def _predict_row(self, x: Mapping[Hashable, Any]) -> Floats | None:
+        """The engine's prediction for one record; None before anything was learned."""
+        row = self._features.row(x, self.records_learned + 1)
+        if self.records_learned == 0:
+            return None
+        predictions, _ = self.braid.run(row[None, :], None, None)
+        first: Floats = predictions[0]
+        return first
+
+    @abstractmethod
+    def _target(self, y: Any, record: int) -> Any:
+        """The label or target as it is learned; refused if it cannot be."""
+
+    def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
+        """Learn one record.
+
+        Parameters
+        ----------
+        x
+            Feature names to numbers; an absent key, None and NaN all mean missing.
+        y
+            The label, any hashable value (classifier), or a finite number (regressor).
+        """
+        record = self.braid.steps + 1
+        new = self._features.new_in(x)
+        for name in new:
+            as_number(name, x[name], record)
+        row = self._features.row(x, record)
+        target = self._target(y, record)
+        self._features.check_room(new)
+        unseen = not self._regression and target not in self._classes.places
+        if not self._regression:
+            self._classes.check_room([target] if unseen else [])
+        self._admit(new, [target] if unseen else [])
+        if not self._regression:
+            target = self._classes.places[target]
+        if new:
+            row = self._features.row(x, record)
+        self._run(row[None, :], None, np.array([target], dtype=np.float64), unseen)
+
+    def _run(
+        self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None, unseen: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Run records through the engine; if they are learned under a drift detector, one by one and watched.
+
+        `unseen` says that the first label is one that the model has not known until this record.
+        """
+        if self._watch is None or targets is None:
+            return self.braid.run(values, columns, targets)
+        parts = []
+        for t in range(values.shape[0]):
+            first = self.records_learned == 0
+            parts.append(self.braid.run(values[t : t + 1], columns, targets[t : t + 1]))
+            self.braid.relax()
+            if not first and self._watch.update(self._error(parts[-1][0][0], float(targets[t]), unseen and t == 0)):
+                self.braid.raise_plasticity()
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    @abstractmethod
+    def _error(self, prediction: Floats, target: float, unseen: bool) -> float:
+        """How far off the prediction was that was made before this record was learned."""
+
+    def _array(self, X: ArrayLike, names: Sequence[Hashable] | None) -> tuple[Floats, list[Hashable]]:
+        """A chunk as a fresh or contiguous float64 array, checked, and its column names."""
+        array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+        if array.ndim != 2:
+            raise BraidedError(f"X has {array.ndim} dimension(s): give records in rows and features in columns")
+        columns: list[Hashable] = list(range(array.shape[1]))
+        if names is not None:
+            columns = [name.item() if isinstance(name, np.generic) else name for name in names]
+        if len(columns) != array.shape[1]:
+            raise BraidedError(f"X has {array.shape[1]} columns and {len(columns)} names: give as many")
+        if len(set(columns)) != len(columns):
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise BraidedError(f"column {twice!r} is there twice: rename one of them")
+        first = self.records_learned + 1
+        if array.dtype.kind == "O":
+            rows = [
+                [as_number(name, value, first + i) for name, value in zip(columns, row, strict=True)]
+                for i, row in enumerate(array.tolist())
+            ]
+            array = np.array(rows, dtype=np.float64).reshape(array.shape)
+        elif array.dtype.kind not in "biuf":
+            raise BraidedError(f"X holds values of type {array.dtype}: give numbers, NaN for missing ones")
+        values: Floats = np.require(array, dtype=np.float64, requirements=["C", "W"])
+        infinite = np.argwhere(np.isinf(values))
+        if infinite.size:
+            row, column = infinite[0]
+            raise BraidedError(
+                f"feature {columns[column]!r} is {values[row, column]} in record {first + row}: "
+                "it must be finite, or NaN if missing"
+            )
+        return values, columns
+
+    @abstractmethod
+    def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
+        """New labels in order, the targets as the engine takes them, and at which record each new label stands."""
+
+    def _opened(self, X: Any, names: Sequence[Hashable] | None) -> tuple[Any, Any, frames.Frame | None]:
+        """A data frame as its values, names and itself; anything else as it is."""
+        frame = frames.opened(X)
+        if frame is None:
+            return X, names, None
+        if names is not None:
+            raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
+        return *frame.table(self.records_learned + 1), frame
+
+    def predict_learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> Progress:
+        """Predict each record, then learn it, in order: progressive validation of a chunk at compiled speed.
+
+        The result is bit for bit that of `predict_proba_one` (or `predict_one`) and `learn_one` on each record.
+
+        Parameters
+        ----------
+        X
+            (n, d) numbers, NaN for missing: an array, or a frame of pandas, Polars, PyArrow or any other library that
+            narwhals knows, whose nulls are missing too.
+        y
+            n labels or targets: an array, list or series, in the order of the records (an index is not looked at).
+        names
+            The columns' feature names; 0, 1, ... if not given. A frame has its own.
+        """
+        X, names, frame = self._opened(X, names)
+        progress = self._predict_learn(X, y, names, frame)
+        if frame is None:
+            return progress
+        return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
+
+    @abstractmethod
+    def _framed(self, frame: frames.Frame, predictions: Floats) -> Any:
+        """Predictions in the terms of the frame that was given."""
+
+    def _predict_learn(
+        self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, frame: frames.Frame | None = None
+    ) -> Progress:
+        """`predict_learn_many` of an array; what the answer's `frame` could not hold is refused before any learning."""
+        n_learners = len(self.braid.learners)
+        values, columns = self._array(X, names)
+        n = values.shape[0]
+        new_labels, targets, label_at = self._encode_targets(frames.targets(y), n)
+        if frame is not None:
+            frame.check_names([*self._classes.places, *new_labels])
+        new_features: dict[int, list[Hashable]] = {}
+        for place, name in enumerate(columns):
+            if name not in self._features.slots:
+                present = np.flatnonzero(~np.isnan(values[:, place]))
+                if present.size:
+                    new_features.setdefault(int(present[0]), []).append(name)
+        order = [name for at in sorted(new_features) for name in self._features.sort(new_features[at])]
+        self._features.check_room(order)
+        self._classes.check_room(new_labels)
+
+        width = 1 if self._regression else len(self._classes) + len(new_labels)
+        progress = Progress(np.zeros((n, width)), np.full((n, n_learners), -1.0))
+        # Where something new appears, the record is predicted by the model as it was and learned by the grown one.
+        breaks = sorted(set(new_features) | set(label_at))
+        start = 0
+        for stop in [*breaks, n]:
+            self._run_part(values[start:stop], columns, targets[start:stop], progress, start)
+            if stop == n:
+                break
+            self._run_part(values[stop : stop + 1], columns, None, progress, stop)
+            labels = [label_at[stop]] if stop in label_at else []
+            self._admit(self._features.sort(new_features.get(stop, [])), labels)
+            part = slice(stop, stop + 1)
+            self._run(values[part], self._features.columns(columns), targets[part], stop in label_at)
+            start = stop + 1
+        return progress
+
+    def _run_part(
+        self, values: Floats, columns: list[Hashable], targets: Floats | None, progress: Progress, start: int
+    ) -> None:
+        """Run records in which nothing new appears, and note the predictions from row `start` on."""
+        if values.shape[0] == 0 or (self.records_learned == 0 and targets is None):
+            return
+        self._grow()
+        predictions, own = self._run(values, self._features.columns(columns), targets)
+        rows = slice(start, start + values.shape[0])
+        if not self._regression and len(self._classes) == 1:
+            progress.predictions[rows, 0] = 1.0
+            progress.own[rows] = 0.0
+        else:
+            progress.predictions[rows, : predictions.shape[1]] = predictions
+            progress.own[rows] = own
+
+    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> None:
+        """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
+        X, names, _ = self._opened(X, names)
+        self._predict_learn(X, y, names)
+
+    def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
+        """What each available feature adds to the fast learner's score, how sure that is, and each learner's share.
+
+        Examples
+        --------
+        >>> from braided import MODLClassifier
+        >>> from river import datasets
+        >>> model = MODLClassifier()
+        >>> for x, y in datasets.Phishing():
+        ...     model.learn_one(x, y)
+        >>> explanation = model.explain_one({"empty_server_form_handler": 0.0, "ip_in_url": 1, "https": None})
+        >>> sorted(explanation.contributions)
+        ['empty_server_form_handler', 'ip_in_url']
+        >>> explanation.top(1)[0][0]
+        'empty_server_form_handler'
+        """
+        from braided.estimators.explain import explain
+
+        return explain(self, x)
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything needed to go on exactly from here: JSON metadata and named arrays."""
+        if isinstance(self.preset, Preset):
+            preset: Any = pack_config(self.preset)
+        else:
+            preset = self.preset
+        metadata = {
+            "parameters": {
+                "preset": preset,
+                "learners": None if self.learners is None else [_describe(item) for item in self.learners],
+                "combiner": self.combiner,
+                "seed": int(self.seed),
+                "max_features": int(self.max_features),
+                "max_classes": int(self.max_classes),
+                "first_features": [pack_name(name) for name in self.first_features or ()],
+            },
+            "features": [pack_name(name) for name in self._features.slots],
+            "classes": [pack_name(label) for label in self._classes.places],
+        }
+        if self._watch is not None:
+            metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
+        return metadata, self.braid.state()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, atomically: whoever reads it finds the old file or the new one.
+
+        A loaded model goes on exactly where this one stands, bit for bit. The file holds no code and no pickle.
+        """
+        write(path, type(self).__name__, *self.snapshot())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], learners: Sequence[LearnerConfig | Learner] | None = None) -> Self:
+        """Read a model written by `save` (or by `braided run --checkpoint`).
+
+        Parameters
+        ----------
+        path
+            The file.
+        learners
+            The learners that the model was made with; needed only if some are Python objects of your own, which a file
+            without code cannot bring back.
+        """
+        checkpoint = read(path, cls.__name__)
+        return cls.restore(checkpoint.metadata, checkpoint.arrays, learners)
+
+    @classmethod
+    def restore(
+        cls,
+        metadata: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+    ) -> Self:
+        """The inverse of `snapshot`."""
+        kinds: dict[str, type] = {kind.__name__: kind for kind in [Preset, *LEARNERS]}
+        parameters = dict(metadata["parameters"])
+        if isinstance(parameters["preset"], dict):
+            parameters["preset"] = unpack_config(parameters["preset"], kinds)
+        if learners is not None:
+            stored = parameters["learners"] or []
+            if [_describe(item) for item in learners] != stored:
+                kinds_stored = ", ".join(item["type"] for item in stored) or "those of its preset"
+                raise BraidedError(f"the checkpoint was made with other learners ({kinds_stored}): pass the same ones")
+            parameters["learners"] = learners
+        elif parameters["learners"] is not None:
+            foreign = [item["type"] for item in parameters["learners"] if item["type"] not in kinds]
+            if foreign:
+                raise BraidedError(
+                    f"the checkpoint holds learners of your own ({', '.join(foreign)}): pass load(..., learners=[...]) "
+                    "with the same ones"
+                )
+            parameters["learners"] = tuple(unpack_config(item, kinds) for item in parameters["learners"])
+        parameters["first_features"] = tuple(unpack_name(name) for name in parameters["first_features"]) or None
+        if cls._regression:
+            del parameters["max_classes"], parameters["first_features"]
+        drift = metadata.get("drift")
+        model = cls(**parameters, drift_detector=None if drift is None else unpack(drift["detector"]))
+        if model._watch is not None and drift is not None:
+            model._watch.load_state(drift["watch"])
+        known = [unpack_name(name) for name in metadata["features"]]
+        model._features.admit([name for name in known if name not in model._features.slots])
+        for label in metadata["classes"]:
+            model._classes.admit(unpack_name(label))
+        if int(arrays["steps"][0]) > 0:
+            model._grow()
+            model.braid.load_state(arrays)
+        return model
+
+    def _predict_rows(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats | None:
+        values, columns = self._array(X, names)
+        if self.records_learned == 0:
+            return None
+        predictions, _ = self.braid.run(values, self._features.columns(columns), None)
+        return predictions

@@ -1,0 +1,154 @@
+"""The classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from river import base
+
+from braided.errors import BraidedError
+from braided.estimators.base import MODL, Floats, listed
+from braided.estimators.frames import Frame
+
+
+class MODLClassifier(MODL, base.MiniBatchClassifier):
+    """Multilearner online deep learning for classification.
+
+    Fast closed-form Bayesian learners, a medium MLP and a slow learner over the set of available features give
+    unnormalised scores, which the combiner joins: as the paper has it, p = softmax(sum of scores) and all follow its
+    gradient; by default, weights of the scores are learned too. Each record is learned once.
+
+    Parameters
+    ----------
+    preset
+        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+    learners
+        Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
+    combiner
+        How scores are joined; None for the preset's.
+    seed
+        Fixes every random choice. The same records and seed give the same bits on the same kind of processor.
+    max_features, max_classes
+        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory.
+    first_features
+        Names that get the first slots, in this order. Aux-Drop takes them for its base features; others need none.
+    drift_detector
+        One of River's detectors, or None. It is fed each prediction's error, 0 or 1, and when it reports drift the
+        model learns faster for some hundred records; see `docs/river.md`.
+
+    Examples
+    --------
+    >>> from braided import MODLClassifier
+    >>> from river import datasets, evaluate, metrics
+    >>> accuracy = evaluate.progressive_val_score(datasets.Phishing(), MODLClassifier(), metrics.Accuracy())
+    >>> print(f"{accuracy.get():.0%}")
+    91%
+
+    Features may be missing, appear and vanish; nothing has to be declared.
+
+    >>> model = MODLClassifier()
+    >>> model.learn_one({"temperature": 20.5, "pressure": 1.2}, "idle")
+    >>> model.learn_one({"temperature": 80.0, "vibration": 3.0}, "running")
+    >>> model.learn_one({}, "idle")
+    >>> sorted(model.predict_proba_one({"pressure": 1.1, "vibration": None}))
+    ['idle', 'running']
+    """
+
+    _regression = False
+
+    # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
+    # it come River's checks that a chunk and its records one by one are learned and predicted alike.
+
+    @property
+    def _multiclass(self) -> bool:
+        return all(getattr(learner, "most_classes", 3) > 2 for learner in self.braid.learners)
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far, in the order of the columns of `predict_proba_many`."""
+        return list(self._classes.places)
+
+    @property
+    def class_limit(self) -> int:
+        """How many classes this model takes: `max_classes`, or fewer where a learner takes fewer."""
+        self.braid  # noqa: B018 (the learners may restrict it when they are made)
+        return self._classes.limit
+
+    def _error(self, prediction: Floats, target: float, unseen: bool) -> float:
+        return float(unseen or int(prediction[: len(self._classes)].argmax()) != int(target))
+
+    def _target(self, y: Any, record: int) -> Hashable:
+        return self._classes.label(y, record)
+
+    def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
+        """New labels in order, every record's class place, and where each new label first appears."""
+        first = self.records_learned + 1
+        places = dict(self._classes.places)
+        label_at: dict[int, Any] = {}
+        if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biufUS":
+            distinct, first_at, inverse = np.unique(y, return_index=True, return_inverse=True)
+            codes = np.empty(distinct.size)
+            for i in np.argsort(first_at, kind="stable"):
+                label = self._classes.label(distinct[i], first + int(first_at[i]))
+                if label not in places:
+                    label_at[int(first_at[i])] = label
+                codes[i] = places.setdefault(label, len(places))
+            targets = codes[inverse]
+        else:
+            labels = [self._classes.label(value, first + i) for i, value in enumerate(listed(y))]
+            for i, label in enumerate(labels):
+                if label not in places:
+                    label_at[i] = label
+                    places[label] = len(places)
+            targets = np.array([places[label] for label in labels], dtype=np.float64)
+        if targets.size != n:
+            raise BraidedError(f"X has {n} records and y has {targets.size} labels: they must be as many")
+        return list(label_at.values()), targets, label_at
+
+    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of each class seen so far; empty before the first record was learned."""
+        row = self._predict_row(x)
+        if row is None:
+            return {}
+        labels = self._classes.places
+        if len(labels) == 1:
+            return dict.fromkeys(labels, 1.0)
+        return dict(zip(labels, row.tolist(), strict=True))
+
+    def _probabilities(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats:
+        """(n, n_classes), columns in the order of `classes`."""
+        rows = self._predict_rows(X, names)
+        if rows is None:
+            return np.zeros((np.shape(X)[0], 0))
+        if len(self._classes) == 1:
+            return np.ones((rows.shape[0], 1))
+        return rows
+
+    def _framed(self, frame: Frame, predictions: Floats) -> Any:
+        return frame.frame(predictions, self.classes[: predictions.shape[1]])
+
+    def predict_proba_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+        """Class probabilities, (n, n_classes), columns in the order of `classes`.
+
+        Of a data frame, a frame of the same library: its columns are the labels (pandas) or their texts.
+        """
+        X, names, frame = self._opened(X, names)
+        probabilities = self._probabilities(X, names)
+        return probabilities if frame is None else self._framed(frame, probabilities)
+
+    def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+        """The likeliest label of each record, as a list; None before anything was learned.
+
+        Of a data frame, a series of the same library.
+        """
+        X, names, frame = self._opened(X, names)
+        probabilities = self._probabilities(X, names)
+        labels = self.classes
+        if probabilities.shape[1] == 0:
+            unknown = [None] * probabilities.shape[0]
+            return unknown if frame is None else frame.series(unknown)
+        places = probabilities.argmax(axis=1)
+        return [labels[place] for place in places] if frame is None else frame.series(labels, places)

@@ -1,0 +1,280 @@
+"""Why a prediction came out as it did: the fast learner's contributions, and every learner's share.
+
+The fast learner is linear, so its score is a sum with one part a feature; its posterior says how sure each part is. For
+the other learners only their share of the final score is known. Nothing here changes a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.engine import Braid
+from braided.errors import BraidedError
+from braided.kernels.activations import all_finite
+from braided.kernels.loop import target_from_units
+from braided.kernels.scale import encode
+from braided.learners import LinearRegression, LogisticRegression
+
+if TYPE_CHECKING:
+    from braided.estimators.base import MODL
+
+Floats = NDArray[np.float64]
+#: What the one output of a regression model is called.
+VALUE = "value"
+_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a score.
+
+    Attributes
+    ----------
+    mean, sd
+        Mean and standard deviation under the fast learner's posterior.
+    """
+
+    mean: float
+    sd: float
+
+    def __repr__(self) -> str:
+        return f"{self.mean:+.3f} +- {self.sd:.3f}"
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What `explain_one` found.
+
+    Attributes
+    ----------
+    prediction
+        The predicted label, or value.
+    probability
+        Of the predicted label; None for regression.
+    learner
+        The fast learner's name.
+    contributions
+        Feature -> label -> part of that label's score; for regression the only label is `"value"`, in standard
+        deviations of the target. Features that are missing, or that no learned record had, are not in it.
+    bias
+        Label -> part that every record has.
+    totals
+        Label -> sum of the bias and the contributions. Its deviation is that of the sum: the parts are correlated, so
+        their variances do not add up.
+    scores
+        Label -> what the fast learner gives to the combiner: the total, or with `score="probability"` (preset
+        `released`) the softmax of the clamped totals.
+    shares
+        Learner -> its share of the final score, from 0 to 1; the sum is 1, or all are 0 while no learner says anything.
+    """
+
+    prediction: Any
+    probability: float | None
+    learner: str
+    contributions: Mapping[Hashable, Mapping[Hashable, Part]]
+    bias: Mapping[Hashable, Part]
+    totals: Mapping[Hashable, Part]
+    scores: Mapping[Hashable, float]
+    shares: Mapping[str, float]
+
+    def top(self, n: int | None = None, label: Any = None) -> list[tuple[Hashable, Part]]:
+        """The n largest contributions (all for None) to the score of a label; the predicted one if none is given."""
+        label = self._label(label)
+        pairs = [(name, parts[label]) for name, parts in self.contributions.items()]
+        return sorted(pairs, key=lambda pair: -abs(pair[1].mean))[:n]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists and numbers; names and labels stay what they are."""
+
+        def plain(parts: Mapping[Hashable, Part]) -> dict[Hashable, dict[str, float]]:
+            return {label: {"mean": part.mean, "sd": part.sd} for label, part in parts.items()}
+
+        return {
+            "prediction": self.prediction,
+            "probability": self.probability,
+            "learner": self.learner,
+            "contributions": {name: plain(parts) for name, parts in self.contributions.items()},
+            "bias": plain(self.bias),
+            "totals": plain(self.totals),
+            "scores": dict(self.scores),
+            "shares": dict(self.shares),
+        }
+
+    def _label(self, label: Any = None) -> Any:
+        if label is None:
+            label = VALUE if self.probability is None else self.prediction
+        if label not in self.totals:
+            raise BraidedError(f"label {label!r:.60} is not known to the model: use one of {list(self.totals)!r:.200}")
+        return label
+
+    def __repr__(self) -> str:
+        label = self._label()
+        if self.probability is None:
+            lines = [f"predicted {self.prediction:.6g}; parts of the score of {self.learner}:"]
+        else:
+            lines = [
+                f"predicted {self.prediction!r} with probability {self.probability:.3f}; "
+                f"parts of its score by {self.learner}:"
+            ]
+        top = self.top()
+        rows = [(f"{name!s:.40}", part) for name, part in top[:_SHOWN]]
+        rest = len(top) - len(rows)
+        rows += [("bias", self.bias[label]), ("total", self.totals[label])]
+        width = max(len(name) for name, _ in rows)
+        lines += [f"  {name:<{width}}  {part!r}" for name, part in rows]
+        if rest:
+            lines.insert(1 + _SHOWN, f"  and {rest} more features")
+        lines.append("shares: " + ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items()))
+        return "\n".join(lines)
+
+
+class Look(NamedTuple):
+    """One record as the learners and the combiner see it."""
+
+    x: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    scores: NDArray[np.float32]
+    usable: NDArray[np.bool_]
+    prediction: Floats
+    terms: Floats
+
+
+def look(braid: Braid, values: Floats, columns: NDArray[np.int64] | None = None) -> Look:
+    """Score one raw record, (columns,), without leaving a trace; `columns` as of `Braid.run`."""
+    x, active = np.zeros(braid.n_features, dtype=np.float32), np.zeros(braid.n_features, dtype=np.int64)
+    columns = np.arange(braid.n_features, dtype=np.int64) if columns is None else columns
+    n_active = encode(values, columns, braid.statistics, braid.standardise, x, active)
+    mask = np.zeros(braid.n_features, dtype=np.bool_)
+    mask[active[:n_active]] = True
+    scores = np.stack([np.asarray(learner.scores(x, mask), dtype=np.float32) for learner in braid.learners])
+    usable = np.array([all_finite(row) for row in scores])
+    scores[~usable] = 0.0
+    prediction = braid.combiner.combine(x, mask, scores, usable)
+    return Look(x, mask, scores, usable, prediction, braid.combiner.terms(x, mask, scores, usable))
+
+
+def shares(look: Look, regression: bool, n_classes: int) -> Floats:
+    """Each learner's share of the final score, (n_learners,).
+
+    The final score is a plain sum of one term a learner: its (weighted) scores, or where a combiner mixes distributions
+    its weighted distribution. With t_i learner i's term for the predicted class, less the mean of its terms over the
+    classes (for regression its term, in units of the target around its mean),
+
+        share_i = |t_i| / sum_j |t_j|,   and all zeros where nobody says anything.
+    """
+    terms = look.terms
+    if regression:
+        sizes = np.abs(terms[:, 0])
+    else:
+        predicted = int(look.prediction[:n_classes].argmax())
+        sizes = np.abs(terms[:, predicted] - terms.mean(axis=1))
+    total = sizes.sum()
+    return np.asarray(sizes / total if total > 0 and np.isfinite(total) else np.zeros_like(sizes))
+
+
+def fast_learner(braid: Braid) -> LogisticRegression | LinearRegression | None:
+    """The first learner that is linear and in closed form, if there is one."""
+    for learner in braid.learners:
+        if isinstance(learner, LogisticRegression | LinearRegression):
+            return learner
+    return None
+
+
+class Posterior(NamedTuple):
+    """The fast learner's weights, in units of the score of each output.
+
+    Attributes
+    ----------
+    mean
+        (n_outputs, inputs); with two classes one vector m is known, and the scores are -u . m / 2 and u . m / 2.
+    covariance
+        (inputs, inputs), or (inputs,) if it is a diagonal; the same for every output.
+    value_at, mask_at
+        Which input is the value of each feature; which is its availability, or None.
+    """
+
+    mean: Floats
+    covariance: Floats
+    value_at: NDArray[np.int64]
+    mask_at: NDArray[np.int64] | None
+
+    @property
+    def variances(self) -> Floats:
+        """The diagonal of the covariance."""
+        return np.diagonal(self.covariance) if self.covariance.ndim == 2 else self.covariance
+
+    def variance(self, places: NDArray[np.int64], u: Floats) -> float:
+        """u P u for the inputs at `places`."""
+        if self.covariance.ndim == 1:
+            return float((self.covariance[places] * u * u).sum())
+        return float(u @ self.covariance[np.ix_(places, places)] @ u)
+
+
+def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
+    """The weights as they stand now; the arrays may share memory with the learner."""
+    size, rows = learner.n_inputs(learner.n_features), learner.rows(learner.n_outputs)
+    mean = learner.views["mean"][:rows, :size]
+    covariance = learner.views["covariance"]
+    covariance = covariance[:size, :size] if learner.full else covariance[:size]
+    if learner.n_outputs == 2:
+        mean, covariance = np.concatenate([-mean, mean]) / 2.0, covariance / 4.0
+    slots = np.arange(learner.n_features)
+    if learner.config.mask_inputs:
+        return Posterior(mean, covariance, 1 + 2 * slots, 2 + 2 * slots)
+    return Posterior(mean, covariance, 1 + slots, None)
+
+
+def explain(model: MODL, x: Mapping[Hashable, Any]) -> Explanation:
+    """See `MODLClassifier.explain_one`."""
+    learner = fast_learner(model.braid)
+    if learner is None:
+        have = ", ".join(model.learner_names)
+        raise BraidedError(
+            f"explain_one needs a learner that is linear and in closed form, and this model has {have} only: "
+            "add LogisticConfig() or, for regression, LinearConfig()"
+        )
+    row = model._features.row(x, model.records_learned + 1)
+    if model.records_learned == 0:
+        raise BraidedError("explain_one: the model has learned nothing yet, so there is nothing to explain")
+    regression = model._regression
+    labels: list[Hashable] = [VALUE] if regression else list(model._classes.places)
+    seen = look(model.braid, row)
+    weights = posterior(learner)
+
+    def parts(places: NDArray[np.int64], u: Floats) -> dict[Hashable, Part]:
+        means = weights.mean[:, places] @ u
+        sd = float(np.sqrt(max(weights.variance(places, u), 0.0)))
+        return {label: Part(float(means[k]), sd) for k, label in enumerate(labels)}
+
+    contributions: dict[Hashable, Mapping[Hashable, Part]] = {}
+    all_places, all_values = [np.zeros(1, dtype=np.int64)], [np.ones(1)]
+    names = model.feature_names
+    for slot in np.flatnonzero(seen.mask).tolist():
+        places, u = weights.value_at[[slot]], seen.x[[slot]].astype(np.float64)
+        if weights.mask_at is not None:
+            places, u = np.append(places, weights.mask_at[slot]), np.append(u, 1.0)
+        contributions[names[slot]] = parts(places, u)
+        all_places.append(places)
+        all_values.append(u)
+    scores = seen.scores[model.braid.learners.index(learner)]
+    if regression:
+        predicted: Any = float(target_from_units(seen.prediction[0], model.braid.target))
+        probability = None
+    else:
+        place = int(seen.prediction[: len(labels)].argmax())
+        predicted, probability = labels[place], float(seen.prediction[place]) if len(labels) > 1 else 1.0
+    return Explanation(
+        prediction=predicted,
+        probability=probability,
+        learner=model.learner_names[model.braid.learners.index(learner)],
+        contributions=contributions,
+        bias=parts(all_places[0], all_values[0]),
+        totals=parts(np.concatenate(all_places), np.concatenate(all_values)),
+        scores={label: float(scores[k]) for k, label in enumerate(labels)},
+        shares=dict(zip(model.learner_names, shares(seen, regression, len(labels)).tolist(), strict=True)),
+    )

@@ -1,0 +1,1 @@
+"""What is counted while a stream is predicted and learned."""

@@ -1,0 +1,1 @@
+"""`braided run`: models times seeds over one stream, resumable."""

@@ -1,0 +1,78 @@
+"""The live view of a run, on standard error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from braided.run.job import JobProgress
+
+_PLAIN_EVERY = 30.0
+
+
+def _view(progress: JobProgress) -> Group:
+    evaluation = progress.evaluation
+    records = evaluation.records
+    rate = records / evaluation.seconds if evaluation.seconds else 0.0
+    head = Text.assemble(
+        (f"{progress.model}", "bold"),
+        f" seed {progress.seed} ({progress.number} of {progress.of})  {records:,}",
+        f" of {progress.n_records:,} records" if progress.n_records else " records",
+        f"  {rate:,.0f}/s",
+    )
+    if progress.n_records and rate:
+        head.append(f"  {max(progress.n_records - records, 0) / rate:,.0f} s left")
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("", "errors", "rate"):
+        table.add_column(name, justify="right" if name else "left")
+    table.add_row("sum", f"{evaluation.errors:,}", f"{evaluation.errors / max(records, 1):.2%}", style="bold")
+    for name, errors in evaluation.learner_errors.items():
+        health = evaluation.model.health[name]
+        note = f"  ({health['resets']} resets)" if health["resets"] else ""
+        table.add_row(f"{name} alone{note}", f"{errors:,}", f"{errors / max(records, 1):.2%}")
+    bar = ProgressBar(total=progress.n_records, completed=records, pulse=progress.n_records is None, width=60)
+    line = Table.grid()
+    line.add_row(bar)
+    return Group(head, line, table)
+
+
+class Display:
+    """Shows progress while a job runs: live on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._live = Live(console=console, refresh_per_second=8, transient=True) if console.is_terminal else None
+        self._printed = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def follow(self, steps: Iterable[JobProgress]) -> None:
+        """Run the job to its end."""
+        for progress in steps:
+            if self._live:
+                self._live.update(_view(progress))
+            elif time.monotonic() - self._printed > _PLAIN_EVERY:
+                self._printed = time.monotonic()
+                evaluation = progress.evaluation
+                self.console.print(
+                    f"{progress.model} seed {progress.seed} ({progress.number} of {progress.of}): "
+                    f"{evaluation.records:,} records, {evaluation.errors:,} errors",
+                    highlight=False,
+                )

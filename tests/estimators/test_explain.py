@@ -1,0 +1,176 @@
+"""explain_one: the parts add up to the fast learner's score, the shares to the final one, and nothing changes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided import BraidedError, MODLClassifier, MODLRegressor, combiners
+from braided.combiners import COMBINERS
+from braided.estimators import explain
+from braided.evaluation.evaluate import state_digest
+from braided.learners import FourierConfig, LinearConfig, LogisticConfig, MLPConfig
+from conftest import as_records, made_up
+
+SMALL = (LogisticConfig(), MLPConfig(hidden=(8,)))
+
+
+def taught(model: Any, classes: int = 2, n: int = 120) -> tuple[Any, list[dict[int, float]]]:
+    values, labels = made_up(n, d=5, classes=classes)
+    records = as_records(values)
+    for x, label in zip(records, labels.tolist(), strict=True):
+        model.learn_one(x, label if isinstance(model, MODLClassifier) else float(label) * 3 + x.get(0, 0.0) / 10)
+    return model, records
+
+
+@pytest.mark.parametrize("preset", ["default", "paper", "released"])
+@pytest.mark.parametrize("classes", [2, 3, 0])
+def test_parts_add_up_to_the_fast_learners_score(preset: str, classes: int) -> None:
+    kind: Any = MODLClassifier if classes else MODLRegressor
+    model, records = taught(kind(preset=preset), classes or 2, n=60)
+    before = state_digest(model)
+    for x in records[:10]:
+        found = model.explain_one(x)
+        row = model._features.row(x, 1)
+        scores = explain.look(model.braid, row).scores[0]
+        for k, label in enumerate(found.totals):
+            total = found.bias[label].mean + sum(parts[label].mean for parts in found.contributions.values())
+            assert total == pytest.approx(found.totals[label].mean, rel=1e-6, abs=1e-9)
+            assert found.scores[label] == scores[k]
+            if preset != "released" or not classes:
+                assert total == pytest.approx(scores[k], rel=1e-5, abs=1e-6)
+        if preset == "released" and classes:
+            # With two classes the difference is clamped, with more each score.
+            latent = np.array([part.mean for part in found.totals.values()])
+            latent = np.clip(latent, -5, 5) if classes == 2 else np.clip(latent, -10, 10)
+            np.testing.assert_allclose(np.exp(latent) / np.exp(latent).sum(), scores, rtol=1e-5)
+        assert set(found.contributions) == set(x)
+        assert sum(found.shares.values()) == pytest.approx(1.0)
+        assert list(found.shares) == model.learner_names
+        expected = model.predict_one(x)
+        assert found.prediction == (expected if classes else pytest.approx(expected, rel=1e-12))
+    assert state_digest(model) == before
+
+
+def test_deviations_are_those_of_the_posterior() -> None:
+    model, records = taught(MODLClassifier(learners=(LogisticConfig(mask_inputs=True), MLPConfig(hidden=(8,)))))
+    x = records[0]
+    found = model.explain_one(x)
+    state = model.braid.learners[0].state()
+    mean, covariance = state["mean"][0], state["covariance"]
+    seen = explain.look(model.braid, model._features.row(x, 1))
+    u = np.zeros(len(mean))
+    u[0] = 1.0
+    for name in x:
+        slot = model._features.slots[name]
+        part = np.zeros(len(mean))
+        part[[1 + 2 * slot, 2 + 2 * slot]] = seen.x[slot], 1.0
+        u += part
+        assert found.contributions[name][1].mean == pytest.approx(part @ mean / 2)
+        assert found.contributions[name][0].mean == pytest.approx(-part @ mean / 2)
+        assert found.contributions[name][1].sd == pytest.approx(math.sqrt(part @ covariance @ part) / 2)
+    assert found.totals[1].sd == pytest.approx(math.sqrt(u @ covariance @ u) / 2)
+
+
+def test_a_diagonal_posterior_is_explained_too() -> None:
+    model, records = taught(MODLClassifier(learners=(LogisticConfig(full_covariance_up_to=2),)))
+    state = model.braid.learners[0].state()
+    assert state["covariance"].ndim == 1
+    x = records[0]
+    found = model.explain_one(x)
+    name, slot = next((name, model._features.slots[name]) for name in x)
+    z = explain.look(model.braid, model._features.row(x, 1)).x[slot]
+    assert found.contributions[name][1].sd == pytest.approx(abs(z) * math.sqrt(state["covariance"][1 + slot]) / 2)
+
+
+def test_learning_goes_on_as_if_nobody_had_asked() -> None:
+    asked, records = taught(MODLClassifier(combiner="moe", learners=SMALL))
+    quiet, _ = taught(MODLClassifier(combiner="moe", learners=SMALL))
+    for x in records[:20]:
+        for model in (asked, quiet):
+            model.predict_proba_one(x)
+            if model is asked:
+                model.explain_one(records[-1])
+            model.learn_one(x, 1)
+    assert state_digest(asked) == state_digest(quiet)
+
+
+def test_missing_and_unknown_features_are_absent() -> None:
+    model, _ = taught(MODLClassifier(learners=SMALL))
+    found = model.explain_one({0: 1.0, 1: None, 2: math.nan, "never seen": 3.0})
+    assert list(found.contributions) == [0]
+    assert list(model.explain_one({}).contributions) == []
+
+
+def test_what_cannot_be_explained_is_told() -> None:
+    model, records = taught(MODLClassifier(learners=(FourierConfig(functions=8), MLPConfig(hidden=(8,)))))
+    with pytest.raises(BraidedError, match="fourier, mlp only: add LogisticConfig"):
+        model.explain_one(records[0])
+    with pytest.raises(BraidedError, match="learned nothing yet"):
+        MODLClassifier(learners=SMALL).explain_one({"a": 1.0})
+    model, _ = taught(MODLClassifier(learners=SMALL))
+    with pytest.raises(BraidedError, match="feature 0 is 'abc'"):
+        model.explain_one({0: "abc"})
+    with pytest.raises(BraidedError, match="label 'x' is not known"):
+        model.explain_one({0: 1.0}).top(label="x")
+
+
+def test_one_class_is_certain() -> None:
+    model = MODLClassifier(learners=SMALL)
+    model.learn_one({"a": 1.0}, "only")
+    found = model.explain_one({"a": 2.0})
+    assert (found.prediction, found.probability, list(found.totals)) == ("only", 1.0, ["only"])
+
+
+def test_it_reads_well_and_is_plain_data() -> None:
+    model, _ = taught(MODLClassifier(learners=SMALL))
+    found = model.explain_one({0: 30.0, 1: -5.0})
+    lines = repr(found).splitlines()
+    assert lines[0].startswith(f"predicted {found.prediction!r} with probability 0.")
+    assert [line.split()[0] for line in lines[1:-1]] == [
+        str(found.top()[0][0]),
+        str(found.top()[1][0]),
+        "bias",
+        "total",
+    ]
+    assert lines[-1].startswith("shares: olr ")
+    plain = found.to_dict()
+    assert plain["totals"][0] == {"mean": found.totals[0].mean, "sd": found.totals[0].sd}
+    regressor, _ = taught(MODLRegressor(learners=(LinearConfig(), MLPConfig(hidden=(8,)))))
+    assert repr(regressor.explain_one({0: 1.0})).startswith("predicted ")
+    assert list(regressor.explain_one({0: 1.0}).totals) == ["value"]
+
+
+@pytest.mark.parametrize("name", COMBINERS)
+@pytest.mark.parametrize("usable", [[True, True, True], [True, False, True]])
+def test_terms_add_up_to_the_final_score(name: str, usable: list[bool]) -> None:
+    rng = np.random.default_rng(5)
+    combiner = combiners.build(name, regression=False, seed=2)
+    combiner.grow(3, 4, 3)
+    x, mask = np.array([0.5, 0.0, -1.5], dtype=np.float32), np.array([True, False, True])
+    flags = np.array(usable)
+    for label in rng.integers(0, 4, 30):
+        scores = (rng.normal(size=(3, 4)) * 2).astype(np.float32)
+        scores[~flags] = 0.0
+        prediction = combiner.combine(x, mask, scores, flags)
+        final = combiner.terms(x, mask, scores, flags).sum(axis=0)
+        if name not in {"ensemble", "moe", "greedy"}:
+            final = np.exp(final - final.max()) / np.exp(final - final.max()).sum()
+        np.testing.assert_allclose(final, prediction, rtol=2e-6)
+        combiner.gradients(x, mask, scores, int(label), prediction, flags)
+
+
+def test_shares_follow_the_weights_of_the_combiner() -> None:
+    scores = np.array([[2.0, 0.0], [1.0, 0.0]], dtype=np.float32)
+    seen = explain.Look(
+        np.zeros(1, np.float32), np.ones(1, bool), scores, np.ones(2, bool), np.array([0.9, 0.1]),
+        np.array([0.5, 3.0])[:, None] * scores,
+    )  # fmt: skip
+    np.testing.assert_allclose(explain.shares(seen, False, 2), [1.0 / 4.0, 3.0 / 4.0])
+    silent = seen._replace(terms=np.zeros((2, 2)))
+    np.testing.assert_array_equal(explain.shares(silent, False, 2), [0.0, 0.0])
+    numeric = seen._replace(terms=np.array([[-3.0], [1.0]]))
+    np.testing.assert_allclose(explain.shares(numeric, True, 1), [0.75, 0.25])

@@ -1,0 +1,282 @@
+"""Histories against figures worked out record by record, and the pictures drawn from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from river import datasets, dummy, linear_model
+
+from braided import BraidedError, History, MODLClassifier, MODLRegressor, plot, record
+from braided.estimators import explain
+from braided.evaluation.evaluate import state_digest
+from braided.evaluation.history import MOST_WEIGHTS
+from braided.learners import LinearConfig, LogisticConfig, MLPConfig
+from braided.streams import ArrayStream, Batch
+from conftest import as_records, made_up
+
+SMALL = (LogisticConfig(), MLPConfig(hidden=(8,)))
+N = 700
+
+
+def fresh() -> MODLClassifier:
+    return MODLClassifier(learners=SMALL, seed=3)
+
+
+@pytest.fixture(scope="module")
+def stream() -> ArrayStream:
+    values, labels = made_up(N, d=5, classes=3)
+    values[:300, 4] = np.nan  # a feature that comes late
+    return ArrayStream("made up", Batch(tuple("abcde"), values, labels.tolist()))
+
+
+@pytest.fixture(scope="module")
+def history(stream: ArrayStream) -> History:
+    return record(fresh(), stream, name="modl")
+
+
+def axes() -> Any:
+    return Figure(layout="constrained").add_subplot()
+
+
+def test_a_history_is_what_predicting_before_learning_gives(stream: ArrayStream, history: History) -> None:
+    model, table = fresh(), stream.table
+    wrong, guessed, own = [], [], []
+    seen: Counter[Any] = Counter()
+    confusion: Counter[Any] = Counter()
+    bins = np.zeros((10, 3))
+    shares: list[Any] = []
+    guess: Any = None
+    for t, (row, label) in enumerate(zip(as_records(table.values), table.labels, strict=True)):
+        x = {"abcde"[j]: value for j, value in row.items()}
+        probabilities = model.predict_proba_one(x)
+        said = max(probabilities, key=probabilities.__getitem__, default=None)
+        if t:
+            look = explain.look(model.braid, model._features.row(x, t))
+            k = len(model.classes)
+            own.append([model.classes[int(s.argmax())] != label if k > 1 else said != label for s in look.scores])
+            if t % (history.block // 2) == 0:
+                shares.append(explain.shares(look, False, k))
+            confidence = probabilities[said]
+            bins[min(int(confidence * 10), 9)] += [1, confidence, said == label]
+        else:
+            own.append([True, True])
+        wrong.append(said != label)
+        # The most frequent so far; of equals the one that was so first.
+        guessed.append(guess != label)
+        seen[label] += 1
+        guess = label if t == 0 or seen[label] > seen[guess] else guess
+        confusion[label, said] += 1
+        model.learn_one(x, label)
+    curve = history.curve()
+    np.testing.assert_array_equal(curve[:, 0], np.arange(1, N + 1))
+    expected = np.cumsum(np.column_stack([wrong, guessed, own]), axis=0)
+    np.testing.assert_array_equal(curve[:, 1:], expected)
+    assert history.error == np.mean(wrong)
+    assert history.window() == 100
+    np.testing.assert_array_equal(history.windowed()[-1, 1:], expected[-1] - expected[-101])
+    assert history.windowed()[0, 0] == 100
+    for i, label in enumerate(history.classes):
+        assert history.confusion[i].tolist() == [confusion[label, said] for said in [*history.classes, None]]
+    np.testing.assert_allclose(history.bins, bins)
+    assert history.calibration_error == pytest.approx(np.abs(bins[:, 2] - bins[:, 1]).sum() / (N - 1))
+    there = ~np.isnan(table.values)
+    assert [history.features.index(name) for name in "abcd"] == sorted(history.features.index(n) for n in "abcd")
+    for j, name in enumerate("abcde"):
+        place = history.features.index(name)
+        assert history.present[place] == there[:, j].sum()
+        assert history.availability()[0, place] == there[: history.block, j].mean()
+    assert history.availability()[0, history.features.index("e")] == 0
+    np.testing.assert_allclose(history.shares()[5], np.mean(shares[9:11], axis=0))
+    learner = explain.fast_learner(model.braid)
+    assert learner is not None
+    np.testing.assert_array_equal(history.weight_mean, learner.state()["mean"][:, 1:])
+    np.testing.assert_allclose(history.weight_sd**2, np.diagonal(learner.state()["covariance"])[1:])
+
+
+class Cut:
+    """A stream in batches of uneven lengths."""
+
+    name, n_records = "cut", None
+
+    def __init__(self, table: Batch) -> None:
+        self.table = table
+
+    def batches(self) -> Any:
+        for start, stop in pairwise([0, 1, 2, 9, 31, 32, 230, 231, N]):
+            yield self.table.part(start, stop)
+
+
+def test_chunks_do_not_matter_and_learning_is_not_disturbed(stream: ArrayStream, history: History) -> None:
+    model = fresh()
+    other = record(model, Cut(stream.table), name="modl")
+    one, two = history.state(), other.state()
+    assert one[0] == two[0]
+    for name, array in one[1].items():
+        if name == "_blocks":
+            array[:, 1] = two[1][name][:, 1] = 0.0  # seconds
+        np.testing.assert_array_equal(array, two[1][name], err_msg=name)
+    plain = fresh()
+    plain.learn_many(stream.table.values, stream.table.labels, stream.table.names)
+    assert state_digest(plain) == state_digest(model)
+
+
+def test_pairs_give_what_a_stream_gives(stream: ArrayStream, history: History) -> None:
+    pairs = [({"abcde"[j]: v for j, v in x.items()}, y)
+             for x, y in zip(as_records(stream.table.values), stream.table.labels, strict=True)]  # fmt: skip
+    model = fresh()
+    other = record(model, pairs[:300], name="modl")
+    assert record(model, pairs[300:], into=other) is other
+    np.testing.assert_array_equal(other.curve(), history.curve())
+    np.testing.assert_array_equal(other.confusion, history.confusion)
+
+
+def test_memory_does_not_grow_with_the_stream() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(60_000, 2))
+    values[30_000:, 1] = np.nan
+    labels = rng.integers(0, 2, 60_000).tolist()
+    history = record(
+        MODLClassifier(learners=(LogisticConfig(),)), ArrayStream("long", Batch(("a", "b"), values, labels))
+    )
+    assert len(history.curve()) <= 1_001
+    assert 64 <= len(history.blocks()) <= 128
+    assert history.blocks()[-1, 0] == 60_000
+    assert history.curve()[-1].tolist() == [60_000, *history.totals]
+    assert history.present.tolist() == [60_000, 30_000]
+    b = history.availability()[:, 1]
+    assert np.all(b[: len(b) // 2 - 1] == 1.0)
+    assert np.all(b[-(len(b) // 2) :] == 0.0)
+    assert np.isfinite(history.shares()).all()
+    assert history.weights()[0].shape == (len(history.blocks()), 1, 2)
+    window = history.window()
+    assert window % history.interval == 0
+    assert 3_000 <= window <= 3_000 + history.interval
+
+
+def test_weights_over_time_are_bounded() -> None:
+    rng = np.random.default_rng(0)
+    stream = ArrayStream("wide", Batch(tuple(range(900)), rng.normal(size=(40, 900)), [i % 8 for i in range(40)]))
+    history = record(MODLClassifier(learners=(LogisticConfig(),)), stream)
+    assert history.weights()[0].shape == (2, 8, MOST_WEIGHTS // 8)
+    assert history.weight_mean.shape == (8, 900)
+
+
+def test_two_classes_becoming_three_keep_their_weights() -> None:
+    model = MODLClassifier(learners=(LogisticConfig(),))
+    rng = np.random.default_rng(1)
+    two = [({"a": float(rng.normal())}, t % 2) for t in range(32)]
+    history = record(model, two)
+    before = history.weights()[0][0, 0, 0]
+    record(model, [({"a": 1.0}, 2)], into=history)
+    np.testing.assert_allclose(history.weights()[0][0, :2, 0], [-before, before])
+    assert np.isnan(history.weights()[0][0, 2, 0])
+
+
+def test_regression_has_absolute_errors() -> None:
+    learners = (LinearConfig(), MLPConfig(hidden=(8,)))
+    data = list(datasets.TrumpApproval())[:200]
+    history = record(MODLRegressor(learners=learners), data, name="ours")
+    model = MODLRegressor(learners=learners)
+    errors = []
+    for x, y in data:
+        errors.append(abs(model.predict_one(x) - y))
+        model.learn_one(x, y)
+    np.testing.assert_allclose(history.curve()[:, 1], np.cumsum(errors))
+    targets = np.array([y for _, y in data])
+    guesses = [abs(targets[:t].mean() - targets[t]) if t else targets[0] for t in range(200)]
+    np.testing.assert_allclose(history.curve()[:, 2], np.cumsum(guesses))
+    ax = plot.error([history, record(linear_model.LinearRegression(), data, name="river")], ax=axes())
+    assert ax.get_ylabel() == "absolute error so far"
+    assert [text.get_text().split()[0] for text in ax.get_legend().get_texts()] == ["ours", "river", "mean"]
+    plot.shares(history, ax=axes())
+    plot.weights(history, ax=axes())
+    for draw in (plot.calibration, plot.confusion):
+        with pytest.raises(BraidedError, match="ours predicts numbers"):
+            draw(history, ax=axes())
+
+
+def test_each_picture_returns_its_axes(history: History) -> None:
+    draws: list[Any] = [
+        plot.error, plot.learners, plot.shares, plot.availability, plot.calibration, plot.confusion, plot.throughput,
+        plot.failures, plot.weights,
+    ]  # fmt: skip
+    for draw in draws:
+        ax = axes()
+        assert draw(history, ax=ax) is ax
+    from matplotlib import pyplot
+
+    fresh_axes = plot.error(history, windowed=True)
+    assert fresh_axes.get_ylabel() == "errors in the last 100 records"
+    pyplot.close(fresh_axes.figure)
+
+
+def test_lines_are_the_figures(stream: ArrayStream, history: History) -> None:
+    ax = plot.error(history, ax=axes())
+    line = ax.get_lines()[0].get_ydata()
+    assert line[-1] == history.error
+    stacked = plot.shares(history, ax=axes())
+    assert [text.get_text() for text in stacked.get_legend().get_texts()] == ["olr", "mlp"]
+    top = plot.top_weights(history, 3)
+    place, row = top[0][1], top[0][0]
+    assert abs(top[0][4]) == np.abs(history.weight_mean).max() == abs(history.weight_mean[row, place])
+    model = fresh()
+    model.learn_many(stream.table.values, stream.table.labels, stream.table.names)
+    assert plot.top_weights(model, 3) == top
+    assert len(plot.weights(history, most=2, over_time=True, ax=axes()).get_legend().get_texts()) == 2
+
+
+def test_seeds_are_drawn_as_mean_and_band(stream: ArrayStream, history: History) -> None:
+    other = record(MODLClassifier(learners=SMALL, seed=4), stream, name="modl")
+    ax = plot.error([history, other], ax=axes())
+    assert ax.get_lines()[0].get_ydata()[-1] == pytest.approx((history.error + other.error) / 2)
+    assert len(ax.collections) == 1
+    assert plot.confused([history, other])[1].sum() == 2 * (N - 1)
+
+
+def test_what_cannot_be_drawn_is_told(stream: ArrayStream, history: History) -> None:
+    prior = record(dummy.PriorClassifier(), stream, name="prior")
+    with pytest.raises(BraidedError, match="of one model, and the histories are of modl, prior"):
+        plot.shares([history, prior], ax=axes())
+    with pytest.raises(BraidedError, match="prior has no learners"):
+        plot.shares(prior, ax=axes())
+    with pytest.raises(BraidedError, match="prior has no linear learner"):
+        plot.weights(prior, ax=axes())
+    with pytest.raises(BraidedError, match="not over time"):
+        plot.weights(record_model(stream), over_time=True, ax=axes())
+    with pytest.raises(BraidedError, match="give a History"):
+        plot.error([], ax=axes())
+    with pytest.raises(BraidedError, match="has no records"):
+        plot.error(History("empty"), ax=axes())
+    with pytest.raises(BraidedError, match="of another kind of model"):
+        record(fresh(), stream, into=prior)
+    with pytest.raises(BraidedError, match="record 2 of the stream is 5"):
+        record(fresh(), [({"a": 1.0}, 1), 5])
+    with pytest.raises(BraidedError, match="feature 'a' is 'word' in record 1"):
+        record(fresh(), [({"a": "word"}, 1)])
+    with pytest.raises(BraidedError, match="model is 5"):
+        record(5, stream)
+
+
+def record_model(stream: ArrayStream) -> MODLClassifier:
+    model = fresh()
+    model.learn_many(stream.table.values[:50], stream.table.labels[:50], stream.table.names)
+    return model
+
+
+def test_names_are_shown_as_they_are() -> None:
+    assert plot.short("a" * 30) == "a" * 11 + "\u2026" + "a" * 10
+    assert len(plot.short("b" * 300, 18)) == 18
+    assert plot.short("line\nbreak") == "line\N{MIDDLE DOT}break"
+    assert plot.short("_x") == "\N{ZERO WIDTH SPACE}_x"
+    names = ("$\\frac$", "_hidden", "<b>&", "x" * 80)
+    values, labels = made_up(60, d=4)
+    history = record(fresh(), ArrayStream("odd", Batch(names, values, [f"${n}_" for n in labels])), name="$model$")
+    for draw in (plot.error, plot.availability, plot.confusion, plot.weights):
+        figure = Figure(layout="constrained")
+        draw(history, ax=figure.add_subplot())
+        figure.draw_without_rendering()

@@ -1,0 +1,264 @@
+"""report.html: what is in it, whatever the stream, and that a resumed run reports what one never stopped would."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from braided.evaluation.history import History
+from braided.report.page import page
+from braided.report.table import summary_table, write_folder
+from braided.run.job import Job, RunOptions
+from conftest import made_up
+
+TAG = re.compile(r"<(\w+)")
+
+
+def jsonl(path: Path, rows: list[tuple[dict[str, float], Any]]) -> str:
+    path.write_text("".join(json.dumps({"x": x, "y": y}) + "\n" for x, y in rows))
+    return str(path)
+
+
+def made(n: int, names: list[str], labels: list[Any]) -> list[tuple[dict[str, float], Any]]:
+    rng = np.random.default_rng(0)
+    return [({name: float(rng.normal()) for name in names if rng.random() < 0.8}, labels[t % len(labels)])
+            for t in range(n)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def csv_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("report") / "stream.csv"
+    values, labels = made_up(1_300, d=4)
+    lines = ["a,b,c,d,label"]
+    for row, label in zip(values.tolist(), labels.tolist(), strict=True):
+        lines.append(",".join("" if value != value else repr(value) for value in row) + f",{label}")
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def finished(job: Job) -> Job:
+    for _ in job.run():
+        pass
+    return job
+
+
+def shown(document: dict[str, Any]) -> str:
+    """The table on the screen."""
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(summary_table(document))
+    return capture.get()
+
+
+def test_a_resumed_run_reports_what_one_never_stopped_does(csv_file: str, tmp_path: Path) -> None:
+    options = RunOptions(csv_file, models=("modl-olr+mlp", "majority"), seeds=2)
+    straight = finished(Job(options, collect=True))
+    for stop_after in (1, 5):
+        checkpoint = tmp_path / f"c{stop_after}"
+        broken = Job(options, checkpoint=checkpoint, every=0.0)
+        for number, _ in enumerate(broken.run()):
+            if number == stop_after:
+                break
+        resumed = finished(Job(options, checkpoint=checkpoint, resume=True))
+        again = Job(options, checkpoint=checkpoint, resume=True)
+        for job in (resumed, again):
+            for one, other in zip(straight.finished, job.finished, strict=True):
+                assert one.history is not None
+                assert other.history is not None
+                (metadata, arrays), (metadata_2, arrays_2) = one.history.state(), other.history.state()
+                assert json.dumps(metadata) == json.dumps(metadata_2)
+                arrays["_blocks"][:, 1] = arrays_2["_blocks"][:, 1] = 0.0  # seconds
+                for name, array in arrays.items():
+                    np.testing.assert_array_equal(array, arrays_2[name], err_msg=name)
+
+
+def test_a_report_costs_no_figure_and_nothing_without_it(csv_file: str) -> None:
+    options = RunOptions(csv_file, models=("modl-olr+mlp", "river-logistic"))
+    with_history, without = finished(Job(options, collect=True)), finished(Job(options))
+    assert [run.history for run in without.finished] == [None, None]
+    one, two = with_history.document(), without.document()
+    for document in (one, two):
+        for run in document["runs"]:
+            del run["seconds"], run["records_per_second"]
+        for figures in document["summary"].values():
+            del figures["seconds_mean"]
+    assert one == two
+    for a, b in zip(with_history.finished, without.finished, strict=True):
+        np.testing.assert_array_equal(a.curve, b.curve)
+
+
+def test_the_folder_has_a_report_of_every_model(csv_file: str, tmp_path: Path) -> None:
+    job = finished(
+        Job(RunOptions(csv_file, models=("modl-olr+mlp", "river-logistic", "majority"), seeds=2), collect=True)
+    )
+    command = shlex.join(["braided", "run", "a file <b>.csv", "--out", str(tmp_path)])
+    paths = write_folder(job, tmp_path, command)
+    assert [path.name for path in paths] == ["curve.csv", "metrics.json", "curve.png", "report.html"]
+    text = paths[-1].read_text()
+    assert json.loads(paths[1].read_text())["runs"][0]["errors"] == job.finished[0].result["errors"]
+    assert "braided run &#x27;a file &lt;b&gt;.csv&#x27;" in text
+    for words in ("Running error", "Windowed error", "Each learner&#x27;s own error", "Shares of the final score",
+                  "Weights at the end", "Weights over time", "Calibration", "Confusion", "Availability of features",
+                  "Throughput", "among the last 100 records", "Mean of 2 seeds", "numba", "river"):  # fmt: skip
+        assert words in text, words
+    summary = job.document()["summary"]
+    for model in ("modl-olr+mlp", "river-logistic", "majority"):
+        assert f"<section><h2>{model}</h2>" in text or model == "majority"
+        assert f"{summary[model]['errors_mean']:,.1f}" in text
+    # Ids are unique, and nothing is fetched from anywhere.
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    for target in re.findall(r'(?:src|href)="([^"]*)"', text):
+        assert target.startswith(("#", "data:")), target
+    for target in re.findall(r"url\(#([^)]+)\)", text) + re.findall(r'href="#([^"]+)"', text):
+        assert target in ids
+    assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"|http-equiv', "", text)
+    assert "Triangles" not in text
+    assert len(text) < 2_000_000
+    # Every picture can be read without being seen.
+    assert text.count("<svg ") == text.count('<svg role="img" aria-label="') == text.count("<figure>") > 8
+    assert text.count("<details>") >= text.count("<figure>") - 1
+
+
+LONG = "a very long name " * 20
+STREAMS: dict[str, list[tuple[dict[str, float], Any]]] = {
+    "one record": made(1, ["a"], ["x"]),
+    "one class": made(40, ["a", "b"], ["x"]),
+    "no features": [({}, t % 2) for t in range(20)],
+    "300 features": made(60, [f"f{i}" for i in range(300)], [0, 1]),
+    "100 classes": made(300, ["a", "b"], list(range(100))),
+    "markup": made(60, ["<script>alert(1)</script>", "&amp;", "'\"", LONG, "$x^2$", "_a", "特徴", "a\tb"],
+                   ["<img src=x>", "\"'&", LONG]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_any_stream_comes_out_right(name: str, tmp_path: Path) -> None:
+    job = finished(Job(RunOptions(jsonl(tmp_path / "s.jsonl", STREAMS[name]), ("modl-olr+mlp",)), collect=True))
+    text = page(job)
+    assert {tag.lower() for tag in TAG.findall(text)}.isdisjoint({"script", "img", "b ", "object", "iframe"})
+    assert len(text) < 2_000_000
+    if name == "300 features":
+        assert "270 in between are left out" in text
+        assert "285 smaller ones are not shown" in text
+    if name == "100 classes":
+        assert "Of 100 classes the most frequent." in text
+        assert "81 others" in text
+    if name == "markup":
+        assert LONG.strip() in text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+        assert "特徴" in text
+        assert "mathdefault" not in text
+    if name == "one record":
+        assert "1 without a prediction, before any class was known, is left out." in text
+
+
+def test_resets_are_shown(tmp_path: Path) -> None:
+    rows = [({"a": x["a"] * 1e6, "b": 1e6}, y) for x, y in made(120, ["a", "b"], [0, 1]) if "a" in x]
+    options = RunOptions(
+        jsonl(tmp_path / "s.jsonl", rows),
+        ("modl-olr+mlp",),
+        "paper",
+        options=("learning_rate=1e20",),
+        combiner="ensemble",
+    )
+    job = finished(Job(options, collect=True))
+    resets = job.finished[0].result["learners"]["mlp"]["resets"]
+    assert resets > 0
+    history = job.finished[0].history
+    assert history is not None
+    assert history.resets().sum(axis=0).tolist() == [0, resets]
+    assert history.skipped().sum() == sum(one["skipped"] for one in job.finished[0].result["learners"].values())
+    assert "Resets and skipped updates" in page(job)
+
+
+def test_what_on_error_let_pass_is_shown(tmp_path: Path) -> None:
+    rows = [f"{t % 7},{t % 3},{'ab'[t % 7 > 3]}" for t in range(60)]
+    rows[20] = "wrong <b>,1,a"
+    rows[30] = "3,1,"
+    (tmp_path / "d.csv").write_text("\n".join(["u,v,label", *rows]) + "\n")
+    told = {}
+    for policy in ("skip", "missing"):
+        job = finished(Job(RunOptions(str(tmp_path / "d.csv"), ("olr",), on_error=policy)))
+        told[policy] = page(job)
+        assert "No learner skipped an update" in told[policy]
+        assert f"; first: {escape(str(job.found.first_problem))}" in told[policy]
+        assert "wrong &lt;b&gt;" in told[policy]
+    assert "Of the stream:</b> 2 records skipped; first" in told["skip"]
+    assert "Of the stream:</b> 1 record skipped, 1 value taken as missing; first" in told["missing"]
+    (tmp_path / "d.csv").write_text("\n".join(["u,v,label", *rows[:20]]) + "\n")
+    assert "Of the stream" not in page(finished(Job(RunOptions(str(tmp_path / "d.csv"), ("olr",)))))
+
+
+@pytest.fixture(scope="module")
+def turned_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The label is the sign of a feature, and from record 1,500 on its reverse."""
+    path = tmp_path_factory.mktemp("turned") / "turned.csv"
+    values = np.random.default_rng(0).normal(size=3_000)
+    path.write_text("a,label\n" + "".join(f"{a!r},{(a > 0) != (t >= 1_500)}\n" for t, a in enumerate(values.tolist())))
+    return str(path)
+
+
+def test_drifts_are_shown(turned_file: str) -> None:
+    options = RunOptions(turned_file, ("olr",), drift="ddm", seeds=2)
+    job = finished(Job(options, collect=True))
+    document = job.document()
+    assert [run.get("drifts") for run in document["runs"]] == [1, 1]
+    for run in job.finished:
+        assert run.history is not None
+        drifts, ends = run.history.drifts(), run.history.blocks()[:, 0]
+        assert drifts.sum() == 1
+        assert 1_500 < ends[drifts > 0][0] < 1_500 + 3 * run.history.block
+    text = page(job)
+    assert '<th scope="col">drifts</th>' in text
+    assert "Drifts are those that ddm found, in all seeds together." in text
+    assert "Triangles mark where drift was found." in text
+    (row,) = re.findall(r"<tr><td>olr</td>.*?</tr>", text)
+    assert row.endswith("<td>0</td><td>0</td><td>2</td></tr>")
+    assert shown(document).count("drifts") == 1
+    assert re.search(r"│ olr .*│ +2 │", shown(document))
+    plain = finished(Job(replace(options, drift=None, seeds=1)))
+    assert "drifts" not in shown(plain.document()) + page(plain)
+
+
+def test_a_resumed_run_has_its_drifts_once(turned_file: str, tmp_path: Path) -> None:
+    options = RunOptions(turned_file, ("olr",), drift="ddm")
+    broken = Job(options, checkpoint=tmp_path / "c", every=0.0)
+    for number, progress in enumerate(broken.run()):
+        if progress.evaluation.records >= 2_000:
+            assert number > 0
+            break
+    history = finished(Job(options, checkpoint=tmp_path / "c", resume=True)).finished[0].history
+    assert history is not None
+    assert history.drifts().sum() == 1
+
+
+def test_a_history_that_kept_no_drifts_is_read(csv_file: str) -> None:
+    history = finished(Job(RunOptions(csv_file, models=("olr",)), collect=True)).finished[0].history
+    assert history is not None
+    metadata, arrays = history.state()
+    older = arrays | {"_blocks": arrays["_blocks"][:, :-1], "_before": arrays["_before"][:-1]}
+    read = History.restore(metadata, older)
+    assert not read.drifts().any()
+    np.testing.assert_array_equal(read.throughput(), history.throughput())
+    np.testing.assert_array_equal(read.resets(), history.resets())
+
+
+def test_an_old_checkpoint_without_histories_still_resumes(csv_file: str, tmp_path: Path) -> None:
+    options = RunOptions(csv_file, models=("olr",), limit=1_200)
+    job = Job(options, checkpoint=tmp_path / "c", every=0.0)
+    job._collect = False
+    for number, _ in enumerate(job.run()):
+        if number == 1:
+            break
+    resumed = finished(Job(options, checkpoint=tmp_path / "c", resume=True, collect=True))
+    assert "1 of the runs went on from a checkpoint of an older braided" in page(resumed)
