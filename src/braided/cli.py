@@ -153,8 +153,8 @@ def run(
     from braided.display import Display
     from braided.report import check_folder, summary_table, write_folder
     from braided.run import Job, RunOptions
-    from braided.streams.follow import stopped_by_interrupt
-    from braided.streams.sql_stream import without_password
+    from braided.streams.readers.follow import stopped_by_interrupt
+    from braided.streams.readers.sql import without_password
 
     options = RunOptions(
         stream=stream,

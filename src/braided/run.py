@@ -27,9 +27,9 @@ from braided.presets import PAPER_SETTINGS
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, datasets, read_whole, shuffled
 from braided.streams.columns import Found
 from braided.streams.fingerprint import fingerprint
-from braided.streams.follow import FollowStream
 from braided.streams.open import open_stream
-from braided.streams.sql_stream import without_password
+from braided.streams.readers.follow import FollowStream
+from braided.streams.readers.sql import without_password
 
 _KIND = MODLClassifier.__name__
 #: Options that may be others when a run is resumed: they do not touch what has been learned.

@@ -25,8 +25,8 @@ from braided.streams.columns import DEFAULT_RULES, Rules
 from braided.streams.datasets import SOURCES, find
 from braided.streams.fingerprint import fingerprint
 from braided.streams.open import open_stream
+from braided.streams.readers.sql import is_address, without_password
 from braided.streams.river_streams import RIVER_STREAMS
-from braided.streams.sql_stream import is_address, without_password
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.

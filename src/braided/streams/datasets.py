@@ -15,10 +15,10 @@ from braided.presets import PAPER_SETTINGS
 from braided.streams import text
 from braided.streams.base import BATCH, ArrayStream, Batch, Stream, read_whole
 from braided.streams.catalogue import CATALOGUE, Dataset, Form
-from braided.streams.csv_stream import CSVStream
 from braided.streams.images import CifarStream, IdxStream
 from braided.streams.imnist import DeformedDigits
-from braided.streams.libsvm_stream import LibsvmStream
+from braided.streams.readers.csv import CSVStream
+from braided.streams.readers.libsvm import LibsvmStream
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import hashlib
 from pathlib import Path
 
 from braided.streams import datasets, text
-from braided.streams.folder_stream import files_in
+from braided.streams.readers.folder import files_in
+from braided.streams.readers.sql import is_address, sqlite_path
 from braided.streams.river_streams import RIVER_STREAMS
-from braided.streams.sql_stream import is_address, sqlite_path
 
 
 def fingerprint(source: str, data_dir: Path | None = None) -> str | None:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from braided.errors import BraidedError
-from braided.streams import datasets, river_streams, sql_stream, text
-from braided.streams.arff_stream import ARFFStream
+from braided.streams import datasets, river_streams, text
 from braided.streams.base import Stream
 from braided.streams.columns import Encoded, Rules
-from braided.streams.csv_stream import DELIMITERS, CSVStream, check_delimiter
-from braided.streams.folder_stream import FolderStream
-from braided.streams.follow import FollowStream
-from braided.streams.jsonl_stream import JSONLinesStream, standard_input
-from braided.streams.libsvm_stream import LibsvmStream
-from braided.streams.parquet_stream import ArrowStream
+from braided.streams.readers import sql
+from braided.streams.readers.arff import ARFFStream
+from braided.streams.readers.arrow import ArrowStream
+from braided.streams.readers.csv import DELIMITERS, CSVStream, check_delimiter
+from braided.streams.readers.folder import FolderStream
+from braided.streams.readers.follow import FollowStream
+from braided.streams.readers.jsonl import JSONLinesStream, standard_input
+from braided.streams.readers.libsvm import LibsvmStream
 
 _LIBSVM_LINE = re.compile(r"^\s*[^\s:,]+(\s+(\d+|qid):\S+)*\s*(#.*)?$")
 _PACKED = {".gz", ".zst"}
@@ -68,12 +69,12 @@ def open_stream(
     rules = rules or Rules()
     if delimiter is not None:
         check_delimiter(delimiter)
-    if _SCHEME.match(source) and not sql_stream.is_address(source):
+    if _SCHEME.match(source) and not sql.is_address(source):
         raise BraidedError(
-            f"{sql_stream.without_password(source)!r} cannot be read: give sqlite:///FILE or postgresql://..., or use "
+            f"{sql.without_password(source)!r} cannot be read: give sqlite:///FILE or postgresql://..., or use "
             "braided.streams.SQLStream with a connection of your own"
         )
-    if query is not None and not sql_stream.is_address(source):
+    if query is not None and not sql.is_address(source):
         raise BraidedError(
             f"--query is for data bases, and {source!r} is none: give sqlite:///FILE or postgresql://..."
         )
@@ -86,10 +87,10 @@ def open_stream(
         return _follow(source, FollowStream(path, reader, target, header, delimiter, idle, rules, position))
     if idle is not None:
         raise BraidedError("--idle is for --follow: without it a stream has an end of its own")
-    if sql_stream.is_address(source):
+    if sql.is_address(source):
         if query is None:
-            raise BraidedError(f"{sql_stream.without_password(source)!r} is a data base: give --query 'SELECT ...'")
-        stream: Stream = sql_stream.open_address(source, query, target, rules)
+            raise BraidedError(f"{sql.without_password(source)!r} is a data base: give --query 'SELECT ...'")
+        stream: Stream = sql.open_address(source, query, target, rules)
     elif source == "-":
         stream = standard_input(target, rules)
     elif source in {"shuttle", *river_streams.RIVER_STREAMS, *datasets.SOURCES}:

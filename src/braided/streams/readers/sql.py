@@ -23,7 +23,7 @@ from braided.streams.columns import (
     check_columns,
     target_place,
 )
-from braided.streams.records import unnested
+from braided.streams.readers.mappings import unnested
 
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
 #: After the user's name, up to the last @, for a password may hold anything; or as a parameter.

@@ -23,7 +23,7 @@ from braided.streams.columns import (
     no_dates,
     target_place,
 )
-from braided.streams.records import unnested
+from braided.streams.readers.mappings import unnested
 from braided.streams.text import needed
 
 #: Rows that pyarrow decodes at a time.
