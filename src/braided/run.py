@@ -25,7 +25,7 @@ from braided.model import MODLClassifier
 from braided.models import Wish
 from braided.presets import PAPER_SETTINGS
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, datasets, read_whole, shuffled
-from braided.streams.columns import Found
+from braided.streams.encode.encoder import Found
 from braided.streams.fingerprint import fingerprint
 from braided.streams.open import open_stream
 from braided.streams.readers.follow import FollowStream

@@ -13,7 +13,7 @@ import pytest
 
 from braided import BraidedError
 from braided.streams import Batch, read_whole, text
-from braided.streams.columns import Chunk
+from braided.streams.encode.encoder import Chunk
 from braided.streams.readers import csv
 from braided.streams.readers.csv import CSVStream, Layout
 

@@ -21,8 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from braided.errors import BraidedError
 from braided.serve.guard import NDJSON
 from braided.streams import Batch, Stream
-from braided.streams.columns import DEFAULT_RULES, Rules
 from braided.streams.datasets import SOURCES, find
+from braided.streams.encode.encoder import DEFAULT_RULES, Rules
 from braided.streams.fingerprint import fingerprint
 from braided.streams.open import open_stream
 from braided.streams.readers.sql import is_address, without_password

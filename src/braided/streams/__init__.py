@@ -1,7 +1,7 @@
 """Where records come from: data sets, files, queries, standard input; and how they are shuffled, masked and cut."""
 
 from braided.streams.base import ArrayStream, Batch, Peeked, Stream, read_whole
-from braided.streams.columns import Rules
+from braided.streams.encode.encoder import Rules
 from braided.streams.masks import MASKS, Masked
 from braided.streams.readers.iterable import IterableStream
 from braided.streams.readers.sql import SQLStream

@@ -10,7 +10,7 @@ from typing import Any, cast
 from braided.errors import BraidedError
 from braided.streams import datasets, river_streams, text
 from braided.streams.base import Stream
-from braided.streams.columns import Encoded, Rules
+from braided.streams.encode.encoder import Encoded, Rules
 from braided.streams.readers import sql
 from braided.streams.readers.arff import ARFFStream
 from braided.streams.readers.arrow import ArrowStream

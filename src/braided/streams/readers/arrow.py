@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.cells import Cells, Kind
-from braided.streams.columns import (
+from braided.streams.encode.cells import Cells, Kind
+from braided.streams.encode.encoder import (
     DEFAULT_RULES,
     SAMPLE,
     Chunk,

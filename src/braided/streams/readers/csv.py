@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
-from braided.streams.columns import (
+from braided.streams.decimal import POWERS, parse_lines
+from braided.streams.encode.encoder import (
     DEFAULT_RULES,
     SAMPLE,
     TARGET_NAMES,
@@ -31,7 +32,6 @@ from braided.streams.columns import (
     check_columns,
     target_place,
 )
-from braided.streams.decimal import POWERS, parse_lines
 
 #: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")

@@ -20,7 +20,7 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
-from braided.streams.columns import DEFAULT_RULES, SAMPLE, Chunk, Encoded, Encoder, Found, Piece, Problem, Rules
+from braided.streams.encode.encoder import DEFAULT_RULES, SAMPLE, Chunk, Encoded, Encoder, Found, Piece, Problem, Rules
 from braided.streams.readers import csv, jsonl
 from braided.streams.readers.folder import files_in
 from braided.streams.readers.libsvm import LibsvmStream

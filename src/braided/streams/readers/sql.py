@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.columns import (
+from braided.streams.encode.encoder import (
     DEFAULT_RULES,
     SAMPLE,
     Chunk,
