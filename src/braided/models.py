@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from braided import drift
+from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
 from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
 from braided.model import MODLClassifier
-from braided.presets import PaperSettings, Preset, settings_for
+from braided.presets import Preset
 from braided.river_models import RiverModel, majority, river_arf, river_logistic
 
 

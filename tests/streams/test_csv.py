@@ -94,7 +94,7 @@ def test_bad_lines_in_later_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 _PEAK = """
 import resource, sys
 from pathlib import Path
-from braided.streams.datasets import LabelFirstStream
+from braided.datasets.load import LabelFirstStream
 n = sum(len(batch) for batch in LabelFirstStream(Path(sys.argv[1]), 21).batches())
 print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

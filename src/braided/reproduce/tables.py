@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from braided import published
 from braided.combiners import COMBINERS
-from braided.presets import PAPER_SETTINGS
+from braided.datasets.protocol import PAPER_SETTINGS
 from braided.reproduce.jobs import JobSpec
 
 SMALL = ("german", "svmguide3", "magic04", "a8a")

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from braided.datasets import load, river
+from braided.datasets.catalogue import CATALOGUE
 from braided.errors import BraidedError
-from braided.streams import datasets, river_streams, text
+from braided.streams import text
 from braided.streams.base import Stream
 from braided.streams.encode.encoder import Encoded, Rules
 from braided.streams.readers import sql
@@ -93,7 +95,7 @@ def open_stream(
         stream: Stream = sql.open_address(source, query, target, rules)
     elif source == "-":
         stream = standard_input(target, rules)
-    elif source in {"shuttle", *river_streams.RIVER_STREAMS, *datasets.SOURCES}:
+    elif source in {"shuttle", *river.RIVER_STREAMS, *CATALOGUE}:
         stream = _data_set(source, data_dir)
     elif path.is_dir():
         stream = FolderStream(path, reader, rules)
@@ -105,8 +107,8 @@ def open_stream(
 
 def _data_set(source: str, data_dir: Path | None) -> Stream:
     if source == "shuttle":
-        return datasets.shuttle()
-    return river_streams.load(source) if source in river_streams.RIVER_STREAMS else datasets.load(source, data_dir)
+        return river.shuttle()
+    return river.load(source) if source in river.RIVER_STREAMS else load.load(source, data_dir)
 
 
 def _follow(source: str, stream: FollowStream) -> FollowStream:
@@ -124,11 +126,11 @@ def _check_options(
     if isinstance(stream, FolderStream):
         return
     named = isinstance(stream, Encoded) and not isinstance(stream, LibsvmStream)
-    if target is not None and not (named and source not in datasets.SOURCES):
+    if target is not None and not (named and source not in CATALOGUE):
         raise BraidedError(
             f"--target {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
         )
-    if rules.drop and not (named and source not in datasets.SOURCES):
+    if rules.drop and not (named and source not in CATALOGUE):
         raise BraidedError(f"--drop {rules.drop[0]!r} is for streams with named columns, and {source!r} is none")
     if not isinstance(stream, CSVStream):
         if header is not None:
@@ -139,7 +141,7 @@ def _check_options(
 
 def _open_file(path: Path, target: str | None, header: bool | None, delimiter: str | None, rules: Rules) -> Encoded:
     if not path.is_file():
-        known = ", ".join(["shuttle", *datasets.SOURCES, *river_streams.RIVER_STREAMS])
+        known = ", ".join(["shuttle", *CATALOGUE, *river.RIVER_STREAMS])
         raise BraidedError(
             f"stream {str(path)!r} is neither a file nor a folder nor a data set: use a path, - or one of {known}"
         )
