@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pytest
 from rich.console import Console
+from test_run import braided
 
 from braided import MODLClassifier, presets
 from conftest import made_up
-from test_run import braided
 
 
 def test_speed_reports_every_key() -> None:

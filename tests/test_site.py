@@ -114,10 +114,10 @@ def test_the_reference_has_the_public_names(site: Path) -> None:
         "combiners": ("combiners.KalmanWeights", "combiners.ScoreSum"),
         "presets": ("presets.get", "presets.Preset"),
         "streams": (
-            "streams.open.open_stream", "streams.Batch", "streams.Rules", "streams.csv_stream.CSVStream",
-            "streams.jsonl_stream.JSONLinesStream", "streams.arff_stream.ARFFStream",
-            "streams.parquet_stream.ArrowStream", "streams.libsvm_stream.LibsvmStream", "streams.SQLStream",
-            "streams.IterableStream", "streams.follow.FollowStream", "streams.folder_stream.FolderStream",
+            "streams.open.open_stream", "streams.Batch", "streams.Rules", "streams.readers.csv.CSVStream",
+            "streams.readers.jsonl.JSONLinesStream", "streams.readers.arff.ARFFStream",
+            "streams.readers.arrow.ArrowStream", "streams.readers.libsvm.LibsvmStream", "streams.SQLStream",
+            "streams.IterableStream", "streams.readers.follow.FollowStream", "streams.readers.folder.FolderStream",
         ),
     }.items():  # fmt: skip
         for name in names:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, drift
 from braided.estimators.river_model import RiverModel, majority, river_arf, river_logistic
 from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
-from braided.presets import PaperSettings, Preset, settings_for
+from braided.presets import Preset
 
 
 @dataclass(frozen=True)

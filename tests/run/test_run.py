@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from braided import MODLClassifier
+from braided.datasets.catalogue import CATALOGUE
 from braided.errors import BraidedError
 from braided.evaluation.evaluate import Curve, Evaluation, state_digest
 from braided.run.job import Job, RunOptions
-from braided.streams import MASKS, ArrayStream, Batch, datasets
+from braided.streams import MASKS, ArrayStream, Batch
 from conftest import made_up
 
 
@@ -315,7 +316,7 @@ def test_the_protocol_of_a_data_set_is_its_default() -> None:
     assert (options.available, options.always, options.shuffle) == (0.9, 2, True)
     options = RunOptions().resolved()
     assert (options.stream, options.available, options.always) == ("shuttle", 0.5, 0)
-    assert set(datasets.SOURCES) == {
+    assert set(CATALOGUE) == {
         "german", "svmguide3", "magic04", "a8a", "higgs", "susy", "mnist", "imnist", "cifar10",
     }  # fmt: skip
 

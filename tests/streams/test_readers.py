@@ -130,7 +130,7 @@ def test_what_is_read_does_not_depend_on_how_it_is_cut(tmp_path: Path) -> None:
 
 
 def test_hashing_is_the_same_in_every_process() -> None:
-    code = "from braided.streams.categories import bucket; print(bucket('grün', 1000), bucket('a', 7))"
+    code = "from braided.streams.encode.categories import bucket; print(bucket('grün', 1000), bucket('a', 7))"
     outputs = {
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True,

@@ -153,8 +153,8 @@ def run(
     from braided.report.table import check_folder, summary_table, write_folder
     from braided.run.job import Job, RunOptions
     from braided.run.progress import Display
-    from braided.streams.follow import stopped_by_interrupt
-    from braided.streams.sql_stream import without_password
+    from braided.streams.readers.follow import stopped_by_interrupt
+    from braided.streams.readers.sql import without_password
 
     options = RunOptions(
         stream=stream,

@@ -22,19 +22,20 @@ DataDir = Annotated[
 
 
 def _check(name: str) -> None:
-    from braided.streams.datasets import SOURCES
+    from braided.datasets.catalogue import CATALOGUE
 
-    if name not in SOURCES:
-        raise BraidedError(f"data set {name!r} is not known: use one of {', '.join(SOURCES)}")
+    if name not in CATALOGUE:
+        raise BraidedError(f"data set {name!r} is not known: use one of {', '.join(CATALOGUE)}")
 
 
 def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
     """What `list` says of each data set."""
-    from braided.presets import PAPER_SETTINGS
-    from braided.streams.datasets import SOURCES, search
+    from braided.datasets.catalogue import CATALOGUE
+    from braided.datasets.locate import search
+    from braided.datasets.protocol import PAPER_SETTINGS
 
     rows = []
-    for name, dataset in SOURCES.items():
+    for name, dataset in CATALOGUE.items():
         located = search(name, data_dir)
         rows.append(
             {
@@ -81,14 +82,15 @@ def verify(
     data_dir: DataDir = None,
 ) -> None:
     """Check files by SHA-256 where the official one is known, else by size and number of records."""
-    from braided.streams import verify as checks
-    from braided.streams.datasets import SOURCES, locate, search
+    from braided.datasets import verify as checks
+    from braided.datasets.catalogue import CATALOGUE
+    from braided.datasets.locate import locate, search
 
     if name is not None:
         _check(name)
         found = [locate(name, data_dir)]
     else:
-        found = [located for each in SOURCES if (located := search(each, data_dir)) is not None]
+        found = [located for each in CATALOGUE if (located := search(each, data_dir)) is not None]
     for located in found:
         kind = "sample" if located.sample else "full"
         typer.echo(f"{located.dataset.name}: {kind}, right by {checks.verify(located)}")
@@ -100,9 +102,9 @@ def fetch(
     to: Annotated[Path | None, typer.Option(help="Folder to put it in; the user's cache if not given.")] = None,
 ) -> None:
     """Download a data set's official files; after an interruption the same command goes on where it stopped."""
-    from braided.streams import fetch as downloads
-    from braided.streams.catalogue import DataFile
-    from braided.streams.datasets import SOURCES, cache_folder
+    from braided.datasets import fetch as downloads
+    from braided.datasets.catalogue import CATALOGUE, DataFile
+    from braided.datasets.locate import cache_folder
 
     _check(name)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
@@ -115,7 +117,7 @@ def fetch(
             task = bars.add_task(file.name, total=None)
             return lambda done, total: bars.update(task, completed=done, total=total)
 
-        paths = downloads.fetch(SOURCES[name], to or cache_folder(), bar)
+        paths = downloads.fetch(CATALOGUE[name], to or cache_folder(), bar)
     for path in paths:
         typer.echo(str(path))
 
@@ -126,9 +128,9 @@ def sheet(
 ) -> None:
     """Draw ten digits of MNIST with nine of their I-MNIST deformations each."""
     from braided.checkpoint import write_atomically
-    from braided.streams.datasets import load
-    from braided.streams.imnist import DeformedDigits
-    from braided.streams.sheet import png
+    from braided.datasets.contact_sheet import png
+    from braided.datasets.imnist import DeformedDigits
+    from braided.datasets.load import load
 
     stream = load("imnist", data_dir)
     assert isinstance(stream, DeformedDigits)

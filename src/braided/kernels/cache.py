@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_KERNEL_SOURCES = ("kernels", "learners", "combiners", "streams", "bench")
+_KERNEL_SOURCES = ("kernels", "learners", "combiners", "streams", "datasets", "bench")
 
 
 def drop_stale_caches() -> None:

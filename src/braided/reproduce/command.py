@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braided.checkpoint import write_atomically
+from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
 from braided.reproduce import grid, pages, toy
@@ -23,7 +24,6 @@ from braided.reproduce.jobs import JobSpec, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import LARGE, TABLES, Cell
-from braided.streams import datasets
 
 #: Everything, in the order in which a page shows it.
 WHATS = (*TABLES, "toy")
@@ -107,7 +107,7 @@ def checked(whats: list[str]) -> tuple[str, ...]:
 
 def _weight(job: JobSpec, data_dir: Path | None) -> float:
     """How long a job takes, roughly, relative to others."""
-    records = _SAMPLE_RECORDS if datasets.locate(job.dataset, data_dir).sample else length(job.dataset)
+    records = _SAMPLE_RECORDS if locate(job.dataset, data_dir).sample else length(job.dataset)
     return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 
 

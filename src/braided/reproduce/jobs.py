@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from braided import __version__, zoo
+from braided.datasets.load import load
+from braided.datasets.locate import locate
 from braided.estimators import MODLClassifier
 from braided.run.job import Job, RunOptions
-from braided.streams import ArrayStream, datasets
+from braided.streams import ArrayStream
 
 #: Points of the learning curve that are kept of a job.
 _POINTS = 200
@@ -112,7 +114,7 @@ def code_digest() -> str:
 def data_digest(dataset: str, data_dir: Path | None) -> str:
     """Name, length and first megabyte of the data set's files."""
     marks = []
-    for path in datasets.locate(dataset, data_dir).paths:
+    for path in locate(dataset, data_dir).paths:
         with path.open("rb") as file:
             marks.append(f"{path.name} {path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()[:16]}")
     return "; ".join(marks)
@@ -121,7 +123,7 @@ def data_digest(dataset: str, data_dir: Path | None) -> str:
 @cache
 def _in_memory(dataset: str, data_dir: Path | None) -> ArrayStream | None:
     """The small sets are read once a process."""
-    stream = datasets.load(dataset, data_dir)
+    stream = load(dataset, data_dir)
     return stream if isinstance(stream, ArrayStream) else None
 
 

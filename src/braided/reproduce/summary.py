@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.datasets.locate import locate
 from braided.report import published
 from braided.reproduce.jobs import JobSpec
 from braided.reproduce.tables import TABLES, Cell
-from braided.streams import datasets
 
 Results = dict[JobSpec, dict[str, Any]]
 
@@ -53,7 +53,7 @@ def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None
         "records": records,
         "sample": records < published.length(cell.job.dataset),
         "paper_records": published.length(cell.job.dataset),
-        "file_is_sample": datasets.locate(cell.job.dataset, data_dir).sample,
+        "file_is_sample": locate(cell.job.dataset, data_dir).sample,
         "majority": fine[0]["majority_errors"] * scale,
         "us_per_record": 1e6 * statistics.fmean(result["seconds"] / result["records"] for result in fine),
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from braided.combiners import COMBINERS
-from braided.presets import PAPER_SETTINGS
+from braided.datasets.protocol import PAPER_SETTINGS
 from braided.report import published
 from braided.reproduce.jobs import JobSpec
 

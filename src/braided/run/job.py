@@ -18,17 +18,19 @@ from numpy.typing import NDArray
 
 from braided import presets, zoo
 from braided.checkpoint import pack_name, read, unpack_name, write
+from braided.datasets.catalogue import CATALOGUE
+from braided.datasets.locate import locate
+from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
 from braided.evaluation.evaluate import Evaluation, warm_up
 from braided.evaluation.history import History
-from braided.presets import PAPER_SETTINGS
-from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, datasets, read_whole, shuffled
-from braided.streams.columns import Found
+from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, read_whole, shuffled
+from braided.streams.encode.encoder import Found
 from braided.streams.fingerprint import fingerprint
-from braided.streams.follow import FollowStream
 from braided.streams.open import open_stream
-from braided.streams.sql_stream import without_password
+from braided.streams.readers.follow import FollowStream
+from braided.streams.readers.sql import without_password
 from braided.zoo import ModelOptions
 
 _KIND = MODLClassifier.__name__
@@ -104,7 +106,7 @@ class RunOptions:
         """With the stream's protocol filled in, and checked."""
         settings = PAPER_SETTINGS.get(self.stream)
         if settings is not None:
-            available, always, shuffle = settings.available, settings.always, datasets.SOURCES[self.stream].shuffle
+            available, always, shuffle = settings.available, settings.always, CATALOGUE[self.stream].shuffle
         else:
             available, always, shuffle = (0.5 if self.stream == "shuttle" else 1.0), 0, False
         options = dataclasses.replace(
@@ -154,7 +156,7 @@ class RunOptions:
         changed = self.limit is not None or self.options or self.combiner or self.drift
         if settings is None or changed or self.mask != "iid":
             return False
-        usual = (settings.available, settings.always, datasets.SOURCES[self.stream].shuffle)
+        usual = (settings.available, settings.always, CATALOGUE[self.stream].shuffle)
         return (self.available, self.always, self.shuffle) == usual
 
     def model_options(self, seed: int, base_features: tuple[Hashable, ...] = ()) -> ModelOptions:
@@ -252,7 +254,7 @@ class Job:
     def sample(self) -> bool:
         """Whether only a sample of the data set is here."""
         name = self.options.stream
-        return name in datasets.SOURCES and datasets.locate(name, self.data_dir).sample
+        return name in CATALOGUE and locate(name, self.data_dir).sample
 
     def _open(self) -> Stream:
         """The stream before shuffling and masking."""

@@ -18,15 +18,16 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from braided.datasets.catalogue import CATALOGUE
+from braided.datasets.locate import find
+from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
 from braided.serve.guard import NDJSON
 from braided.streams import Batch, Stream
-from braided.streams.columns import DEFAULT_RULES, Rules
-from braided.streams.datasets import SOURCES, find
+from braided.streams.encode.encoder import DEFAULT_RULES, Rules
 from braided.streams.fingerprint import fingerprint
 from braided.streams.open import open_stream
-from braided.streams.river_streams import RIVER_STREAMS
-from braided.streams.sql_stream import is_address, without_password
+from braided.streams.readers.sql import is_address, without_password
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.
@@ -86,10 +87,10 @@ class FeedSettings:
             digest.update(json.dumps(asked).encode())
         if self.stream in {"shuttle", *RIVER_STREAMS}:
             digest.update(self.stream.encode())
-        elif is_address(self.stream) or (self.stream not in SOURCES and Path(self.stream).is_dir()):
+        elif is_address(self.stream) or (self.stream not in CATALOGUE and Path(self.stream).is_dir()):
             digest.update((fingerprint(self.stream) or without_password(self.stream)).encode())
         else:
-            path = find(self.stream, self.data_dir) if self.stream in SOURCES else Path(self.stream)
+            path = find(self.stream, self.data_dir) if self.stream in CATALOGUE else Path(self.stream)
             try:
                 with path.open("rb") as file:
                     digest.update(file.read(2**20))

@@ -1,10 +1,10 @@
 """Where records come from: data sets, files, queries, standard input; and how they are shuffled, masked and cut."""
 
 from braided.streams.base import ArrayStream, Batch, Peeked, Stream, read_whole
-from braided.streams.columns import Rules
-from braided.streams.iterable_stream import IterableStream
+from braided.streams.encode.encoder import Rules
 from braided.streams.masks import MASKS, Masked
-from braided.streams.sql_stream import SQLStream
+from braided.streams.readers.iterable import IterableStream
+from braided.streams.readers.sql import SQLStream
 from braided.streams.transform import Limited, shuffled
 
 __all__ = [

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from braided.streams import datasets, text
-from braided.streams.folder_stream import files_in
-from braided.streams.river_streams import RIVER_STREAMS
-from braided.streams.sql_stream import is_address, sqlite_path
+from braided.datasets.catalogue import CATALOGUE
+from braided.datasets.locate import locate
+from braided.datasets.river import RIVER_STREAMS
+from braided.streams import text
+from braided.streams.readers.folder import files_in
+from braided.streams.readers.sql import is_address, sqlite_path
 
 
 def fingerprint(source: str, data_dir: Path | None = None) -> str | None:
@@ -19,8 +21,8 @@ def fingerprint(source: str, data_dir: Path | None = None) -> str | None:
     if is_address(source):
         path = sqlite_path(source)
         paths = () if path is None else (path,)
-    elif source in datasets.SOURCES:
-        paths = datasets.locate(source, data_dir).paths
+    elif source in CATALOGUE:
+        paths = locate(source, data_dir).paths
     elif paths[0].is_dir():
         paths = tuple(files_in(paths[0]))
     marks = []

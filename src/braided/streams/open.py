@@ -7,17 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from braided.datasets import load, river
+from braided.datasets.catalogue import CATALOGUE
 from braided.errors import BraidedError
-from braided.streams import datasets, river_streams, sql_stream, text
-from braided.streams.arff_stream import ARFFStream
+from braided.streams import text
 from braided.streams.base import Stream
-from braided.streams.columns import Encoded, Rules
-from braided.streams.csv_stream import DELIMITERS, CSVStream, check_delimiter
-from braided.streams.folder_stream import FolderStream
-from braided.streams.follow import FollowStream
-from braided.streams.jsonl_stream import JSONLinesStream, standard_input
-from braided.streams.libsvm_stream import LibsvmStream
-from braided.streams.parquet_stream import ArrowStream
+from braided.streams.encode.encoder import Encoded, Rules
+from braided.streams.readers import sql
+from braided.streams.readers.arff import ARFFStream
+from braided.streams.readers.arrow import ArrowStream
+from braided.streams.readers.csv import DELIMITERS, CSVStream, check_delimiter
+from braided.streams.readers.folder import FolderStream
+from braided.streams.readers.follow import FollowStream
+from braided.streams.readers.jsonl import JSONLinesStream, standard_input
+from braided.streams.readers.libsvm import LibsvmStream
 
 _LIBSVM_LINE = re.compile(r"^\s*[^\s:,]+(\s+(\d+|qid):\S+)*\s*(#.*)?$")
 _PACKED = {".gz", ".zst"}
@@ -68,12 +71,12 @@ def open_stream(
     rules = rules or Rules()
     if delimiter is not None:
         check_delimiter(delimiter)
-    if _SCHEME.match(source) and not sql_stream.is_address(source):
+    if _SCHEME.match(source) and not sql.is_address(source):
         raise BraidedError(
-            f"{sql_stream.without_password(source)!r} cannot be read: give sqlite:///FILE or postgresql://..., or use "
+            f"{sql.without_password(source)!r} cannot be read: give sqlite:///FILE or postgresql://..., or use "
             "braided.streams.SQLStream with a connection of your own"
         )
-    if query is not None and not sql_stream.is_address(source):
+    if query is not None and not sql.is_address(source):
         raise BraidedError(
             f"--query is for data bases, and {source!r} is none: give sqlite:///FILE or postgresql://..."
         )
@@ -86,13 +89,13 @@ def open_stream(
         return _follow(source, FollowStream(path, reader, target, header, delimiter, idle, rules, position))
     if idle is not None:
         raise BraidedError("--idle is for --follow: without it a stream has an end of its own")
-    if sql_stream.is_address(source):
+    if sql.is_address(source):
         if query is None:
-            raise BraidedError(f"{sql_stream.without_password(source)!r} is a data base: give --query 'SELECT ...'")
-        stream: Stream = sql_stream.open_address(source, query, target, rules)
+            raise BraidedError(f"{sql.without_password(source)!r} is a data base: give --query 'SELECT ...'")
+        stream: Stream = sql.open_address(source, query, target, rules)
     elif source == "-":
         stream = standard_input(target, rules)
-    elif source in {"shuttle", *river_streams.RIVER_STREAMS, *datasets.SOURCES}:
+    elif source in {"shuttle", *river.RIVER_STREAMS, *CATALOGUE}:
         stream = _data_set(source, data_dir)
     elif path.is_dir():
         stream = FolderStream(path, reader, rules)
@@ -104,8 +107,8 @@ def open_stream(
 
 def _data_set(source: str, data_dir: Path | None) -> Stream:
     if source == "shuttle":
-        return datasets.shuttle()
-    return river_streams.load(source) if source in river_streams.RIVER_STREAMS else datasets.load(source, data_dir)
+        return river.shuttle()
+    return river.load(source) if source in river.RIVER_STREAMS else load.load(source, data_dir)
 
 
 def _follow(source: str, stream: FollowStream) -> FollowStream:
@@ -123,11 +126,11 @@ def _check_options(
     if isinstance(stream, FolderStream):
         return
     named = isinstance(stream, Encoded) and not isinstance(stream, LibsvmStream)
-    if target is not None and not (named and source not in datasets.SOURCES):
+    if target is not None and not (named and source not in CATALOGUE):
         raise BraidedError(
             f"--target {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
         )
-    if rules.drop and not (named and source not in datasets.SOURCES):
+    if rules.drop and not (named and source not in CATALOGUE):
         raise BraidedError(f"--drop {rules.drop[0]!r} is for streams with named columns, and {source!r} is none")
     if not isinstance(stream, CSVStream):
         if header is not None:
@@ -138,7 +141,7 @@ def _check_options(
 
 def _open_file(path: Path, target: str | None, header: bool | None, delimiter: str | None, rules: Rules) -> Encoded:
     if not path.is_file():
-        known = ", ".join(["shuttle", *datasets.SOURCES, *river_streams.RIVER_STREAMS])
+        known = ", ".join(["shuttle", *CATALOGUE, *river.RIVER_STREAMS])
         raise BraidedError(
             f"stream {str(path)!r} is neither a file nor a folder nor a data set: use a path, - or one of {known}"
         )

@@ -9,8 +9,8 @@ import numpy as np
 
 from braided.errors import BraidedError
 from braided.estimators.features import FeatureSpace, shown
-from braided.streams.cells import Cells
-from braided.streams.columns import SAMPLE, TARGET_NAMES, Chunk, Encoder, Problem, at
+from braided.streams.encode.cells import Cells
+from braided.streams.encode.encoder import SAMPLE, TARGET_NAMES, Chunk, Encoder, Problem, at
 
 _NESTED = (Mapping, list, tuple, np.ndarray)
 #: Levels of nesting, and cells in one record, beyond which it is no record any more.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from braided.errors import BraidedError
-from braided.streams.columns import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
-from braided.streams.libsvm_stream import LibsvmStream
+from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.readers.libsvm import LibsvmStream
 
 
 def files_in(folder: Path) -> list[Path]:

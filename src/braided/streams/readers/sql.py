@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.columns import (
+from braided.streams.encode.encoder import (
     DEFAULT_RULES,
     SAMPLE,
     Chunk,
@@ -23,7 +23,7 @@ from braided.streams.columns import (
     check_columns,
     target_place,
 )
-from braided.streams.records import unnested
+from braided.streams.readers.mappings import unnested
 
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
 #: After the user's name, up to the last @, for a password may hold anything; or as a parameter.

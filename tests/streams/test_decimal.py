@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from braided.kernels.decimal import POWERS, parse_lines
+from braided.streams.decimal import POWERS, parse_lines
 
 
 def parse(text: str, wanted: tuple[bool, ...] = (True,)) -> NDArray[np.float64] | None:

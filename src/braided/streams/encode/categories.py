@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.streams.cells import as_category
+from braided.streams.encode.cells import as_category
 
 ENCODINGS = ("onehot", "hash", "refuse")
 

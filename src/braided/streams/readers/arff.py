@@ -12,8 +12,8 @@ from typing import Any
 from braided.errors import BraidedError
 from braided.estimators.features import shown
 from braided.streams import text
-from braided.streams.cells import Kind, Wrong
-from braided.streams.columns import (
+from braided.streams.encode.cells import Kind, Wrong
+from braided.streams.encode.encoder import (
     DEFAULT_RULES,
     SAMPLE,
     Chunk,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.columns import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
-from braided.streams.records import Splitter, chunked
+from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.readers.mappings import Splitter, chunked
 
 
 def parse(line: str) -> Any:

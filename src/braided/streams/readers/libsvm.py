@@ -15,7 +15,7 @@ from braided.errors import BraidedError
 from braided.estimators.features import shown
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
-from braided.streams.columns import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
 
 _MOST_FEATURES = 100_000
 _INDEX = re.compile(r"0*[1-9][0-9]{0,8}")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.cells import Cells, Kind
-from braided.streams.columns import (
+from braided.streams.encode.cells import Cells, Kind
+from braided.streams.encode.encoder import (
     DEFAULT_RULES,
     SAMPLE,
     Chunk,
@@ -23,7 +23,7 @@ from braided.streams.columns import (
     no_dates,
     target_place,
 )
-from braided.streams.records import unnested
+from braided.streams.readers.mappings import unnested
 from braided.streams.text import needed
 
 #: Rows that pyarrow decodes at a time.

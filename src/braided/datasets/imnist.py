@@ -19,10 +19,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from braided.datasets.images import IdxStream
 from braided.errors import BraidedError
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.streams.base import BATCH, Batch
-from braided.streams.images import IdxStream
 
 SIDE = 28
 #: Smooth fields to draw from; a digit gets a weighted sum of two of them, so 64 give thousands of shapes.

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.streams import Batch, csv_stream, read_whole, text
-from braided.streams.columns import Chunk
-from braided.streams.csv_stream import CSVStream, Layout
+from braided.streams import Batch, read_whole, text
+from braided.streams.encode.encoder import Chunk
+from braided.streams.readers import csv
+from braided.streams.readers.csv import CSVStream, Layout
 
 
 def records(path: Path, monkeypatch: pytest.MonkeyPatch, block: int, n_features: int | None = None) -> Batch:
@@ -44,7 +45,7 @@ def test_blocks_do_not_change_what_is_read(
     path = tmp_path / "d.csv"
     path.write_text(end.join(lines), newline="")
     with monkeypatch.context() as patched:
-        patched.setattr(csv_stream, "_plain_numbers", lambda *_: None)
+        patched.setattr(csv, "_plain_numbers", lambda *_: None)
         slow = records(path, patched, 2**20)
     for block in (200, 1_000, 5_000):
         fast = records(path, monkeypatch, block)
@@ -93,7 +94,7 @@ def test_bad_lines_in_later_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 _PEAK = """
 import resource, sys
 from pathlib import Path
-from braided.streams.datasets import LabelFirstStream
+from braided.datasets.load import LabelFirstStream
 n = sum(len(batch) for batch in LabelFirstStream(Path(sys.argv[1]), 21).batches())
 print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """

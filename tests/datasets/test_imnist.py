@@ -9,10 +9,11 @@ import pytest
 from test_images import write_idx
 
 from braided import BraidedError
-from braided.streams import Limited, datasets, read_whole
-from braided.streams.images import IdxStream
-from braided.streams.imnist import SIDE, STRENGTH, DeformedDigits, smooth_fields
-from braided.streams.sheet import contact_sheet
+from braided.datasets.contact_sheet import contact_sheet
+from braided.datasets.images import IdxStream
+from braided.datasets.imnist import SIDE, STRENGTH, DeformedDigits, smooth_fields
+from braided.datasets.load import load
+from braided.streams import Limited, read_whole
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def test_blank_images_stay_blank_and_flat_ones_flat(tmp_path: Path, digits: IdxS
 
 
 def test_real_digits_change_and_stay_digits(data_dir: Path) -> None:
-    stream = datasets.load("imnist", data_dir)
+    stream = load("imnist", data_dir)
     assert isinstance(stream, DeformedDigits)
     batch = next(stream.batches())
     originals, labels = next(stream.digits.bytes())

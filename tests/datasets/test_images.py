@@ -14,8 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from braided import BraidedError
-from braided.streams import datasets, read_whole
-from braided.streams.images import CifarStream, IdxStream
+from braided.datasets.images import CifarStream, IdxStream
+from braided.datasets.load import load
+from braided.datasets.locate import locate
+from braided.streams import read_whole
 
 
 def write_idx(folder: Path, n: int, gz: bool, side: int = 28) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -42,7 +44,7 @@ def cifar(n: int, seed: int) -> bytes:
 @pytest.mark.parametrize("gz", [True, False])
 def test_mnist(tmp_path: Path, gz: bool) -> None:
     images, labels = write_idx(tmp_path / "mnist", 1_203, gz)
-    stream = datasets.load("mnist", tmp_path)
+    stream = load("mnist", tmp_path)
     assert stream.n_records == 1_203
     table = read_whole(stream).table
     assert table.names == tuple(str(i) for i in range(784))
@@ -52,7 +54,7 @@ def test_mnist(tmp_path: Path, gz: bool) -> None:
 
 
 def test_real_mnist(data_dir: Path) -> None:
-    stream = datasets.load("mnist", data_dir)
+    stream = load("mnist", data_dir)
     assert isinstance(stream, IdxStream)
     pieces = list(stream.bytes())
     labels = [label for _, some in pieces for label in some]
@@ -87,8 +89,8 @@ def test_cifar_batches(tmp_path: Path, folder: str, n_batches: int) -> None:
     content = [cifar(30, i) for i in range(n_batches)]
     for i, batch in enumerate(content):
         (tmp_path / folder / f"data_batch_{i + 1}.bin").write_bytes(batch)
-    assert datasets.locate("cifar10", tmp_path).sample == (n_batches == 1)
-    stream = datasets.load("cifar10", tmp_path)
+    assert locate("cifar10", tmp_path).sample == (n_batches == 1)
+    stream = load("cifar10", tmp_path)
     assert stream.n_records == 30 * n_batches
     table = read_whole(stream).table
     rows = np.frombuffer(b"".join(content), dtype=np.uint8).reshape(-1, 3_073)
@@ -111,8 +113,8 @@ def test_cifar_archive(tmp_path: Path) -> None:
     (tmp_path / "cifar10").mkdir()
     path = tmp_path / "cifar10" / "cifar-10-binary.tar.gz"
     rows = np.frombuffer(archive(path, (1, 3, 4, 5, 2)), dtype=np.uint8).reshape(-1, 3_073)
-    assert not datasets.locate("cifar10", tmp_path).sample
-    table = read_whole(datasets.load("cifar10", tmp_path)).table
+    assert not locate("cifar10", tmp_path).sample
+    table = read_whole(load("cifar10", tmp_path)).table
     assert table.labels == rows[:, 0].tolist()
     np.testing.assert_array_equal(table.values, rows[:, 1:] / 255)
     archive(path, (1, 3))
@@ -134,8 +136,8 @@ def test_broken_cifar_batches(tmp_path: Path) -> None:
 
 
 def test_real_cifar(data_dir: Path) -> None:
-    located = datasets.locate("cifar10", data_dir)
-    batch = next(datasets.load("cifar10", data_dir).batches())
+    located = locate("cifar10", data_dir)
+    batch = next(load("cifar10", data_dir).batches())
     assert located.sample
     assert batch.labels[:5] == [6, 9, 9, 4, 1]  # frog, truck, truck, deer, car
     assert (batch.values.min(), batch.values.max()) == (0.0, 1.0)

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.kernels.decimal import POWERS, parse_lines
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
-from braided.streams.columns import (
+from braided.streams.decimal import POWERS, parse_lines
+from braided.streams.encode.encoder import (
     DEFAULT_RULES,
     SAMPLE,
     TARGET_NAMES,

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.streams.catalogue import DataFile, Dataset, Form
-from braided.streams.fetch import fetch, fetch_file
+from braided.datasets.catalogue import DataFile, Dataset, Form
+from braided.datasets.fetch import fetch, fetch_file
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 

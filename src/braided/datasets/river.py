@@ -83,3 +83,13 @@ def load(name: str) -> ArrayStream:
 
 def _number(words: dict[str, int], value: Any) -> float:
     return float(words.setdefault(value, len(words))) if isinstance(value, str) else float(value)
+
+
+def shuttle() -> ArrayStream:
+    """River's bundled Shuttle data: 9 sensors of a space shuttle, 49,097 records, 7% anomalies."""
+    from river.datasets import Shuttle  # half a second to import, and only needed here
+
+    records = list(Shuttle())
+    names = tuple(records[0][0])
+    values = np.array([[float(x[name]) for name in names] for x, _ in records])
+    return ArrayStream("shuttle", Batch(names, values, [int(y) for _, y in records]))

@@ -1,8 +1,7 @@
-"""The paper's data sets by name, read correctly from their official files, and the bundled default."""
+"""The paper's data sets by name, read correctly from their official files."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from braided.datasets.images import CifarStream, IdxStream
+from braided.datasets.imnist import DeformedDigits
+from braided.datasets.locate import Located, locate
+from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
-from braided.presets import PAPER_SETTINGS
 from braided.streams import text
 from braided.streams.base import BATCH, ArrayStream, Batch, Stream, read_whole
-from braided.streams.catalogue import CATALOGUE, Dataset, Form
-from braided.streams.csv_stream import CSVStream
-from braided.streams.images import CifarStream, IdxStream
-from braided.streams.imnist import DeformedDigits
-from braided.streams.libsvm_stream import LibsvmStream
+from braided.streams.readers.csv import CSVStream
+from braided.streams.readers.libsvm import LibsvmStream
 
 
 @dataclass(frozen=True)
@@ -90,76 +89,6 @@ class Joined:
             yield from part.batches()
 
 
-@dataclass(frozen=True)
-class Located:
-    """A data set on this machine.
-
-    Attributes
-    ----------
-    dataset, form
-        What it is, and in which of its forms.
-    paths
-        The form's files.
-    """
-
-    dataset: Dataset
-    form: Form
-    paths: tuple[Path, ...]
-
-    @property
-    def sample(self) -> bool:
-        """Whether this is only a part of the data set."""
-        return self.form.sample
-
-
-#: The data sets by name.
-SOURCES: dict[str, Dataset] = CATALOGUE
-
-
-def cache_folder() -> Path:
-    """The folder that `braided datasets fetch` fills and every command looks in last."""
-    import pooch
-
-    return Path(pooch.os_cache("braided"))
-
-
-def folders(data_dir: Path | None) -> list[Path]:
-    """Where data sets are looked for: `data_dir`, or without it $BRAIDED_DATA, then the cache."""
-    given = data_dir or (Path(os.environ["BRAIDED_DATA"]) if os.environ.get("BRAIDED_DATA") else None)
-    return [*([given] if given else []), cache_folder()]
-
-
-def search(name: str, data_dir: Path | None) -> Located | None:
-    """A data set on this machine, a full one anywhere before a sample, or None."""
-    dataset = SOURCES[name]
-    for sample in (False, True):
-        for folder in folders(data_dir):
-            for form in dataset.forms:
-                paths = tuple(folder / dataset.folder / file.name for file in form.files)
-                if form.sample == sample and all(path.is_file() for path in paths):
-                    return Located(dataset, form, paths)
-    return None
-
-
-def locate(name: str, data_dir: Path | None) -> Located:
-    """A data set on this machine; one that is not here is an error that says how to get it."""
-    located = search(name, data_dir)
-    if located is None:
-        dataset = SOURCES[name]
-        files = " and ".join(file.name for file in dataset.download.files)
-        places = " nor ".join(str(folder / dataset.folder) for folder in folders(data_dir))
-        raise BraidedError(
-            f"data set {name!r} is not in {places}: run `braided datasets fetch {name}`. Or: Get {files} from "
-            f"{dataset.origin}, put it into DIR/{dataset.folder}/, and give --data-dir DIR or set BRAIDED_DATA"
-        )
-    return located
-
-
-def find(name: str, data_dir: Path | None) -> Path:
-    """The first file of a data set."""
-    return locate(name, data_dir).paths[0]
-
-
 def _read(located: Located) -> Stream:
     """A data set's records in the file's order, with the features that the paper uses."""
     name, paths = located.dataset.name, located.paths
@@ -185,13 +114,3 @@ def load(name: str, data_dir: Path | None) -> Stream:
     located = locate(name, data_dir)
     stream = _read(located)
     return ArrayStream(name, read_whole(stream).table) if located.dataset.shuffle else stream
-
-
-def shuttle() -> ArrayStream:
-    """River's bundled Shuttle data: 9 sensors of a space shuttle, 49,097 records, 7% anomalies."""
-    from river.datasets import Shuttle  # half a second to import, and only needed here
-
-    records = list(Shuttle())
-    names = tuple(records[0][0])
-    values = np.array([[float(x[name]) for name in names] for x, _ in records])
-    return ArrayStream("shuttle", Batch(names, values, [int(y) for _, y in records]))

@@ -6,9 +6,9 @@ import hashlib
 import zlib
 from pathlib import Path
 
+from braided.datasets.catalogue import DataFile
+from braided.datasets.locate import Located
 from braided.errors import BraidedError
-from braided.streams.catalogue import DataFile
-from braided.streams.datasets import Located
 from braided.streams.text import blocks, open_binary
 
 _CHUNK = 2**20

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.presets import PAPER_SETTINGS
-from braided.streams import datasets, read_whole
+from braided.datasets.load import load
+from braided.datasets.locate import locate
+from braided.datasets.protocol import PAPER_SETTINGS
+from braided.datasets.river import shuttle
+from braided.streams import read_whole
 
 
 @pytest.mark.parametrize(
@@ -23,7 +26,7 @@ from braided.streams import datasets, read_whole
     ],
 )
 def test_records_features_and_labels(name: str, counts: dict[object, int], data_dir: Path) -> None:
-    table = read_whole(datasets.load(name, data_dir)).table
+    table = read_whole(load(name, data_dir)).table
     assert Counter(table.labels) == counts
     assert len(table.names) == PAPER_SETTINGS[name].n_features
     assert np.isfinite(table.values).all()
@@ -31,14 +34,14 @@ def test_records_features_and_labels(name: str, counts: dict[object, int], data_
 
 def test_german_splits_at_any_white_space(data_dir: Path) -> None:
     """Rows with three-digit amounts have single spaces between fields."""
-    table = read_whole(datasets.load("german", data_dir)).table
+    table = read_whole(load("german", data_dir)).table
     raw = np.loadtxt(data_dir / "german" / "german.data-numeric")
     np.testing.assert_array_equal(table.values, raw[:, :24])
 
 
 @pytest.mark.parametrize(("name", "first"), [("higgs", "lepton_pT"), ("susy", "lepton 1 pT")])
 def test_label_first_files(name: str, first: str, data_dir: Path) -> None:
-    table = read_whole(datasets.load(name, data_dir)).table
+    table = read_whole(load(name, data_dir)).table
     assert table.names[0] == first
     assert len(table.names) == PAPER_SETTINGS[name].n_features
     assert set(table.labels) == {0, 1}
@@ -48,7 +51,7 @@ def test_the_official_format_has_no_header(tmp_path: Path) -> None:
     (tmp_path / "higgs").mkdir()
     row = ",".join(["1.000000000000000000e+00", *(f"{i}.5e-01" for i in range(28))])
     (tmp_path / "higgs" / "HIGGS.csv").write_text(f"{row}\n{row}\n")
-    table = read_whole(datasets.load("higgs", tmp_path)).table
+    table = read_whole(load("higgs", tmp_path)).table
     assert table.labels == [1, 1]
     assert table.values.shape == (2, 21)
     assert table.values[0, 3] == 0.35
@@ -57,26 +60,26 @@ def test_the_official_format_has_no_header(tmp_path: Path) -> None:
 def test_a_data_set_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(BraidedError, match=r"is not in .*magic04 nor .*Get magic04\.data from the UCI"):
-        datasets.load("magic04", tmp_path)
+        load("magic04", tmp_path)
     monkeypatch.delenv("BRAIDED_DATA", raising=False)
     with pytest.raises(BraidedError, match="give --data-dir DIR or set BRAIDED_DATA"):
-        datasets.load("magic04", None)
+        load("magic04", None)
 
 
 def test_a_sample_is_known_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "a8a").mkdir()
     (tmp_path / "a8a" / "a8a").write_text("+1 1:1 123:1\n-1 2:1\n")
-    assert datasets.locate("a8a", tmp_path).sample
+    assert locate("a8a", tmp_path).sample
     (tmp_path / "a8a" / "a8a.t").write_text("-1 3:1\n")
-    assert not datasets.locate("a8a", tmp_path).sample
-    table = read_whole(datasets.load("a8a", tmp_path)).table
+    assert not locate("a8a", tmp_path).sample
+    table = read_whole(load("a8a", tmp_path)).table
     assert table.labels == [1, -1, -1]
     assert table.values[:, :3].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert table.values.shape == (3, 123)
 
 
 def test_shuttle_is_bundled() -> None:
-    table = datasets.shuttle().table
+    table = shuttle().table
     assert table.values.shape == (49_097, 9)
     assert Counter(table.labels) == {0: 45_586, 1: 3_511}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from braided.presets import PAPER_SETTINGS
-from braided.streams.catalogue import CATALOGUE
+from braided.datasets.catalogue import CATALOGUE
+from braided.datasets.protocol import PAPER_SETTINGS
 
 
 def test_every_data_set_has_its_settings() -> None:

@@ -7,7 +7,7 @@ import io
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.streams.imnist import SIDE, DeformedDigits
+from braided.datasets.imnist import SIDE, DeformedDigits
 
 _ORIGINALS, _DEFORMED, _ZOOM, _GAP = 10, 9, 2, 2
 

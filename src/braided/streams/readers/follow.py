@@ -18,12 +18,13 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.streams import csv_stream, jsonl_stream, text
+from braided.streams import text
 from braided.streams.base import BATCH, Batch
-from braided.streams.columns import DEFAULT_RULES, SAMPLE, Chunk, Encoded, Encoder, Found, Piece, Problem, Rules
-from braided.streams.folder_stream import files_in
-from braided.streams.libsvm_stream import LibsvmStream
-from braided.streams.records import Splitter, UndecidedError, columns
+from braided.streams.encode.encoder import DEFAULT_RULES, SAMPLE, Chunk, Encoded, Encoder, Found, Piece, Problem, Rules
+from braided.streams.readers import csv, jsonl
+from braided.streams.readers.folder import files_in
+from braided.streams.readers.libsvm import LibsvmStream
+from braided.streams.readers.mappings import Splitter, UndecidedError, columns
 
 #: Seconds between two looks.
 POLL = 0.1
@@ -369,7 +370,7 @@ class FollowStream:
                 if not line.strip():
                     continue
                 try:
-                    yield splitter.split(jsonl_stream.parse(line)), None
+                    yield splitter.split(jsonl.parse(line)), None
                 except UndecidedError as error:
                     raise BraidedError(f"{source}:{tail.line}: {error}") from None
                 except BraidedError as error:
@@ -389,14 +390,14 @@ class FollowStream:
         first = next((line for line in start if line.strip()), None)
         if first is None:
             return
-        chosen = csv_stream.delimiter_of(first) if delimiter is None else csv_stream.check_delimiter(delimiter)
-        opening = list(islice(csv_stream.rows(chain([first], start), chosen), 2))
+        chosen = csv.delimiter_of(first) if delimiter is None else csv.check_delimiter(delimiter)
+        opening = list(islice(csv.rows(chain([first], start), chosen), 2))
         start.close()
-        shape = csv_stream.layout(opening, self.header, self.target, source, self.rules)
+        shape = csv.layout(opening, self.header, self.target, source, self.rules)
         encoder.target = encoder.target or shape.names[shape.target]
 
         def records() -> Iterator[tuple[Any, str | None]]:
-            for _, fields in csv_stream.rows(tail, chosen):
+            for _, fields in csv.rows(tail, chosen):
                 wrong = shape.misfit(fields)
                 if isinstance(fields, str) and self._ended() and not tail.ready():
                     continue  # a quoted field that is open at the end of what there is waits like any other line

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from braided.datasets.catalogue import DataFile, Dataset
+from braided.datasets.verify import problem
 from braided.errors import BraidedError
-from braided.streams.catalogue import DataFile, Dataset
-from braided.streams.verify import problem
 
 _CHUNK = 2**18
 _TIMEOUT_S = 30.0

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.features import shown
-from braided.streams import categories, cells, text
+from braided.streams import text
 from braided.streams.base import Batch
-from braided.streams.cells import Cells, Kind, Wrong
+from braided.streams.encode import categories, cells
+from braided.streams.encode.cells import Cells, Kind, Wrong
 
 #: Column names that are taken for the target when none is named.
 TARGET_NAMES = ("target", "label", "class", "y")
