@@ -13,7 +13,8 @@ from typing import Any
 from rich.console import Console
 
 from braided import MODLClassifier
-from braided.evaluation.evaluate import Evaluation, warm_up
+from braided.estimators.warm_up import warm_up
+from braided.evaluation import Evaluation
 from braided.learners import FourierConfig, LearnerConfig, LogisticConfig, MLPConfig, SetConfig
 from braided.presets import default
 from braided.run.job import Job, RunOptions

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, checkpoint, presets
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import LEARNERS, LogisticConfig, MLPConfig
 from braided.presets import Preset
 from conftest import made_up

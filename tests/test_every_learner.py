@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from braided import MODLClassifier, MODLRegressor
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import LEARNERS, CompiledLearner, Learner, build
 from conftest import as_records, made_up
 

@@ -14,7 +14,7 @@ import pytest
 
 from braided import BraidedError, MODLClassifier, presets, zoo
 from braided.combiners import COMBINERS
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.zoo import MODELS, ModelOptions
 from conftest import as_records, made_up
 

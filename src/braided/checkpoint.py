@@ -135,6 +135,17 @@ def read(path: str | os.PathLike[str], *kinds: str) -> Checkpoint:
     return decode(content, str(path), *kinds)
 
 
+def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays of one part, named so that they can stand among those of others."""
+    return {f"{prefix}/{name}": array for name, array in arrays.items()}
+
+
+def unprefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays of one part among those of others: the inverse of `prefixed`."""
+    start = f"{prefix}/"
+    return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+
+
 def pack_name(name: Hashable) -> Any:
     """A feature name or label as JSON that keeps its type: `1`, `"1"` and `True` stay three different things.
 

@@ -7,11 +7,12 @@ taken in a Python loop. Both give the same bits, because the compiled parts are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.checkpoint import prefixed, unprefixed
 from braided.combiners import Combiner
 from braided.kernels import loop
 from braided.kernels.activations import all_finite
@@ -24,6 +25,26 @@ Floats = NDArray[np.float64]
 BOOST, FADING = 4.0, 0.99
 #: Below this the plasticity is the usual one again.
 _HARDLY_RAISED = 1.01
+
+
+class ScoredRecord(NamedTuple):
+    """One record as the learners and the combiner see it.
+
+    Attributes
+    ----------
+    x, mask
+        (n_features,): values in the units that learners see, and which of them are there.
+    scores, usable
+        (n_learners, n_outputs), zero where they are not finite, and (n_learners,): whose are.
+    prediction
+        (n_outputs,): what the combiner made of them; a regression's in units of the target.
+    """
+
+    x: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    scores: NDArray[np.float32]
+    usable: NDArray[np.bool_]
+    prediction: Floats
 
 
 class Braid:
@@ -56,6 +77,7 @@ class Braid:
         self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
         self._waiting = np.zeros(1, dtype=np.int64)
         self._give_way: Callable[[], None] | None = None
+        self._last_prediction: Floats | None = None
 
     def give_way(self, waiting: NDArray[np.int64], call: Callable[[], None]) -> None:
         """Let other threads in between two records of a chunk that is being learned.
@@ -82,16 +104,20 @@ class Braid:
         """Collect the addresses that the record loop calls, and allocate what it writes to."""
         n_learners = len(self.learners)
         self._x = np.zeros(self.n_features, dtype=np.float32)
-        self._active = np.zeros(self.n_features, dtype=np.int64)
+        self._active = np.zeros(self.n_features + 1, dtype=np.int64)
         self._usable = np.zeros(n_learners, dtype=np.bool_)
         self._scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
         self._gradients = np.zeros_like(self._scores)
         self._identity = np.arange(self.n_features, dtype=np.int64)
         self._scored: bytes | None = None
+        self._last_prediction = None
         if self.compiled:
             rows = [learner.table_row() for learner in self.learners if isinstance(learner, CompiledLearner)]
             self._table = np.stack(rows)
             self._combiner_row = self.combiner.table_row()
+            # The rows hold addresses: the arrays must live as long as the rows do.
+            parts = [self.combiner, *self.learners]
+            self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
 
     def run(self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None) -> tuple[Floats, Floats]:
         """Predict every record of a chunk, each before learning it if there are targets.
@@ -128,7 +154,30 @@ class Braid:
                 self._reset_failing()
                 if self._give_way is not None and self._waiting[0] != 0:
                     self._give_way()
+        self._last_prediction = predictions[-1] if n else None
         return predictions, own
+
+    def score(self, values: Floats, columns: NDArray[np.int64] | None = None) -> ScoredRecord:
+        """Score one raw record, (columns,), by the learners' Python protocol, without leaving a trace."""
+        x, active = np.zeros(self.n_features, dtype=np.float32), np.zeros(self.n_features, dtype=np.int64)
+        columns = self._identity if columns is None else columns
+        n_active = encode(values, columns, self.statistics, self.standardise, x, active)
+        mask = np.zeros(self.n_features, dtype=np.bool_)
+        mask[active[:n_active]] = True
+        scores = np.zeros((len(self.learners), self.n_outputs), dtype=np.float32)
+        for i, learner in enumerate(self.learners):
+            scores[i] = learner.scores(x, mask)
+        usable = np.array([all_finite(row) for row in scores])
+        scores[~usable] = 0.0
+        return ScoredRecord(x, mask, scores, usable, self.combiner.combine(x, mask, scores, usable))
+
+    def last_scored(self) -> ScoredRecord | None:
+        """The last record that `run` was given, as it was scored; None if a learner was reset or has grown since."""
+        if self._last_prediction is None:
+            return None
+        mask = np.zeros(self.n_features, dtype=np.bool_)
+        mask[self._active[: self._active[-1]]] = True
+        return ScoredRecord(self._x, mask, self._scores, self._usable, self._last_prediction)
 
     def raise_plasticity(self) -> None:
         """Learn faster for some hundred records, because the stream has changed."""
@@ -177,19 +226,12 @@ class Braid:
         self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
     ) -> int:
         """One record, by the learners' Python protocol."""
-        n_active = encode(values[0], columns, self.statistics, self.standardise, self._x, self._active)
-        active = self._active[:n_active]
-        x, mask = self._x.copy(), np.zeros(self.n_features, dtype=np.bool_)
-        mask[active] = True
-        scores = np.zeros((len(self.learners), self.n_outputs), dtype=np.float32)
-        usable = np.zeros(len(self.learners), dtype=np.bool_)
-        for i, learner in enumerate(self.learners):
-            scores[i] = learner.scores(x, mask)
-            usable[i] = all_finite(scores[i])
-            if not usable[i]:
-                scores[i] = 0.0
+        x, mask, scores, usable, prediction = self.score(values[0], columns)
+        active = np.flatnonzero(mask)
+        self._active[: active.size], self._active[-1] = active, active.size
+        self._x, self._scores, self._usable = x, scores, usable
+        for i in range(len(self.learners)):
             own[0, i] = loop.target_from_units(scores[i, 0], self.target) if self.regression else scores[i].argmax()
-        prediction = self.combiner.combine(x, mask, scores, usable)
         predictions[0] = prediction
         if self.regression:
             predictions[0, 0] = loop.target_from_units(prediction[0], self.target)
@@ -221,8 +263,8 @@ class Braid:
             arrays["plasticity"] = np.array([self.plasticity])
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
         parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
-        for prefix, part in parts:
-            arrays |= {f"{prefix}/{name}": array for name, array in part.state().items()}
+        for name, one in parts:
+            arrays |= prefixed(name, one.state())
         return arrays
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -233,9 +275,8 @@ class Braid:
         self.steps = int(arrays["steps"][0])
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
         parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
-        for prefix, part in parts:
-            start = f"{prefix}/"
-            part.load_state({name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)})
+        for name, one in parts:
+            one.load_state(unprefixed(name, arrays))
         for learner in self.learners:
             if isinstance(learner, CompiledLearner):
                 learner.steps = self.steps
@@ -256,6 +297,7 @@ class Braid:
                 if isinstance(value, np.ndarray) and not value.flags.writeable:
                     setattr(part, name, np.array(value))
         self._waiting, self._give_way = np.zeros(1, dtype=np.int64), None
+        self._last_prediction = None
         if self.n_outputs:
             self._bind()
         if self.plasticity != 1.0:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from braided.datasets.protocol import settings_for
 from braided.errors import BraidedError
 from braided.learners import (
     FourierConfig,
-    FourierLinearConfig,
     LearnerConfig,
-    LinearConfig,
     LogisticConfig,
     MLPConfig,
     SetConfig,
 )
-from braided.learners.gaussian import GaussianConfig
 
 
 @dataclass(frozen=True)
@@ -39,22 +36,9 @@ class Preset:
     standardise: bool
     combiner: str = "score-sum"
 
-    def for_regression(self) -> tuple[LearnerConfig, ...]:
-        """The same learners with Bayesian linear regression in place of the logistic ones, and linear outputs."""
-        shared = [field.name for field in fields(GaussianConfig)]
-        learners: list[LearnerConfig] = []
-        for config in self.learners:
-            if isinstance(config, LogisticConfig):
-                learners.append(LinearConfig(**{name: getattr(config, name) for name in shared}))
-            elif type(config) is FourierConfig:
-                values = {field.name: getattr(config, field.name) for field in fields(config)}
-                learners.append(FourierLinearConfig(**values))
-            elif isinstance(config, SetConfig) and config.output == "softmax":
-                values = {field.name: getattr(config, field.name) for field in fields(config)}
-                learners.append(SetConfig(**{**values, "output": "linear"}))
-            else:
-                learners.append(config)
-        return tuple(learners)
+    def for_regression(self) -> Preset:
+        """The same learners, each as it is where targets are numbers."""
+        return replace(self, learners=tuple(config.for_regression() for config in self.learners))
 
 
 def paper(dataset: str | None = None) -> Preset:

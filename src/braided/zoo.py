@@ -6,12 +6,15 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from braided import checks
 from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, drift
-from braided.estimators.river_model import RiverModel, majority, river_arf, river_logistic
+from braided.estimators import MODLClassifier, MODLRegressor, drift
+from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS
+from braided.estimators.river_model import RiverClassifier, RiverModel, RiverRegressor
 from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
 from braided.presets import Preset
+
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class ModelOptions:
         Settings `name=value` that replace those of every learner that has a setting of that name.
     drift
         Name of the drift detector, if there is to be one.
+    task
+        `classification` or `regression`.
     """
 
     preset: Preset
@@ -47,29 +52,39 @@ class ModelOptions:
     max_classes: int = 1_000
     overrides: tuple[str, ...] = ()
     drift: str | None = None
+    task: str = CLASSIFICATION
 
     @property
     def settings(self) -> PaperSettings:
         """The paper's settings; those for streams it does not know under our own preset."""
         return settings_for(None if self.preset.name == "default" else self.dataset)
 
+    @property
+    def learners(self) -> tuple[LearnerConfig, ...]:
+        """The preset's, or their counterparts for regression."""
+        return (self.preset.for_regression() if self.task == REGRESSION else self.preset).learners
+
     def model(
         self, learners: tuple[LearnerConfig, ...] | None = None, first_features: tuple[Hashable, ...] | None = None
-    ) -> MODLClassifier:
-        """A MODL with these learners, or the preset's, after the options."""
-        chosen = learners or self.preset.learners
+    ) -> MODLClassifier | MODLRegressor:
+        """A MODL with these learners, or the preset's, after the options; for regression with their counterparts."""
+        regression = self.task == REGRESSION
+        if learners is not None and regression:
+            learners = tuple(config.for_regression() for config in learners)
+        chosen = learners or self.learners
         for option in self.overrides:
             chosen = with_option(chosen, option)
-        return MODLClassifier(
-            preset=self.preset,
-            learners=learners if chosen == self.preset.learners else chosen,
-            combiner=self.combiner,
-            seed=self.seed,
-            max_features=self.max_features,
-            max_classes=self.max_classes,
-            first_features=first_features,
-            drift_detector=None if self.drift is None else drift.build(self.drift),
-        )
+        settings: dict[str, Any] = {
+            "preset": self.preset,
+            "learners": learners if chosen == self.learners else chosen,
+            "combiner": self.combiner,
+            "seed": self.seed,
+            "max_features": self.max_features,
+            "drift_detector": None if self.drift is None else drift.build(self.drift),
+        }
+        if regression:
+            return MODLRegressor(**settings)
+        return MODLClassifier(**settings, max_classes=self.max_classes, first_features=first_features)
 
 
 def with_option(learners: tuple[LearnerConfig, ...], option: str) -> tuple[LearnerConfig, ...]:
@@ -99,7 +114,8 @@ def _parsed(option: str, text: str, current: Any) -> Any:
         raise BraidedError(f"--option {option!r}: the value must be {kind}") from None
 
 
-Builder = Callable[[ModelOptions], MODLClassifier | RiverModel]
+Model = MODLClassifier | MODLRegressor | RiverModel
+Builder = Callable[[ModelOptions], Model]
 
 
 def _named(*names: str) -> Builder:
@@ -107,7 +123,7 @@ def _named(*names: str) -> Builder:
     return lambda options: options.model(tuple(c for c in options.preset.learners if LEARNERS[type(c)].name in names))
 
 
-def _gradient_logistic(options: ModelOptions) -> MODLClassifier:
+def _gradient_logistic(options: ModelOptions) -> Model:
     """The fast learner trained by gradient, with the steps of the preset's MLP; at the paper's rate if it has one."""
     mlp = next(config for config in options.preset.learners if isinstance(config, MLPConfig))
     rate = mlp.learning_rate
@@ -123,7 +139,7 @@ def _gradient_logistic(options: ModelOptions) -> MODLClassifier:
     return options.model(tuple(learners))
 
 
-def _five(options: ModelOptions) -> MODLClassifier:
+def _five(options: ModelOptions) -> Model:
     """Two more MLPs, of one and two more layers."""
     mlp = next(config for config in options.preset.learners if isinstance(config, MLPConfig))
     deeper = tuple(replace(mlp, hidden=(*mlp.hidden, *mlp.hidden[-1:] * more)) for more in (1, 2))
@@ -131,7 +147,7 @@ def _five(options: ModelOptions) -> MODLClassifier:
 
 
 def _hedge(fast: bool) -> Builder:
-    def build(options: ModelOptions) -> MODLClassifier:
+    def build(options: ModelOptions) -> Model:
         settings = options.settings
         return options.model(
             (
@@ -148,7 +164,7 @@ def _hedge(fast: bool) -> Builder:
 
 
 def _auxdrop(base: str) -> Builder:
-    def build(options: ModelOptions) -> MODLClassifier:
+    def build(options: ModelOptions) -> Model:
         settings = options.settings
         config = HedgeConfig(
             layers=settings.auxdrop_layers,
@@ -167,36 +183,115 @@ def _auxdrop(base: str) -> Builder:
     return build
 
 
-def _olvf(options: ModelOptions) -> MODLClassifier:
+def _olvf(options: ModelOptions) -> Model:
     return options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),))
 
 
-#: Name -> how it is built. Adding a model is one line here.
-MODELS: dict[str, Builder] = {
-    "modl": lambda options: options.model(),
-    "olr": _named("olr"),
-    "mlp": _named("mlp"),
-    "set": _named("set"),
-    "modl-olr+mlp": _named("olr", "mlp"),
-    "modl-olr+set": _named("olr", "set"),
-    "modl-glr": _gradient_logistic,
-    "modl-5": _five,
-    "odl": _hedge(fast=False),
-    "fodl": _hedge(fast=True),
-    "auxdrop-odl": _auxdrop("odl"),
-    "auxdrop-fodl": _auxdrop("fodl"),
-    "auxdrop-ogd": _auxdrop("ogd"),
-    "olvf": _olvf,
-    "majority": lambda options: majority(),
-    "river-logistic": lambda options: river_logistic(),
-    "river-arf": lambda options: river_arf(options.seed),
+def _river_logistic(options: ModelOptions) -> Model:
+    """Standard-scaled logistic regression; one against the rest for more than two classes."""
+    from river.linear_model import LogisticRegression
+    from river.multiclass import OneVsRestClassifier
+    from river.preprocessing import StandardScaler
+
+    return RiverClassifier(StandardScaler() | OneVsRestClassifier(LogisticRegression()))
+
+
+def _river_linear(options: ModelOptions) -> Model:
+    """Standard-scaled linear regression."""
+    from river.linear_model import LinearRegression
+    from river.preprocessing import StandardScaler
+
+    return RiverRegressor(StandardScaler() | LinearRegression())
+
+
+def _river_tree(options: ModelOptions) -> Model:
+    """The Hoeffding adaptive tree."""
+    from river.tree import HoeffdingAdaptiveTreeClassifier, HoeffdingAdaptiveTreeRegressor
+
+    if options.task == REGRESSION:
+        return RiverRegressor(HoeffdingAdaptiveTreeRegressor(seed=options.seed))
+    return RiverClassifier(HoeffdingAdaptiveTreeClassifier(seed=options.seed))
+
+
+def _river_arf(options: ModelOptions) -> Model:
+    """The adaptive random forest, with ten trees."""
+    from river.forest import ARFClassifier, ARFRegressor
+
+    if options.task == REGRESSION:
+        return RiverRegressor(ARFRegressor(n_models=10, seed=options.seed))
+    return RiverClassifier(ARFClassifier(n_models=10, seed=options.seed))
+
+
+def _majority(options: ModelOptions) -> Model:
+    """Always the most frequent class so far."""
+    from river.dummy import PriorClassifier
+
+    return RiverClassifier(PriorClassifier())
+
+
+def _mean(options: ModelOptions) -> Model:
+    """Always the mean of the targets so far."""
+    from river.dummy import StatisticRegressor
+    from river.stats import Mean
+
+    return RiverRegressor(StatisticRegressor(Mean()))
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model that has a name.
+
+    Attributes
+    ----------
+    build
+        Makes a fresh one.
+    tasks
+        What it is for.
+    """
+
+    build: Builder
+    tasks: tuple[str, ...] = TASKS
+
+
+_CLASSES_ONLY, _VALUES_ONLY = (CLASSIFICATION,), (REGRESSION,)
+#: Name -> how it is built, and what for. Adding a model is one line here.
+MODELS: dict[str, NamedModel] = {
+    "modl": NamedModel(lambda options: options.model()),
+    "olr": NamedModel(_named("olr")),
+    "mlp": NamedModel(_named("mlp")),
+    "set": NamedModel(_named("set")),
+    "modl-olr+mlp": NamedModel(_named("olr", "mlp")),
+    "modl-olr+set": NamedModel(_named("olr", "set")),
+    "modl-glr": NamedModel(_gradient_logistic),
+    "modl-5": NamedModel(_five),
+    "odl": NamedModel(_hedge(fast=False), _CLASSES_ONLY),
+    "fodl": NamedModel(_hedge(fast=True), _CLASSES_ONLY),
+    "auxdrop-odl": NamedModel(_auxdrop("odl"), _CLASSES_ONLY),
+    "auxdrop-fodl": NamedModel(_auxdrop("fodl"), _CLASSES_ONLY),
+    "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
+    "olvf": NamedModel(_olvf, _CLASSES_ONLY),
+    "majority": NamedModel(_majority, _CLASSES_ONLY),
+    "mean": NamedModel(_mean, _VALUES_ONLY),
+    "river-logistic": NamedModel(_river_logistic, _CLASSES_ONLY),
+    "river-linear": NamedModel(_river_linear, _VALUES_ONLY),
+    "river-tree": NamedModel(_river_tree),
+    "river-arf": NamedModel(_river_arf),
 }
+
+
+def names_for(task: str) -> list[str]:
+    """The models that can do a task.
+
+    >>> names_for("regression")[-4:]
+    ['mean', 'river-linear', 'river-tree', 'river-arf']
+    """
+    return [name for name, model in MODELS.items() if task in model.tasks]
 
 
 def check(names: Iterable[str], options: ModelOptions) -> None:
     """Refuse names, options and a combiner that no model of these could use, before any record is read."""
     models = [build(name, replace(options, overrides=())) for name in names]
-    ours = [model for model in models if isinstance(model, MODLClassifier)]
+    ours = [model for model in models if isinstance(model, MODL)]
     if not ours and (options.overrides or options.combiner or options.drift):
         given = f"--combiner {options.combiner!r}" if options.combiner else f"--drift {options.drift!r}"
         given = f"--option {options.overrides[0]!r}" if options.overrides else given
@@ -204,7 +299,7 @@ def check(names: Iterable[str], options: ModelOptions) -> None:
     settings = {
         field.name
         for model in ours
-        for config in model.learners or options.preset.learners
+        for config in model.learners or options.learners
         if is_dataclass(config)
         for field in fields(config)
     }
@@ -214,12 +309,15 @@ def check(names: Iterable[str], options: ModelOptions) -> None:
             raise BraidedError(f"--option {option!r}: give NAME=VALUE with one of {', '.join(sorted(settings))}")
     for name in names:
         model = build(name, options)
-        if isinstance(model, MODLClassifier):
+        if isinstance(model, MODL):
             model.braid  # noqa: B018 (made here, so that a bad combiner or setting is named now)
 
 
-def build(name: str, options: ModelOptions) -> MODLClassifier | RiverModel:
+def build(name: str, options: ModelOptions) -> Model:
     """A fresh model of that name."""
-    if name not in MODELS:
-        raise BraidedError(f"model {name!r} is not known: use one of {', '.join(MODELS)}")
-    return MODELS[name](options)
+    checks.choice("model", name, MODELS)
+    if options.task not in MODELS[name].tasks:
+        raise BraidedError(
+            f"model {name!r} is not for {options.task}: use one of {', '.join(names_for(options.task))}"
+        )
+    return MODELS[name].build(options)

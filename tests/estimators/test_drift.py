@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from braided import BraidedError, MODLClassifier, MODLRegressor, engine, presets, zoo
 from braided.cli import app
 from braided.estimators.drift import DETECTORS, Watch, build, pack, unpack
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import LEARNERS, LinearConfig, LogisticConfig, MLPConfig
 from braided.zoo import MODELS, ModelOptions
 from conftest import as_records, made_up

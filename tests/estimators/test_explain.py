@@ -11,7 +11,7 @@ import pytest
 from braided import BraidedError, MODLClassifier, MODLRegressor, combiners
 from braided.combiners import COMBINERS
 from braided.estimators import explain
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import FourierConfig, LinearConfig, LogisticConfig, MLPConfig
 from conftest import as_records, made_up
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import HedgeConfig, LinearConfig, LogisticConfig, MLPConfig, OLVFConfig, SetConfig
 from braided.presets import Preset
 from conftest import as_records, made_up

@@ -33,7 +33,7 @@ from river import (
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets, zoo
 from braided.combiners import COMBINERS
 from braided.estimators.river_model import river_arf
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, MLPConfig
 from braided.zoo import MODELS, ModelOptions
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, TorchLearner
 from conftest import as_records, made_up
 

@@ -13,7 +13,7 @@ from river import datasets, dummy, linear_model
 
 from braided import BraidedError, History, MODLClassifier, MODLRegressor, plot, record
 from braided.estimators import explain
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.evaluation.history import MOST_WEIGHTS
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from braided.streams import ArrayStream, Batch

@@ -18,7 +18,8 @@ import pytest
 from braided import MODLClassifier
 from braided.datasets.catalogue import CATALOGUE
 from braided.errors import BraidedError
-from braided.evaluation.evaluate import Curve, Evaluation, state_digest
+from braided.estimators.digest import state_digest
+from braided.evaluation import Evaluation
 from braided.run.job import Job, RunOptions
 from braided.streams import MASKS, ArrayStream, Batch
 from conftest import made_up

@@ -24,7 +24,7 @@ import uvicorn
 
 from braided import MODLClassifier
 from braided.checkpoint import decode
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, MLPConfig
 from braided.serve.app import make_app
 from braided.serve.at_once import protocol_for

@@ -15,7 +15,7 @@ import pytest
 from help_serve import SMALL_SPEC, Server, digest_of, ndjson, rows, small_model
 
 from braided.bench.serve import Connection, head
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 
 OPTIONS = ("--segment-bytes", "20000", "--snapshot-records", "150")
 KILLED = str(Path(__file__).with_name("killed_server.py"))

@@ -23,7 +23,7 @@ from braided import MODLClassifier
 from braided.bench.serve import Connection, head
 from braided.cli import app
 from braided.errors import BraidedError
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.serve.feed import FeedSettings
 from braided.streams import Rules
 

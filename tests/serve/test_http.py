@@ -14,7 +14,7 @@ from httpx import Client
 
 from braided import MODLClassifier, MODLRegressor
 from braided.errors import BraidedError
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig
 from braided.serve.command import tokens_for
 from braided.serve.security import Tokens, read_tokens

@@ -16,7 +16,7 @@ from help_serve import FaultyDisk, Problem, ask, digest, records, rows, small_mo
 
 from braided import MODLClassifier
 from braided.errors import BraidedError
-from braided.evaluation.evaluate import state_digest
+from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
 from braided.serve.settings import Limits, Settings
 from braided.serve.state import State

@@ -13,7 +13,7 @@ from rich.table import Table
 from braided import MODLClassifier
 from braided.bench.speed import stream
 from braided.errors import BraidedError
-from braided.evaluation.evaluate import Evaluation
+from braided.evaluation import Evaluation
 from braided.streams import Batch
 
 _POINTS = 10

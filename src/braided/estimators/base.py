@@ -6,7 +6,7 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +18,13 @@ from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.drift import Detector, Watch, pack, unpack
+from braided.estimators.explain import Explanation, explain
 from braided.estimators.features import ClassSpace, FeatureSpace, as_number, shown
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
 
-if TYPE_CHECKING:
-    from braided.estimators.explain import Explanation
-
 Floats = NDArray[np.float64]
+CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
 
 
 class Progress(NamedTuple):
@@ -36,7 +35,8 @@ class Progress(NamedTuple):
     predictions
         Class probabilities, (n, n_classes), with the columns in the order of `classes`; or values, (n, 1).
     own
-        (n, n_learners): the class place or value that each learner alone would have said, -1 before any class is known.
+        (n, n_learners): the class place or value that each learner alone would have said; before anything was learned
+        -1, or for regression 0.
 
     For a data frame both are frames of its library, with classes and learners for columns; a regressor's predictions
     are a series.
@@ -63,7 +63,8 @@ def _describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
 class MODL(base.Estimator):
     """What the classifier and the regressor share."""
 
-    _regression: bool
+    #: `classification` or `regression`.
+    task: ClassVar[str]
 
     def __init__(
         self,
@@ -89,6 +90,10 @@ class MODL(base.Estimator):
         self._features.admit(self._checked_first_features())
         self._classes = ClassSpace(max_classes)
         self._braid: Braid | None = None
+
+    @property
+    def _regression(self) -> bool:
+        return self.task == REGRESSION
 
     def _checked_first_features(self) -> list[Hashable]:
         names = self.first_features
@@ -117,7 +122,7 @@ class MODL(base.Estimator):
                 raise BraidedError(f"learners is {shown(self.learners)}: give a list or tuple of learners")
             chosen = self.learners
         else:
-            chosen = preset.for_regression() if self._regression else preset.learners
+            chosen = (preset.for_regression() if self._regression else preset).learners
         if not chosen:
             raise BraidedError("learners is empty: give at least one learner configuration, or None for the preset's")
         built: list[Learner] = []
@@ -347,7 +352,6 @@ class MODL(base.Estimator):
         self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, frame: frames.Frame | None = None
     ) -> Progress:
         """`predict_learn_many` of an array; what the answer's `frame` could not hold is refused before any learning."""
-        n_learners = len(self.braid.learners)
         values, columns = self._array(X, names)
         n = values.shape[0]
         new_labels, targets, label_at = self._encode_targets(frames.targets(y), n)
@@ -364,7 +368,7 @@ class MODL(base.Estimator):
         self._classes.check_room(new_labels)
 
         width = 1 if self._regression else len(self._classes) + len(new_labels)
-        progress = Progress(np.zeros((n, width)), np.full((n, n_learners), -1.0))
+        progress = self._nothing_said(n, width)
         # Where something new appears, the record is predicted by the model as it was and learned by the grown one.
         breaks = sorted(set(new_features) | set(label_at))
         start = 0
@@ -396,6 +400,21 @@ class MODL(base.Estimator):
             progress.predictions[rows, : predictions.shape[1]] = predictions
             progress.own[rows] = own
 
+    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Progress:
+        """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
+        X, names, frame = self._opened(X, names)
+        values, columns = self._array(X, names)
+        progress = self._nothing_said(len(values), 1 if self._regression else len(self._classes))
+        self._run_part(values, columns, None, progress, 0)
+        if frame is None:
+            return progress
+        return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
+
+    def _nothing_said(self, n: int, width: int) -> Progress:
+        """Room for predictions: a record is left like this if the model knows nothing yet."""
+        unknown = 0.0 if self._regression else -1.0
+        return Progress(np.zeros((n, width)), np.full((n, len(self.braid.learners)), unknown))
+
     def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         X, names, _ = self._opened(X, names)
@@ -417,9 +436,8 @@ class MODL(base.Estimator):
         >>> explanation.top(1)[0][0]
         'empty_server_form_handler'
         """
-        from braided.estimators.explain import explain
-
-        return explain(self, x)
+        row = self._features.row(x, self.records_learned + 1)
+        return explain(self.braid, row, self.feature_names, list(self._classes.places), self.learner_names)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""
@@ -493,7 +511,7 @@ class MODL(base.Estimator):
                 )
             parameters["learners"] = tuple(unpack_config(item, kinds) for item in parameters["learners"])
         parameters["first_features"] = tuple(unpack_name(name) for name in parameters["first_features"]) or None
-        if cls._regression:
+        if cls.task == REGRESSION:
             del parameters["max_classes"], parameters["first_features"]
         drift = metadata.get("drift")
         model = cls(**parameters, drift_detector=None if drift is None else unpack(drift["detector"]))

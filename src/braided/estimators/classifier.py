@@ -57,7 +57,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     ['idle', 'running']
     """
 
-    _regression = False
+    task = "classification"
 
     # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
     # it come River's checks that a chunk and its records one by one are learned and predicted alike.

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.engine import Braid
+from braided.engine import Braid, ScoredRecord
 from braided.errors import BraidedError
-from braided.kernels.activations import all_finite
 from braided.kernels.loop import target_from_units
-from braided.kernels.scale import encode
 from braided.learners import LinearRegression, LogisticRegression
-
-if TYPE_CHECKING:
-    from braided.estimators.base import MODL
 
 Floats = NDArray[np.float64]
 #: What the one output of a regression model is called.
@@ -133,33 +128,8 @@ class Explanation:
         return "\n".join(lines)
 
 
-class Look(NamedTuple):
-    """One record as the learners and the combiner see it."""
-
-    x: NDArray[np.float32]
-    mask: NDArray[np.bool_]
-    scores: NDArray[np.float32]
-    usable: NDArray[np.bool_]
-    prediction: Floats
-    terms: Floats
-
-
-def look(braid: Braid, values: Floats, columns: NDArray[np.int64] | None = None) -> Look:
-    """Score one raw record, (columns,), without leaving a trace; `columns` as of `Braid.run`."""
-    x, active = np.zeros(braid.n_features, dtype=np.float32), np.zeros(braid.n_features, dtype=np.int64)
-    columns = np.arange(braid.n_features, dtype=np.int64) if columns is None else columns
-    n_active = encode(values, columns, braid.statistics, braid.standardise, x, active)
-    mask = np.zeros(braid.n_features, dtype=np.bool_)
-    mask[active[:n_active]] = True
-    scores = np.stack([np.asarray(learner.scores(x, mask), dtype=np.float32) for learner in braid.learners])
-    usable = np.array([all_finite(row) for row in scores])
-    scores[~usable] = 0.0
-    prediction = braid.combiner.combine(x, mask, scores, usable)
-    return Look(x, mask, scores, usable, prediction, braid.combiner.terms(x, mask, scores, usable))
-
-
-def shares(look: Look, regression: bool, n_classes: int) -> Floats:
-    """Each learner's share of the final score, (n_learners,).
+def shares(braid: Braid, record: ScoredRecord, n_classes: int) -> Floats:
+    """Each learner's share of a record's final score under the combiner's present weights, (n_learners,).
 
     The final score is a plain sum of one term a learner: its (weighted) scores, or where a combiner mixes distributions
     its weighted distribution. With t_i learner i's term for the predicted class, less the mean of its terms over the
@@ -167,11 +137,11 @@ def shares(look: Look, regression: bool, n_classes: int) -> Floats:
 
         share_i = |t_i| / sum_j |t_j|,   and all zeros where nobody says anything.
     """
-    terms = look.terms
-    if regression:
+    terms = braid.combiner.terms(record.x, record.mask, record.scores, record.usable)
+    if braid.regression:
         sizes = np.abs(terms[:, 0])
     else:
-        predicted = int(look.prediction[:n_classes].argmax())
+        predicted = int(record.prediction[:n_classes].argmax())
         sizes = np.abs(terms[:, predicted] - terms.mean(axis=1))
     total = sizes.sum()
     return np.asarray(sizes / total if total > 0 and np.isfinite(total) else np.zeros_like(sizes))
@@ -229,21 +199,20 @@ def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
     return Posterior(mean, covariance, 1 + slots, None)
 
 
-def explain(model: MODL, x: Mapping[Hashable, Any]) -> Explanation:
-    """See `MODLClassifier.explain_one`."""
-    learner = fast_learner(model.braid)
+def explain(
+    braid: Braid, row: Floats, features: list[Hashable], labels: list[Hashable], names: list[str]
+) -> Explanation:
+    """See `MODLClassifier.explain_one`: a record by slot, the features' names, the classes, and the learners' names."""
+    learner = fast_learner(braid)
     if learner is None:
-        have = ", ".join(model.learner_names)
         raise BraidedError(
-            f"explain_one needs a learner that is linear and in closed form, and this model has {have} only: "
-            "add LogisticConfig() or, for regression, LinearConfig()"
+            "explain_one needs a learner that is linear and in closed form, and this model has "
+            f"{', '.join(names)} only: add LogisticConfig() or, for regression, LinearConfig()"
         )
-    row = model._features.row(x, model.records_learned + 1)
-    if model.records_learned == 0:
+    if braid.steps == 0:
         raise BraidedError("explain_one: the model has learned nothing yet, so there is nothing to explain")
-    regression = model._regression
-    labels: list[Hashable] = [VALUE] if regression else list(model._classes.places)
-    seen = look(model.braid, row)
+    labels = [VALUE] if braid.regression else labels
+    seen = braid.score(row)
     weights = posterior(learner)
 
     def parts(places: NDArray[np.int64], u: Floats) -> dict[Hashable, Part]:
@@ -253,17 +222,16 @@ def explain(model: MODL, x: Mapping[Hashable, Any]) -> Explanation:
 
     contributions: dict[Hashable, Mapping[Hashable, Part]] = {}
     all_places, all_values = [np.zeros(1, dtype=np.int64)], [np.ones(1)]
-    names = model.feature_names
     for slot in np.flatnonzero(seen.mask).tolist():
         places, u = weights.value_at[[slot]], seen.x[[slot]].astype(np.float64)
         if weights.mask_at is not None:
             places, u = np.append(places, weights.mask_at[slot]), np.append(u, 1.0)
-        contributions[names[slot]] = parts(places, u)
+        contributions[features[slot]] = parts(places, u)
         all_places.append(places)
         all_values.append(u)
-    scores = seen.scores[model.braid.learners.index(learner)]
-    if regression:
-        predicted: Any = float(target_from_units(seen.prediction[0], model.braid.target))
+    scores = seen.scores[braid.learners.index(learner)]
+    if braid.regression:
+        predicted: Any = float(target_from_units(seen.prediction[0], braid.target))
         probability = None
     else:
         place = int(seen.prediction[: len(labels)].argmax())
@@ -271,10 +239,10 @@ def explain(model: MODL, x: Mapping[Hashable, Any]) -> Explanation:
     return Explanation(
         prediction=predicted,
         probability=probability,
-        learner=model.learner_names[model.braid.learners.index(learner)],
+        learner=names[braid.learners.index(learner)],
         contributions=contributions,
         bias=parts(all_places[0], all_values[0]),
         totals=parts(np.concatenate(all_places), np.concatenate(all_values)),
         scores={label: float(scores[k]) for k, label in enumerate(labels)},
-        shares=dict(zip(model.learner_names, shares(seen, regression, len(labels)).tolist(), strict=True)),
+        shares=dict(zip(names, shares(braid, seen, len(labels)).tolist(), strict=True)),
     )

@@ -51,7 +51,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     0.3
     """
 
-    _regression = True
+    task = "regression"
 
     def __init__(
         self,

@@ -1,47 +1,33 @@
-"""River's own classifiers in a run: the floor, and what a River user would pick."""
+"""River's own models with the chunk interface of ours, to be evaluated beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from river import base
 
+from braided.errors import BraidedError
 from braided.estimators.base import Progress
 
 
-class RiverModel(base.Classifier):
-    """Any River classifier with the chunk interface of our own models; missing features are left out of its records.
+class _RiverChunks:
+    """Chunks as records of River's, without their missing values.
 
     Parameters
     ----------
     model
-        The classifier.
-
-    Examples
-    --------
-    >>> model = majority()
-    >>> model.learn_one({"a": 1.0}, "x")
-    >>> model.predict_one({"a": None})
-    'x'
+        The classifier or regressor.
     """
+
+    task: ClassVar[str]
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self._labels: dict[Hashable, int] = {}
         self._names: set[Hashable] = set()
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        from river.dummy import PriorClassifier
-
-        yield {"model": PriorClassifier()}
-
-    @property
-    def _multiclass(self) -> bool:
-        return bool(self.model._multiclass)
 
     @property
     def classes(self) -> list[Hashable]:
@@ -72,51 +58,125 @@ class RiverModel(base.Classifier):
         """Learn one record."""
         record = self._present(x)
         self._names |= record.keys()
-        self._labels.setdefault(y, len(self._labels))
+        if self.task == "classification":
+            self._labels.setdefault(y, len(self._labels))
         self.model.learn_one(record, y)
-
-    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
-        """The model's probabilities."""
-        return dict(self.model.predict_proba_one(self._present(x)))
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The model's answer."""
         return self.model.predict_one(self._present(x))
 
+    def _row(self, record: Mapping[Hashable, Any]) -> dict[int, float]:
+        """The columns of a prediction that are not 0."""
+        return {0: float(self.predict_one(record))}
+
+    def _records(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Iterator[dict[Hashable, float]]:
+        values = np.asarray(X, dtype=np.float64)
+        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
+        for row in values.tolist():
+            yield dict(zip(columns, row, strict=True))
+
     def predict_learn_many(self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None) -> Progress:
         """Predict each record, then learn it; see `MODLClassifier.predict_learn_many`."""
-        values = np.asarray(X, dtype=np.float64)
         labels = [label.item() if isinstance(label, np.generic) else label for label in y]
-        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
-        width = len({*self._labels, *labels})
-        progress = Progress(np.zeros((len(values), width)), np.zeros((len(values), 0)))
-        for t, (row, label) in enumerate(zip(values.tolist(), labels, strict=True)):
-            record = dict(zip(columns, row, strict=True))
-            for known, probability in self.predict_proba_one(record).items():
-                if known in self._labels:
-                    progress.predictions[t, self._labels[known]] = probability
+        return self._progress(X, labels, names)
+
+    def progress_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Progress:
+        """Predict the records; see `MODLClassifier.progress_many`."""
+        return self._progress(X, None, names)
+
+    def learn_many(self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
+        """Learn the records, one by one."""
+        for record, label in zip(self._records(X, names), y, strict=True):
             self.learn_one(record, label)
-        return progress
+
+    def _progress(self, X: ArrayLike, labels: list[Any] | None, names: Sequence[Hashable] | None) -> Progress:
+        rows = []
+        for t, record in enumerate(self._records(X, names)):
+            rows.append(self._row(record))
+            if labels is not None:
+                self.learn_one(record, labels[t])
+        predictions = np.zeros((len(rows), 1 if self.task == "regression" else len(self._labels)))
+        for t, row in enumerate(rows):
+            for column, value in row.items():
+                predictions[t, column] = value
+        return Progress(predictions, np.zeros((len(rows), 0)))
 
 
-def majority() -> RiverModel:
-    """Always the most frequent class so far."""
-    from river.dummy import PriorClassifier
+class RiverClassifier(_RiverChunks, base.Classifier):
+    """Any River classifier with the chunk interface of our own models; missing features are left out of its records.
 
-    return RiverModel(PriorClassifier())
+    Parameters
+    ----------
+    model
+        The classifier.
+
+    Examples
+    --------
+    >>> from river.dummy import PriorClassifier
+    >>> model = RiverClassifier(PriorClassifier())
+    >>> model.learn_one({"a": 1.0}, "x")
+    >>> model.predict_one({"a": None})
+    'x'
+    """
+
+    task = "classification"
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river.dummy import PriorClassifier
+
+        yield {"model": PriorClassifier()}
+
+    @property
+    def _multiclass(self) -> bool:
+        return bool(self.model._multiclass)
+
+    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
+        """The model's probabilities."""
+        return dict(self.model.predict_proba_one(self._present(x)))
+
+    def _row(self, record: Mapping[Hashable, Any]) -> dict[int, float]:
+        said = self.predict_proba_one(record).items()
+        return {self._labels[label]: probability for label, probability in said if label in self._labels}
 
 
-def river_logistic() -> RiverModel:
-    """Standard-scaled logistic regression; one against the rest for more than two classes."""
-    from river.linear_model import LogisticRegression
-    from river.multiclass import OneVsRestClassifier
-    from river.preprocessing import StandardScaler
+class RiverRegressor(_RiverChunks, base.Regressor):
+    """Any River regressor with the chunk interface of our own models; missing features are left out of its records.
 
-    return RiverModel(StandardScaler() | OneVsRestClassifier(LogisticRegression()))
+    Parameters
+    ----------
+    model
+        The regressor.
+
+    Examples
+    --------
+    >>> from river.linear_model import LinearRegression
+    >>> RiverRegressor(LinearRegression()).progress_many([[1.0, 2.0]]).predictions.tolist()
+    [[0.0]]
+    """
+
+    task = "regression"
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river.linear_model import LinearRegression
+
+        yield {"model": LinearRegression()}
 
 
-def river_arf(seed: int, trees: int = 10) -> RiverModel:
-    """Adaptive random forest."""
-    from river.forest import ARFClassifier
+RiverModel = RiverClassifier | RiverRegressor
 
-    return RiverModel(ARFClassifier(n_models=trees, seed=seed))
+
+def behind_chunks(model: Any) -> RiverModel:
+    """A River model with the chunk interface; one that has it already is returned as it is."""
+    if isinstance(model, RiverModel):
+        return model
+    last = model
+    while hasattr(last, "steps"):  # a pipeline is what its last step is
+        last = list(last.steps.values())[-1]
+    if isinstance(last, base.Regressor):
+        return RiverRegressor(model)
+    if isinstance(last, base.Classifier) or hasattr(last, "predict_proba_one"):
+        return RiverClassifier(model)
+    raise BraidedError(f"model is {model!r:.60}: give a classifier or regressor of braided or River")

@@ -65,11 +65,14 @@ def run(
     the next record. Learning also stops after the record in hand when `waiting[0]` is not 0, which another
     thread may set at any time. `reuse` says that the learners' work arrays, `usable` and `scores` still hold the
     first record's forward pass. `predictions[t]` receives the class probabilities or the regression value,
-    `own[t, i]` what learner i alone would have said (a class's place or a value).
+    `own[t, i]` what learner i alone would have said (a class's place or a value). `active` has one place more than
+    there are features: the last holds how many of them the last record had.
     """
     n_learners = table.shape[0]
     for t in range(values.shape[0]):
-        available = active[: encode(values[t], columns, statistics, standardise, x, active)]
+        n_available = encode(values[t], columns, statistics, standardise, x, active)
+        available = active[:n_available]
+        active[-1] = n_available
         # Predictions alone are all made at the step that comes next.
         step = first_step + t if learn else first_step
         for i in range(n_learners):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
-
 from braided.errors import BraidedError
-from braided.learners.base import CompiledLearner, Learner
+from braided.learners.base import CompiledLearner, Learner, LearnerConfig
 from braided.learners.fourier import FourierConfig, FourierLinear, FourierLinearConfig, FourierLogistic
 from braided.learners.hedge import HedgeConfig, HedgeNetwork
 from braided.learners.linear import LinearConfig, LinearRegression
@@ -16,13 +14,6 @@ from braided.learners.river_learner import RiverLearner
 from braided.learners.set_learner import SetConfig, SetLearner
 from braided.learners.steps import StepConfig
 from braided.learners.torch_learner import TorchLearner
-
-
-class LearnerConfig(Protocol):
-    """The settings of a learner: a frozen dataclass, one of the keys of `LEARNERS`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
 
 #: Configuration class -> learner class. Adding a learner is its file and one line here (CONTRIBUTING.md).
 LEARNERS: dict[type, type[CompiledLearner]] = {

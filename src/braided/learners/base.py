@@ -17,6 +17,16 @@ from braided.kernels.random import fill_uniform, key_of
 Arrays = dict[str, NDArray[Any]]
 
 
+class LearnerConfig:
+    """The settings of a learner: a frozen dataclass, and one of the keys of `braided.learners.LEARNERS`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def for_regression(self) -> LearnerConfig:
+        """The settings of the learner that takes this one's place where targets are numbers; here the same."""
+        return self
+
+
 @runtime_checkable
 class Learner(Protocol):
     """One channel of the braid: it turns a record into scores and learns from dL/dscores. It knows no other learner."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,18 @@ class FourierConfig(GaussianConfig):
         if self.mask_inputs:
             raise BraidedError("FourierConfig.mask_inputs is True: this learner takes values alone; leave it out")
 
+    def for_regression(self) -> FourierLinearConfig:
+        """The same cosines under linear regression."""
+        return FourierLinearConfig(**{field.name: getattr(self, field.name) for field in fields(FourierConfig)})
+
 
 @dataclass(frozen=True)
 class FourierLinearConfig(FourierConfig, linear.LinearConfig):
     """The same for a numeric target, with the noise variance of `LinearConfig`."""
+
+    def for_regression(self) -> FourierLinearConfig:
+        """It is for regression already."""
+        return self
 
 
 # Places in `shape` after those of every Gaussian learner: where the frequencies and the phases start.

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided import checks
-from braided.learners.base import ArrayPlan, CompiledLearner
+from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 
 
 @dataclass(frozen=True)
-class GaussianConfig:
+class GaussianConfig(LearnerConfig):
     """Settings that the closed-form learners share.
 
     Attributes

@@ -16,11 +16,11 @@ from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward_head, step, step_row
 from braided.kernels.random import key_of, mix, unit_interval
-from braided.learners.base import ArrayPlan, CompiledLearner
+from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 
 
 @dataclass(frozen=True)
-class HedgeConfig:
+class HedgeConfig(LearnerConfig):
     """Settings of ODL, Fast ODL and Aux-Drop; the formulas are in `HedgeNetwork`.
 
     Attributes

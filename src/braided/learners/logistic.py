@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.posterior import correct, forget, inner, list_inputs, shrink, times_covariance
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
+from braided.learners.linear import LinearConfig
 
 _KALMAN, _PAPER, _RELEASED = 0, 1, 2
 _GAINS = {"kalman": _KALMAN, "paper": _PAPER, "released": _RELEASED}
@@ -43,6 +44,10 @@ class LogisticConfig(GaussianConfig):
         checks.one_of(self, "gain", _GAINS)
         checks.one_of(self, "score", ("logit", "probability"))
         checks.at_least(self, 0.0, "clamp")
+
+    def for_regression(self) -> LinearConfig:
+        """Linear regression, with the settings that both have."""
+        return LinearConfig(**{field.name: getattr(self, field.name) for field in fields(GaussianConfig)})
 
 
 # Places in `hyper`, after the two of every Gaussian learner.

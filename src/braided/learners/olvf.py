@@ -12,11 +12,11 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import sigmoid
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.learners.base import ArrayPlan, CompiledLearner
+from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 
 
 @dataclass(frozen=True)
-class OLVFConfig:
+class OLVFConfig(LearnerConfig):
     """Settings of OLVF; the formulas are in `OLVF`.
 
     Attributes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -90,6 +90,10 @@ class SetConfig(StepConfig):
         checks.at_least(self, 0.0, "output_scale")
         if self.normalise and self.width < 2:
             raise BraidedError("SetConfig.width is 1: normalise needs a width from 2 on")
+
+    def for_regression(self) -> SetConfig:
+        """With a linear output: a softmax over one number says nothing."""
+        return replace(self, output="linear") if self.output == "softmax" else self
 
 
 # Places in `shape`: the settings, then from `_AT` on where each array starts: the encoder's two, then for each

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from braided import checks
+from braided.learners.base import LearnerConfig
 
 
 @dataclass(frozen=True)
-class StepConfig:
+class StepConfig(LearnerConfig):
     """Settings of the gradient step of one weight w with gradient g.
 
     Attributes

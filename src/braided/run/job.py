@@ -2,181 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import os
 import statistics
 import time
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from braided import presets, zoo
-from braided.checkpoint import pack_name, read, unpack_name, write
+from braided import zoo
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
-from braided.datasets.protocol import PAPER_SETTINGS
+from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier
-from braided.evaluation.evaluate import Evaluation, warm_up
-from braided.evaluation.history import History
-from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, read_whole, shuffled
-from braided.streams.encode.encoder import Found
-from braided.streams.fingerprint import fingerprint
-from braided.streams.open import open_stream
+from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION
+from braided.estimators.digest import state_digest
+from braided.estimators.warm_up import warm_up
+from braided.evaluation import Evaluation, History
+from braided.evaluation.metrics import chosen
+from braided.run.checkpoint import FinishedRun, RunCheckpoint
+from braided.run.options import AUTO, RunOptions
+from braided.run.predictions import PredictionFile
+from braided.run.target import LOOKED_AT, NumericTargets, guessed
+from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
+from braided.streams.encode.rules import ReadingCounts
 from braided.streams.readers.follow import FollowStream
-from braided.streams.readers.sql import without_password
-from braided.zoo import ModelOptions
-
-_KIND = MODLClassifier.__name__
-#: Options that may be others when a run is resumed: they do not touch what has been learned.
-_FREE = {"idle", "on_error"}
-#: Kind of a checkpoint after a run whose last model was not ours.
-_NO_MODEL = "finished runs"
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What is to be run; None means the stream's own protocol.
-
-    Attributes
-    ----------
-    stream
-        Data set name, path, `-` for standard input, or `shuttle`.
-    models, preset, combiner
-        Names.
-    mask, available, always
-        Masking: its kind, the probability that a feature is available, and how many are always.
-    shuffle
-        Whether the records come in an order fixed by the seed.
-    seed, seeds
-        First seed and number of seeds.
-    limit
-        Stop after so many records.
-    target, drop
-        Columns by name: the label's, and those that are not read.
-    header, delimiter
-        Of a CSV file: whether its first line is a header, and what stands between fields (None: seen from the lines).
-    query
-        SQL, where the stream is the address of a data base.
-    categories, hash_buckets, on_error
-        As `braided.streams.Rules` has them.
-    follow, idle
-        Wait for more lines or files, until nothing has come for `idle` seconds.
-    max_features, max_classes
-        Limits beyond which a stream is refused.
-    options
-        Settings `name=value` that replace those of the learners.
-    drift
-        Name of the drift detector, if there is to be one.
-    """
-
-    stream: str = "shuttle"
-    models: tuple[str, ...] = ("modl",)
-    preset: str = "default"
-    combiner: str | None = None
-    mask: str = "iid"
-    available: float | None = None
-    always: int | None = None
-    shuffle: bool | None = None
-    seed: int = 0
-    seeds: int = 1
-    limit: int | None = None
-    target: str | None = None
-    header: bool | None = None
-    delimiter: str | None = None
-    drop: tuple[str, ...] = ()
-    query: str | None = None
-    categories: str = "onehot"
-    hash_buckets: int = 64
-    on_error: str = "stop"
-    follow: bool = False
-    idle: float | None = None
-    max_features: int = 10_000
-    max_classes: int = 1_000
-    options: tuple[str, ...] = ()
-    drift: str | None = None
-
-    def resolved(self) -> RunOptions:
-        """With the stream's protocol filled in, and checked."""
-        settings = PAPER_SETTINGS.get(self.stream)
-        if settings is not None:
-            available, always, shuffle = settings.available, settings.always, CATALOGUE[self.stream].shuffle
-        else:
-            available, always, shuffle = (0.5 if self.stream == "shuttle" else 1.0), 0, False
-        options = dataclasses.replace(
-            self,
-            available=available if self.available is None else self.available,
-            always=always if self.always is None else self.always,
-            shuffle=shuffle if self.shuffle is None else self.shuffle,
-        )
-        assert options.available is not None
-        if not 0.0 <= options.available <= 1.0:
-            raise BraidedError(f"--available is {options.available}: give a probability from 0 to 1")
-        if options.mask not in MASKS:
-            raise BraidedError(f"--mask {options.mask!r} is not known: use one of {', '.join(MASKS)}")
-        if options.available == 1.0 and options.mask in {"sudden", "burst", "value"}:
-            raise BraidedError(f"--mask {options.mask} hides nothing at --available 1: give --available below 1")
-        for option, value, least in (
-            ("--seeds", options.seeds, 1),
-            ("--always", options.always, 0),
-            ("--seed", options.seed, 0),
-            ("--limit", options.limit, 1),
-            ("--max-features", options.max_features, 1),
-            ("--max-classes", options.max_classes, 1),
-        ):
-            if value is not None and value < least:
-                raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
-        zoo.check(options.models, options.model_options(options.seed))
-        options.rules()
-        if options.follow:
-            if len(options.models) * options.seeds > 1:
-                raise BraidedError("--follow takes one model and one seed: another would not see the same records")
-            if options.shuffle or options.available < 1.0 or options.mask != "iid":
-                raise BraidedError("--follow takes records as they come: leave out --shuffle, --mask and --available")
-        return options
-
-    def rules(self, tell: Callable[[str], None] | None = None) -> Rules:
-        """How cells become features."""
-        return Rules(self.categories, self.hash_buckets, self.on_error, self.drop, self.max_features, tell)
-
-    def stored(self) -> dict[str, Any]:
-        """The options as a checkpoint holds them: without a password."""
-        return {**dataclasses.asdict(self), "stream": without_password(self.stream)}
-
-    @property
-    def as_published(self) -> bool:
-        """Whether these are the records, masked and ordered, that published figures of this stream are about."""
-        settings = PAPER_SETTINGS.get(self.stream)
-        changed = self.limit is not None or self.options or self.combiner or self.drift
-        if settings is None or changed or self.mask != "iid":
-            return False
-        usual = (settings.available, settings.always, CATALOGUE[self.stream].shuffle)
-        return (self.available, self.always, self.shuffle) == usual
-
-    def model_options(self, seed: int, base_features: tuple[Hashable, ...] = ()) -> ModelOptions:
-        """What the models of this run are built from."""
-        preset = presets.get(self.preset, self.stream)
-        return ModelOptions(
-            preset, self.combiner, seed, self.stream, base_features, self.max_features, self.max_classes, self.options,
-            self.drift,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Finished:
-    """One run that is done."""
-
-    model: str
-    seed: int
-    result: dict[str, Any]
-    curve: NDArray[np.int64]
-    history: History | None = None
 
 
 @dataclass
@@ -206,10 +56,11 @@ class Job:
         Go on from the checkpoint if it is there.
     source
         The stream, where it is open already.
-    collect
-        Keep a history of each run, for a report. With a checkpoint it is always kept: who resumes may ask for one.
+    predictions
+        File to write every prediction to.
     tell
-        Hears what the reader of the stream says: the kinds of its columns, once, and that a file was replaced.
+        Is called with a line of text when there is something to tell: the kinds of the columns, the task that was
+        found, that a followed file was replaced.
     """
 
     def __init__(
@@ -220,35 +71,38 @@ class Job:
         every: float = 2.0,
         resume: bool = False,
         source: Stream | None = None,
-        collect: bool = False,
+        predictions: Path | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self.options = options.resolved()
-        self._collect = collect or checkpoint is not None
         self.data_dir = data_dir
-        self.checkpoint = checkpoint
         self.every = every
-        self.finished: list[Finished] = []
-        self.counts: Counter[Any] = Counter()
+        self.finished: list[FinishedRun] = []
         self.n_features = 0
+        self.counts = ReadingCounts()
+        self._tell = tell or (lambda message: None)
         self._current: Evaluation | None = None
         self._saved, self._saved_records = time.monotonic(), -1
-        self._tell = tell
-        self._position: dict[str, Any] | None = None
-        self.found = Found()
-        self._check_checkpoint(resume)
-        if resume:
-            self._resume()
-        self._source = source or self._open()
-        if source is not None:
-            self._take_found(source)
-
-    def _fingerprint(self) -> str | None:
-        """Length and first megabyte of the files that are read, to notice on resuming that they are others.
-
-        Of standard input and of a data base on a server there is none; a stream that is followed knows its own place.
-        """
-        return None if self.options.follow else fingerprint(self.options.stream, self.data_dir)
+        several = len(self.options.models) * self.options.seeds > 1
+        self._predictions = None if predictions is None else PredictionFile(predictions, several)
+        self._checkpoint = None if checkpoint is None else RunCheckpoint(checkpoint)
+        if resume and self._checkpoint is None:
+            raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
+        begun = self._checkpoint.load(self.options, data_dir) if resume and self._checkpoint is not None else None
+        position = None
+        if begun is not None:
+            self.options = replace(self.options, task=begun.task)
+            self.finished, self._current, self.n_features = begun.finished, begun.current, begun.n_features
+            self.counts, position = begun.counts, begun.position
+        self._check_models()
+        self._source = source or self._open(position)
+        if self.options.task == AUTO:
+            self._guess_task()
+        self._take_counts()
+        if self._predictions is not None:
+            self._predictions.begin(begun.rows_predicted if begun is not None else 0)
+            if self._current is not None:
+                self._current.on_predictions = self._predictions.write
 
     @property
     def sample(self) -> bool:
@@ -256,32 +110,58 @@ class Job:
         name = self.options.stream
         return name in CATALOGUE and locate(name, self.data_dir).sample
 
-    def _open(self) -> Stream:
+    def _check_models(self) -> None:
+        """Refuse models and settings that cannot be; with the task still to be found, those that no task allows."""
+        options = self.options
+        if options.task == AUTO and all(CLASSIFICATION not in zoo.MODELS[name].tasks for name in options.models):
+            options = replace(options, task=REGRESSION)
+        if options.task == AUTO and any(CLASSIFICATION not in zoo.MODELS[name].tasks for name in options.models):
+            return
+        zoo.check(options.models, options.model_options(options.seed))
+
+    def _guess_task(self) -> None:
+        """Find the task from the first targets, and say so where it is not what it always was."""
+        named = self.options.stream in {*CATALOGUE, *RIVER_STREAMS, "shuttle"}
+        task, why = CLASSIFICATION, ""
+        if not named:
+            labels = self._first_labels()
+            task, why = guessed(labels)
+        self.options = replace(self.options, task=task)
+        if task == REGRESSION:
+            self._tell(f"{why}: this is taken for a regression; --task classification makes each a class of its own")
+        zoo.check(self.options.models, self.options.model_options(self.options.seed))
+        chosen(self.options.metrics, task)
+
+    def _first_labels(self) -> list[Any]:
+        if isinstance(self._source, FollowStream):
+            # Of what is there now: a followed stream may be quiet for long.
+            rules = self.options.rules(self.options.max_features, unlabelled=True)
+            looked_at: Stream = self.options.open(self.options.stream, self.data_dir, rules)
+        else:
+            looked_at = self._source
+        peeked = Peeked(looked_at, LOOKED_AT)
+        if not isinstance(self._source, FollowStream):
+            self._source = peeked
+        return [label for batch in peeked.first for label in batch.labels][:LOOKED_AT]
+
+    def _open(self, position: dict[str, Any] | None) -> Stream:
         """The stream before shuffling and masking."""
         options = self.options
-        stream = open_stream(
-            options.stream,
-            self.data_dir,
-            options.target,
-            options.header,
-            delimiter=options.delimiter,
-            query=options.query,
-            follow=options.follow,
-            idle=options.idle,
-            position=self._position,
-            rules=options.rules(self._tell),
-        )
-        self._take_found(stream)
-        several = len(self.options.models) * self.options.seeds > 1
-        if self.options.shuffle or (several and self.options.stream == "-"):
+        rules = options.rules(options.max_features, self._tell, unlabelled=True)
+        more: dict[str, Any] = {"follow": True, "idle": options.idle, "position": position} if options.follow else {}
+        stream = options.open(options.stream, self.data_dir, rules, **more)
+        several = len(options.models) * options.seeds > 1
+        if options.shuffle or (several and options.stream == "-"):
+            self._read = stream
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
-        return Peeked(stream) if self.options.stream == "-" and self.options.always else stream
+        self._read = stream
+        return Peeked(stream, 1) if options.stream == "-" and options.always else stream
 
-    def _take_found(self, stream: Stream) -> None:
+    def _take_counts(self) -> None:
         """Read off the reader what it skips; a finished job keeps what its checkpoint says."""
-        found = getattr(stream, "found", None)
+        found = getattr(getattr(self, "_read", self._source), "found", None)
         if found is not None and len(self.finished) < len(self.options.models) * self.options.seeds:
-            self.found = found
+            self.counts = found
 
     def stop(self) -> None:
         """End a stream that is followed, with what it has given so far."""
@@ -292,6 +172,10 @@ class Job:
         """The stream as this seed shuffles and masks it."""
         options = self.options
         stream = self._source
+        if options.task == REGRESSION:
+            stream = NumericTargets(stream, options.on_error)
+            if options.shuffle:
+                stream = read_whole(stream)
         if options.shuffle and isinstance(stream, ArrayStream):
             stream = shuffled(stream, seed)
         assert options.available is not None
@@ -302,15 +186,17 @@ class Job:
             stream = mask(stream, options.available, options.always, seed, min(lengths, default=None))
         return stream if options.limit is None else Limited(stream, options.limit)
 
-    def _fresh(self, name: str, seed: int, stream: Stream) -> Evaluation:
+    def _fresh(self, name: str, seed: int) -> Evaluation:
         """A new model, its code compiled; the first `always` features of the stream are its base features."""
-        base: tuple[Hashable, ...] = ()
+        base = ()
         if self.options.always:
-            first = self._source.first if isinstance(self._source, Peeked) else next(stream.batches(), None)
-            base = () if first is None else first.names[: self.options.always]
+            first = self._source.first[:1] if isinstance(self._source, Peeked) else [*_first_batch(self._source)]
+            base = first[0].names[: self.options.always] if first else ()
         model = zoo.build(name, self.options.model_options(seed, base))
         warm_up(model)
-        return Evaluation(model, History(name, model.learner_names) if self._collect else None)
+        history = History(name, model.learner_names, self.options.task == REGRESSION)
+        listener = None if self._predictions is None else self._predictions.write
+        return Evaluation(model, history, self.options.delay, listener)
 
     def run(self) -> Iterator[JobProgress]:
         """Do what is left, yielding after each batch."""
@@ -318,8 +204,10 @@ class Job:
         for number, (name, seed) in enumerate(plan, start=1):
             if number <= len(self.finished):
                 continue
+            if self._predictions is not None:
+                self._predictions.of_run(name, seed)
             stream = self.stream(seed)
-            evaluation = self._current or self._fresh(name, seed, stream)
+            evaluation = self._current or self._fresh(name, seed)
             self._current = evaluation
             if isinstance(self._source, FollowStream):
                 self._source.on_pause = functools.partial(self._save_if_due, evaluation)
@@ -328,170 +216,108 @@ class Job:
                     self._save_if_due(evaluation)
                     yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
             except BraidedError:
-                if self.options.follow and self.checkpoint and evaluation.records:
+                if self.options.follow and evaluation.seen:
                     self._save(evaluation)  # what came before the record that does not fit
                 raise
             if evaluation.records == 0:
-                raise BraidedError(f"stream {self.options.stored()['stream']!r} has no records: give at least one")
-            if self.options.follow and self.checkpoint:
+                without = ", all of them without a label" if evaluation.unlabelled else ""
+                raise BraidedError(
+                    f"stream {self.options.stored()['stream']!r} has no records to learn from{without}: give at least one"
+                )
+            if self.options.follow:
                 self._save(evaluation)  # as one that goes on: there may be more to follow
-            if evaluation.history is not None:
-                evaluation.history.close(evaluation.model)
-            done = Finished(name, seed, evaluation.result(), evaluation.curve.table(), evaluation.history)
-            self.finished.append(done)
-            self.counts, self.n_features = evaluation.counts, evaluation.model.n_features
-            self._current = None
-            if self.checkpoint and not self.options.follow:
-                self._save(evaluation)
+            self._end(name, seed, evaluation)
+        if self._predictions is not None:
+            self._predictions.close()
+
+    def _end(self, name: str, seed: int, evaluation: Evaluation) -> None:
+        evaluation.finish()
+        model: Any = evaluation.model
+        result = evaluation.result()
+        result["state_sha256"] = state_digest(model) if isinstance(model, MODL) else None
+        if isinstance(model, MODL) and model.drift_detector:
+            result["drifts"] = model.drifts
+        self.finished.append(FinishedRun(name, seed, result, evaluation.history))
+        self.n_features = model.n_features
+        self._current = None
+        if not self.options.follow:
+            self._save(evaluation)
 
     def _save_if_due(self, evaluation: Evaluation) -> None:
         """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new."""
-        if self.checkpoint is None or evaluation.records == self._saved_records:
-            return
-        if time.monotonic() - self._saved >= self.every:
+        if evaluation.seen != self._saved_records and time.monotonic() - self._saved >= self.every:
             self._save(evaluation)
+
+    def _save(self, evaluation: Evaluation) -> None:
+        """Write the job with the model in progress, or the last one, if there is a checkpoint to write."""
+        if self._checkpoint is None:
+            return
+        if self._predictions is not None:
+            self._predictions.sync()
+        running = self._current is not None
+        written = self._checkpoint.save(
+            self.options,
+            self.finished,
+            evaluation,
+            running=running,
+            counts=self.counts,
+            position=getattr(self._source, "position", None),
+            data_dir=self.data_dir,
+            rows_predicted=0 if self._predictions is None else self._predictions.rows,
+        )
+        if written:
+            self._saved, self._saved_records = time.monotonic(), evaluation.seen if running else -1
 
     def document(self) -> dict[str, Any]:
         """All results, as `--json` prints them."""
-        records = int(self.finished[-1].curve[-1, 0])
-        summary = {}
-        for name in self.options.models:
-            results = [run.result for run in self.finished if run.model == name]
-            errors = [result["errors"] for result in results]
-            summary[name] = {
-                "errors_mean": statistics.fmean(errors),
-                "errors_sd": statistics.stdev(errors) if len(errors) > 1 else 0.0,
-                "seconds_mean": statistics.fmean(result["seconds"] for result in results),
-            }
+        last = self.finished[-1].history
+        regression = self.options.task == REGRESSION
+        supports = last.confusion.sum(axis=1)
         return {
             "stream": self.options.stored()["stream"],
-            "records": records,
+            "task": self.options.task,
+            "records": last.records,
+            "unlabelled": self.finished[-1].result["unlabelled"],
             "features": self.n_features,
-            "classes": len(self.counts),
-            "majority_errors": records - max(self.counts.values()),
+            "classes": None if regression else int((supports > 0).sum()),
+            "majority_errors": None if regression else int(last.records - supports.max()),
+            "mean_mae": float(last.totals[1] / last.records) if regression else None,
+            "delay": self.options.delay,
             "mask": self.options.mask,
             "available": self.options.available,
-            "skipped_records": self.found.skipped_records,
-            "missing_values": self.found.missing_values,
-            "first_problem": self.found.first_problem,
+            "skipped_records": self.counts.skipped_records,
+            "missing_values": self.counts.missing_values,
+            "first_problem": self.counts.first_problem,
             "sample": self.sample,
             "as_published": self.options.as_published and not self.sample,
             "runs": [
                 {"model": run.model, "preset": self.options.preset, "seed": run.seed, **run.result}
                 for run in self.finished
             ],
-            "summary": summary,
+            "summary": {name: self._summary(name) for name in self.options.models},
         }
 
-    def _save(self, evaluation: Evaluation) -> None:
-        """Write the model in progress (or the last one) with the state of the job around it.
-
-        River's models have no such state: of theirs only finished runs are written, and an unfinished one starts over.
-        """
-        assert self.checkpoint is not None
-        running = self._current is not None
-        model = evaluation.model
-        metadata: dict[str, Any] = {}
-        arrays: dict[str, NDArray[Any]] = {}
-        if isinstance(model, MODLClassifier):
-            metadata, arrays = model.snapshot()
-        elif running:
-            return
-        metadata["run"] = {
-            "options": self.options.stored(),
-            "found": self.found.state(),
-            "position": getattr(self._source, "position", None),
-            "source": self._fingerprint(),
-            "finished": [{"model": run.model, "seed": run.seed, "result": run.result} for run in self.finished],
-            "running": running,
-            "seconds": evaluation.seconds,
-            "features": model.n_features,
-            "counts": [[pack_name(label), count] for label, count in evaluation.counts.items()],
-        }
-        for i, run in enumerate(self.finished):
-            arrays[f"run/finished {i}"] = run.curve
-        arrays |= {f"run/curve/{name}": array for name, array in evaluation.curve.state().items()}
-        histories = [run.history for run in self.finished] + ([evaluation.history] if running else [])
-        metadata["run"]["histories"] = _pack_histories(histories, arrays)
-        write(self.checkpoint, _KIND if isinstance(model, MODLClassifier) else _NO_MODEL, metadata, arrays)
-        self._saved, self._saved_records = time.monotonic(), evaluation.records if running else -1
-
-    def _check_checkpoint(self, resume: bool) -> None:
-        """Refuse a checkpoint file that could not be written, or that is something else, before any record is read."""
-        path = self.checkpoint
-        if path is None:
-            if resume:
-                raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
-            return
-        if path.is_dir() or not os.access(path.resolve().parent, os.W_OK):
-            raise BraidedError(
-                f"checkpoint {path} cannot be written: give a file in a folder that exists and is writable"
-            )
-        if path.exists() and path.stat().st_size > 0:
-            read(path, _KIND, _NO_MODEL)
-
-    def _resume(self) -> None:
-        """Take up the job from the checkpoint; without one, start from the beginning."""
-        assert self.checkpoint is not None
-        if not self.checkpoint.exists():
-            return
-        saved = read(self.checkpoint, _KIND, _NO_MODEL)
-        run = saved.metadata.get("run")
-        if run is None:
-            raise BraidedError(
-                f"checkpoint {self.checkpoint} holds a model but no run: it was not made by --checkpoint"
-            )
-        now = self.options.stored()
-        for name, then in run["options"].items():
-            then = tuple(then) if isinstance(then, list) else then
-            if name in _FREE:
-                continue
-            if name not in now or now[name] != then:
-                raise BraidedError(
-                    f"checkpoint {self.checkpoint} was made with {name} = {then!r}, and now it is {now.get(name)!r}: "
-                    "give the same options, or another checkpoint file"
-                )
-        if run["source"] != self._fingerprint():
-            raise BraidedError(
-                f"checkpoint {self.checkpoint} was made from another file: {self.options.stream} has changed since; "
-                "give the same file, or another checkpoint file"
-            )
-        histories = _unpack_histories(run, saved.arrays)
-        for i, item in enumerate(run["finished"]):
-            curve = saved.arrays[f"run/finished {i}"]
-            self.finished.append(Finished(item["model"], item["seed"], item["result"], curve, histories[i]))
-        self.found.load_state(run.get("found", [0, 0, None]))
-        self._position = run.get("position")
-        counts: Counter[Any] = Counter({unpack_name(label): count for label, count in run["counts"]})
-        self.counts, self.n_features = counts, run["features"]
-        if run["running"]:
-            arrays = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
-            evaluation = Evaluation(MODLClassifier.restore(saved.metadata, arrays), histories[-1])
-            prefix = "run/curve/"
-            evaluation.curve.load_state(
-                {name[len(prefix) :]: array for name, array in saved.arrays.items() if name.startswith(prefix)}
-            )
-            evaluation.seconds = run["seconds"]
-            evaluation.counts = counts
-            self._current = evaluation
+    def _summary(self, name: str) -> dict[str, Any]:
+        """Means and standard deviations over the seeds of one model."""
+        results = [run.result for run in self.finished if run.model == name]
+        figures: dict[str, Any] = {"seconds_mean": statistics.fmean(result["seconds"] for result in results)}
+        if self.options.task == CLASSIFICATION:
+            errors = [result["errors"] for result in results]
+            figures = {"errors_mean": statistics.fmean(errors), "errors_sd": _deviation(errors), **figures}
+        means: dict[str, float | None] = {}
+        deviations: dict[str, float | None] = {}
+        for metric in results[0]["metrics"]:
+            values = [result["metrics"][metric] for result in results]
+            known = None not in values
+            means[metric] = statistics.fmean(values) if known else None
+            deviations[metric] = _deviation(values) if known else None
+        return {**figures, "metrics": means, "metrics_sd": deviations}
 
 
-def _pack_histories(histories: list[History | None], arrays: dict[str, NDArray[Any]]) -> list[dict[str, Any] | None]:
-    """Put the arrays of histories among the others, and return what else they hold."""
-    packed: list[dict[str, Any] | None] = []
-    for i, history in enumerate(histories):
-        metadata, own = (None, {}) if history is None else history.state()
-        packed.append(metadata)
-        arrays |= {f"run/history {i}/{name}": array for name, array in own.items()}
-    return packed
+def _deviation(values: list[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def _unpack_histories(run: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> list[History | None]:
-    """The inverse; a checkpoint of a braided that kept no histories has none for any run."""
-    packed = run.get("histories") or [None] * (len(run["finished"]) + 1)
-    histories: list[History | None] = []
-    for i, metadata in enumerate(packed):
-        prefix = f"run/history {i}/"
-        own = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
-        histories.append(None if metadata is None else History.restore(metadata, own))
-    return histories
+def _first_batch(stream: Stream) -> list[Any]:
+    first = next(stream.batches(), None)
+    return [] if first is None else [first]

@@ -72,24 +72,49 @@ class ArrayStream:
 
 
 class Peeked:
-    """A stream that can be read only once, with its first batch looked at beforehand."""
+    """A stream whose first records were looked at, and are handed on by the first pass over it.
 
-    def __init__(self, stream: Stream) -> None:
-        self.name = stream.name
-        self.n_records = stream.n_records
-        self._batches = stream.batches()
-        self.first = next(self._batches, None)
+    Parameters
+    ----------
+    stream
+        The stream; it may be one that can be read only once.
+    records
+        How many to look at, at least; fewer where there are not so many.
+
+    Attributes
+    ----------
+    first
+        The batches looked at.
+    """
+
+    def __init__(self, stream: Stream, records: int) -> None:
+        self.name, self.n_records = stream.name, stream.n_records
+        self._stream = stream
+        self._rest: Iterator[Batch] | None = stream.batches()
+        self.first: list[Batch] = []
+        while sum(len(batch) for batch in self.first) < records:
+            batch = next(self._rest, None)
+            if batch is None:
+                break
+            self.first.append(batch)
 
     def batches(self) -> Iterator[Batch]:
-        """The first batch, then the others."""
-        if self.first is not None:
-            yield self.first
-        yield from self._batches
+        """All records: at first those looked at and the rest of that pass, later on the stream anew."""
+        if self._rest is None:
+            yield from self._stream.batches()
+            return
+        rest, self._rest = self._rest, None
+        yield from self.first
+        yield from rest
 
 
 def read_whole(stream: Stream) -> ArrayStream:
     """Take a stream into memory, e.g. to shuffle it."""
-    batches = list(stream.batches())
+    return ArrayStream(stream.name, joined(list(stream.batches())))
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Some batches as one, with a column for every name."""
     names = list(dict.fromkeys(name for batch in batches for name in batch.names))
     place = {name: i for i, name in enumerate(names)}
     values = np.full((sum(len(batch) for batch in batches), len(names)), np.nan)
@@ -98,4 +123,4 @@ def read_whole(stream: Stream) -> ArrayStream:
         rows = slice(len(labels), len(labels) + len(batch))
         values[rows, [place[name] for name in batch.names]] = batch.values
         labels += batch.labels
-    return ArrayStream(stream.name, Batch(tuple(names), values, labels))
+    return Batch(tuple(names), values, labels)

@@ -1,0 +1,79 @@
+"""How often each feature was there: in all, over the whole stream in blocks, and in the latest records."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.checkpoint import pack_name, unpack_name
+
+Counts = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+#: Features whose availability is followed over time.
+MOST_FEATURES = 2_000
+#: The latest records are counted in blocks of so many, of which so many are kept.
+LATEST_BLOCK, LATEST_BLOCKS = 50, 40
+
+
+class Places:
+    """Features in the order of their first value, and in how many records each had one."""
+
+    def __init__(self) -> None:
+        self.places: dict[Hashable, int] = {}
+        self.present = np.zeros(0, dtype=np.int64)
+
+    def count(self, names: Iterable[Hashable], counts: Counts) -> Counts:
+        """Add to how often each of these features was there; returns their places, -1 for one without any value."""
+        names = list(names)
+        for name, count in zip(names, counts.tolist(), strict=True):
+            if count and name not in self.places:
+                self.places[name] = len(self.places)
+        self.present = np.pad(self.present, (0, len(self.places) - self.present.size))
+        places = np.array([self.places.get(name, -1) for name in names], dtype=np.int64)
+        self.present[places[counts > 0]] += counts[counts > 0]
+        return places
+
+    def names(self) -> list[Any]:
+        """The features' names as JSON."""
+        return [pack_name(name) for name in self.places]
+
+    def load(self, names: Sequence[Any], present: Counts) -> None:
+        """Take over names and counts."""
+        self.places = {unpack_name(name): i for i, name in enumerate(names)}
+        self.present = present.copy()
+
+
+class Latest:
+    """Availability in the latest 2,000 records, in blocks of 50.
+
+    Examples
+    --------
+    >>> latest = Latest()
+    >>> latest.count(np.array([0, 1, 1]), np.array([0, 0, 1]), n_features=2, before=0, n=3)
+    >>> latest.shares(records=3).tolist()
+    [[0.6666666666666666, 0.3333333333333333]]
+    """
+
+    def __init__(self) -> None:
+        self.blocks = np.zeros((LATEST_BLOCKS, 0), dtype=np.int64)
+
+    def count(self, rows: Counts, places: Counts, n_features: int, before: int, n: int) -> None:
+        """Count in `n` records after `before` others: the record, from 0 on, and the feature of each value."""
+        self.blocks = np.pad(self.blocks, ((0, 0), (0, n_features - self.blocks.shape[1])))
+        block_of = (before + np.arange(n)) // LATEST_BLOCK
+        for block in np.unique(block_of).tolist():
+            if block * LATEST_BLOCK >= before:
+                self.blocks[block % LATEST_BLOCKS] = 0
+        block_of_value = block_of[rows]
+        recent = block_of_value > block_of[-1] - LATEST_BLOCKS
+        np.add.at(self.blocks, (block_of_value[recent] % LATEST_BLOCKS, places[recent]), 1)
+
+    def shares(self, records: int) -> NDArray[np.float64]:
+        """(blocks, features): share of the records of each block that had each feature, the oldest block first."""
+        last = (records - 1) // LATEST_BLOCK if records else -1
+        blocks = np.arange(max(last - LATEST_BLOCKS + 1, 0), last + 1)
+        sizes = np.minimum(LATEST_BLOCK, records - blocks * LATEST_BLOCK)
+        return np.asarray(self.blocks[blocks % LATEST_BLOCKS] / sizes[:, None])

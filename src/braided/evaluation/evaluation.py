@@ -1,0 +1,205 @@
+"""Progressive validation: predict each record, count the outcome, then learn it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Protocol
+
+import numpy as np
+
+from braided.errors import BraidedError
+from braided.estimators.base import Progress
+from braided.evaluation.history import History
+from braided.streams import Batch, Stream
+from braided.streams.base import joined
+
+
+class Model(Protocol):
+    """What can be evaluated: the estimators, and River's models behind `estimators.river_model`."""
+
+    task: str
+
+    @property
+    def learner_names(self) -> Sequence[str]:
+        """Names of the learners inside."""
+
+    @property
+    def classes(self) -> Sequence[Hashable]:
+        """The columns of the predictions."""
+
+    @property
+    def health(self) -> Mapping[str, Mapping[str, int]]:
+        """Skipped updates and resets of each learner."""
+
+    def predict_learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> Progress:
+        """Predict each record, then learn it."""
+
+    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Progress:
+        """Predict the records."""
+
+    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> None:
+        """Learn the records."""
+
+
+#: Takes the number of the first record, its batch, what was predicted, and the columns of the predictions.
+Listener = Callable[[int, Batch, Progress, Sequence[Hashable]], None]
+
+
+class Evaluation:
+    """One model on one stream, from record to record.
+
+    Parameters
+    ----------
+    model
+        The model; it learns.
+    history
+        Where the outcomes are counted; a new one if not given.
+    delay
+        How many records later a label is learned. The label of record t is learned just before record t + delay is
+        predicted, as River's `progressive_val_score` has it; 0 for at once.
+    on_predictions
+        Is told of every prediction.
+
+    Attributes
+    ----------
+    seconds
+        Time spent predicting and learning.
+    unlabelled
+        Records without a label, which were predicted and not learned.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        history: History | None = None,
+        delay: int = 0,
+        on_predictions: Listener | None = None,
+    ) -> None:
+        self.model: Model = model
+        name = type(model).__name__
+        self.history = history or History(name, model.learner_names, model.task == "regression")
+        self.delay = delay
+        self.seconds = 0.0
+        self.unlabelled = 0
+        self.on_predictions = on_predictions
+        self._waiting: deque[Batch] = deque()
+
+    @property
+    def records(self) -> int:
+        """Records with a label seen."""
+        return self.history.records
+
+    @property
+    def seen(self) -> int:
+        """Records seen, with and without a label."""
+        return self.records + self.unlabelled
+
+    @property
+    def learner_names(self) -> list[str]:
+        """Names of the model's learners."""
+        return list(self.history.learners)
+
+    def observe(self, batch: Batch) -> None:
+        """Predict a batch, count what has a label, and learn it, at once or when its time has come."""
+        self.history.begin(self.model)
+        start = 0
+        for known, run in groupby(batch.labels, key=lambda label: label is not None):
+            stop = start + len(list(run))
+            part = batch.part(start, stop)
+            for piece in self.history.pieces(part) if known else [part]:
+                first, before = self.seen + 1, self.seconds
+                progress = self._predict_and_learn(piece, known)
+                if known:
+                    self.history.note(self.model, piece, progress, self.seconds - before)
+                else:
+                    self.unlabelled += len(piece)
+                if self.on_predictions is not None:
+                    self.on_predictions(first, piece, progress, self.model.classes)
+            start = stop
+
+    def _predict_and_learn(self, piece: Batch, known: bool) -> Progress:
+        start = time.perf_counter()
+        if self.delay:
+            progress = self._late(piece)
+        elif known:
+            progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names)
+        else:
+            progress = self.model.progress_many(piece.values, piece.names)
+        self.seconds += time.perf_counter() - start
+        return progress
+
+    def _late(self, piece: Batch) -> Progress:
+        """Predict record by record, before each learning what was predicted `delay` records ago."""
+        found = []
+        for t in range(len(piece)):
+            if len(self._waiting) == self.delay:
+                self._learn_oldest()
+            found.append(self.model.progress_many(piece.values[t : t + 1], piece.names))
+            self._waiting.append(piece.part(t, t + 1))
+        width = max(row.predictions.shape[1] for row in found)
+        predictions = [np.pad(row.predictions, ((0, 0), (0, width - row.predictions.shape[1]))) for row in found]
+        return Progress(np.concatenate(predictions), np.concatenate([row.own for row in found]))
+
+    def _learn_oldest(self) -> None:
+        oldest = self._waiting.popleft()
+        if oldest.labels[0] is not None:
+            self.model.learn_many(oldest.values, oldest.labels, oldest.names)
+
+    def finish(self) -> None:
+        """At the end of the stream: learn what still waits, and note how the model stands."""
+        start = time.perf_counter()
+        while self._waiting:
+            self._learn_oldest()
+        self.seconds += time.perf_counter() - start
+        self.history.close(self.model)
+
+    def run(self, stream: Stream) -> Iterator[Batch]:
+        """Observe the stream from the first record not yet seen, yielding each batch after it was observed."""
+        skip = self.seen
+        for batch in stream.batches():
+            if skip >= len(batch):
+                skip -= len(batch)
+                continue
+            rest = batch.part(skip, len(batch))
+            skip = 0
+            self.observe(rest)
+            yield rest
+        if skip > 0:
+            raise BraidedError(
+                f"the stream ends {skip} records before where the checkpoint stands: it is another stream"
+            )
+
+    def waiting(self) -> Batch | None:
+        """The records whose labels are still to be learned, in order."""
+        if not self._waiting:
+            return None
+        return joined(list(self._waiting))
+
+    def wait_for(self, batch: Batch | None) -> None:
+        """Take over `waiting` records."""
+        if batch is not None:
+            self._waiting.extend(batch.part(t, t + 1) for t in range(len(batch)))
+
+    def result(self) -> dict[str, Any]:
+        """The figures of this run."""
+        history, health = self.history, self.model.health
+        losses = dict(zip(history.learners, history.totals[2:].tolist(), strict=True))
+        if history.regression:
+            errors: dict[str, Any] = {}
+            own: dict[str, dict[str, Any]] = {name: {"mae": error} for name, error in history.learner_errors.items()}
+        else:
+            errors = {"errors": int(history.totals[0]), "error_rate": history.error}
+            own = {name: {"errors": int(loss)} for name, loss in losses.items()}
+        return {
+            **errors,
+            "metrics": history.metrics(),
+            "window_metrics": history.window_metrics(),
+            "window": history.n_last,
+            "unlabelled": self.unlabelled,
+            "seconds": round(self.seconds, 6),
+            "records_per_second": round(self.seen / self.seconds, 1) if self.seconds else 0.0,
+            "learners": {name: {**figures, **health[name]} for name, figures in own.items()},
+        }

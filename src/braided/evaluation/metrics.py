@@ -1,0 +1,171 @@
+"""The metrics that can be asked for, worked out from counts.
+
+Classification, with n records, C[i, j] how many of class i were predicted as class j, and records without an answer
+counted as wrong:
+
+    accuracy            sum_i C[i, i] / n
+    balanced accuracy   mean over classes i that occurred of C[i, i] / sum_j C[i, j]
+    macro F1            mean over classes that occurred or were predicted of 2 C[i, i] / (row sum i + column sum i)
+    Cohen's kappa       (accuracy - e) / (1 - e), with e = sum_i (row sum i) (column sum i) / n^2
+    log loss            mean of -log p(label), probabilities kept 2.2e-16 away from 0 and 1
+    Brier score         mean of sum_k (p_k - [label is k])^2, and half of that for two classes
+    ROC AUC             mean over classes of the chance that a record of the class has the larger p than one of another
+
+The last three are over records that had an answer. ROC AUC comes from a histogram of each class's probability, with
+1,024 bins of equal width in the log odds. Two records in one bin count as equal, so that it is off by at most
+
+    within = mean over classes of 1/2 sum_bins (share of the class in the bin) (share of the others in the bin).
+
+Regression, with target y: MAE, mean |p - y|; RMSE, sqrt(mean (p - y)^2); R2, 1 - sum (p - y)^2 / sum (y - mean y)^2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided import checks
+from braided.estimators.base import CLASSIFICATION, REGRESSION
+from braided.kernels import tally
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is shown.
+
+    Attributes
+    ----------
+    title
+        Heading of its column.
+    task
+        What it is for.
+    form
+        Format of its value.
+    """
+
+    title: str
+    task: str
+    form: str
+
+    def shown(self, value: float | None) -> str:
+        """The value as text; a dash where there is none."""
+        return "-" if value is None else format(value, self.form)
+
+
+#: Name in `--metric`, `--json` and the report -> how it is shown.
+METRICS = {
+    "errors": Metric("errors", CLASSIFICATION, ",.0f"),
+    "error_rate": Metric("error rate", CLASSIFICATION, ".2%"),
+    "accuracy": Metric("accuracy", CLASSIFICATION, ".2%"),
+    "balanced_accuracy": Metric("balanced accuracy", CLASSIFICATION, ".2%"),
+    "macro_f1": Metric("macro F1", CLASSIFICATION, ".4f"),
+    "kappa": Metric("Cohen's kappa", CLASSIFICATION, ".4f"),
+    "roc_auc": Metric("ROC AUC", CLASSIFICATION, ".4f"),
+    "log_loss": Metric("log loss", CLASSIFICATION, ".4f"),
+    "brier": Metric("Brier score", CLASSIFICATION, ".4f"),
+    "mae": Metric("MAE", REGRESSION, ",.4g"),
+    "rmse": Metric("RMSE", REGRESSION, ",.4g"),
+    "r2": Metric("R2", REGRESSION, ".4f"),
+}
+#: The columns of the table on the screen unless others are asked for.
+MAIN = {CLASSIFICATION: ("errors", "error_rate", "balanced_accuracy", "roc_auc"), REGRESSION: ("mae", "rmse", "r2")}
+
+
+def chosen(names: Iterable[str], task: str) -> tuple[str, ...]:
+    """The metrics asked for, or the main ones; a name that is not known, or of the other task, is refused."""
+    asked = tuple(dict.fromkeys(names))
+    for name in asked:
+        checks.choice("--metric", name, [known for known, metric in METRICS.items() if metric.task == task])
+    return asked or MAIN[task]
+
+
+def _share(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole > 0 else None
+
+
+def class_metrics(confusion: Counts, odds: Counts, sums: Floats) -> dict[str, float | None]:
+    """Every metric of a classification; None where it is not defined.
+
+    Parameters
+    ----------
+    confusion
+        (classes, classes + 1): records of each label by predicted label; the last column had no answer.
+    odds
+        (classes, 2, bins): see `kernels.tally.tally_classes`; without all the classes there is no ROC AUC.
+    sums
+        Of log loss and Brier scores; see `kernels.tally`.
+    """
+    rows, columns = confusion.sum(axis=1), confusion[:, :-1].sum(axis=0)
+    right = np.diagonal(confusion)
+    n, answered = float(rows.sum()), float(sums[tally.ANSWERED])
+    accuracy = _share(right.sum(), n)
+    occurred, concerned = rows > 0, rows + columns > 0
+    expected = _share(float(rows.astype(float) @ columns.astype(float)), n * n)
+    kappa = None
+    if accuracy is not None and expected is not None and expected < 1:
+        kappa = (accuracy - expected) / (1 - expected)
+    brier = _share(sums[tally.BRIER], answered)
+    auc, within = roc_auc(odds) if len(odds) == len(rows) else (None, None)
+    return {
+        "errors": float(n - right.sum()),
+        "error_rate": _share(n - right.sum(), n),
+        "accuracy": accuracy,
+        "balanced_accuracy": float(np.mean(right[occurred] / rows[occurred])) if occurred.any() else None,
+        "macro_f1": float(np.mean(2 * right[concerned] / (rows + columns)[concerned])) if concerned.any() else None,
+        "kappa": kappa,
+        "roc_auc": auc,
+        "roc_auc_within": within,
+        "log_loss": _share(sums[tally.LOG_LOSS], answered),
+        "brier": brier / 2 if brier is not None and len(rows) == 2 else brier,
+    }
+
+
+def roc_auc(odds: Counts) -> tuple[float | None, float | None]:
+    """ROC AUC, one class against the rest, averaged, and by how much it may be off; from counts as in the module.
+
+    >>> odds = np.zeros((1, 2, 1024), dtype=np.int64)
+    >>> odds[0, 1, [700, 900]], odds[0, 0, [700, 100]] = 1, 1  # of the class two records, of the others two
+    >>> roc_auc(odds)
+    (0.875, 0.125)
+    """
+    values, bounds = [], []
+    for others, own in odds.astype(np.float64):
+        pairs = others.sum() * own.sum()
+        if pairs > 0:
+            below = np.cumsum(others) - others
+            same = float(own @ others)
+            values.append((float(own @ below) + same / 2) / pairs)
+            bounds.append(same / 2 / pairs)
+    return (float(np.mean(values)), float(np.mean(bounds))) if values else (None, None)
+
+
+def value_metrics(absolute_errors: float, sums: Floats) -> dict[str, float | None]:
+    """Every metric of a regression, from the sum of absolute errors and the sums of `kernels.tally`."""
+    n, squares, deviations = sums[tally.COUNT], sums[tally.SQUARED_ERRORS], sums[tally.DEVIATIONS]
+    return {
+        "mae": _share(absolute_errors, n),
+        "rmse": float(np.sqrt(squares / n)) if n > 0 else None,
+        "r2": float(1 - squares / deviations) if n > 1 and deviations > 0 else None,
+    }
+
+
+def per_class(confusion: Counts) -> list[dict[str, Any]]:
+    """Precision, recall, F1 and support of each class; None where it is not defined."""
+    rows, columns = confusion.sum(axis=1), confusion[:, :-1].sum(axis=0)
+    right = np.diagonal(confusion)
+    return [
+        {
+            "precision": _share(right[k], columns[k]),
+            "recall": _share(right[k], rows[k]),
+            "f1": _share(2 * right[k], rows[k] + columns[k]),
+            "support": int(rows[k]),
+        }
+        for k in range(len(rows))
+    ]

@@ -1,0 +1,85 @@
+"""`braided.record`: a history of any model on any stream, in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, cast
+
+import numpy as np
+
+from braided.errors import BraidedError
+from braided.estimators.base import MODL
+from braided.estimators.features import as_number
+from braided.estimators.river_model import behind_chunks
+from braided.evaluation.evaluation import Evaluation
+from braided.evaluation.history import History
+from braided.streams import Batch, Stream
+
+_CHUNK = 500
+
+
+def record(model: Any, stream: Any, name: str | None = None, into: History | None = None, delay: int = 0) -> History:
+    """Teach a model a stream, record by record, each predicted first, and keep what there is to see.
+
+    Parameters
+    ----------
+    model
+        A `MODLClassifier` or `MODLRegressor`, or any River classifier or regressor to compare with. It learns.
+    stream
+        Pairs (x, y), such as River's data sets, or a stream of `braided.streams`. A record whose y is None is
+        predicted, and neither counted nor learned.
+    name
+        What plots call the model; its class's name if not given.
+    into
+        A history of the same model to go on with; a new one if not given.
+    delay
+        How many records later a label is learned: that of record t just before record t + delay is predicted, as
+        River's `progressive_val_score` has it. At the end all are learned.
+
+    Returns
+    -------
+    The history, for `braided.plot`.
+
+    Examples
+    --------
+    >>> import braided
+    >>> from river import datasets
+    >>> history = braided.record(braided.MODLRegressor(), datasets.TrumpApproval())
+    >>> print(f"mean absolute error {history.error:.1f}, R2 {history.metrics()['r2']:.2f}")
+    mean absolute error 0.3, R2 0.89
+    >>> late = braided.record(braided.MODLRegressor(), datasets.TrumpApproval(), delay=30)
+    >>> print(f"mean absolute error {late.error:.1f}")
+    mean absolute error 0.8
+    """
+    if not isinstance(delay, int) or isinstance(delay, bool) or delay < 0:
+        raise BraidedError(f"delay is {delay!r}: give a whole number of records from 0 on")
+    ours = model if isinstance(model, MODL) else behind_chunks(model)
+    if into is None:
+        into = History(name or type(model).__name__, ours.learner_names, ours.task == "regression")
+    elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == "regression"):
+        raise BraidedError("into is the history of another kind of model: give one that this model has begun")
+    evaluation = Evaluation(ours, into, delay)
+    for batch in _batches(stream):
+        evaluation.observe(batch)
+    evaluation.finish()
+    return into
+
+
+def _batches(stream: Any) -> Iterator[Batch]:
+    """A stream of ours, or pairs (x, y) collected into batches."""
+    if hasattr(stream, "batches"):
+        yield from cast(Stream, stream).batches()
+        return
+    pairs, before = iter(stream), 0
+    while chunk := list(islice(pairs, _CHUNK)):
+        for number, pair in enumerate(chunk, start=before + 1):
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Mapping):
+                raise BraidedError(f"record {number} of the stream is {pair!r:.60}: give pairs (dict of features, y)")
+        names = tuple(dict.fromkeys(name for x, _ in chunk for name in x))
+        rows = [
+            [as_number(name, x.get(name), before + i) for name in names] for i, (x, _) in enumerate(chunk, start=1)
+        ]
+        values = np.array(rows, dtype=np.float64).reshape(len(chunk), len(names))
+        yield Batch(names, values, [y.item() if isinstance(y, np.generic) else y for _, y in chunk])
+        before += len(chunk)

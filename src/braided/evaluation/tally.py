@@ -1,0 +1,242 @@
+"""What is counted of predictions whose labels are known: errors along the stream, metrics, the last records.
+
+Everything follows from the records in their order, however they were chunked, and the memory used does not depend on
+how many there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.checkpoint import pack_name, prefixed, unpack_name, unprefixed
+from braided.estimators.base import Progress
+from braided.evaluation.curve import Curve
+from braided.evaluation.metrics import class_metrics, per_class, value_metrics
+from braided.kernels.tally import (
+    ANSWERED,
+    CALIBRATION_BINS,
+    CLASS_SUMS,
+    ODDS_BINS,
+    VALUE_SUMS,
+    tally_classes,
+    tally_values,
+)
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+#: The metrics of the last records are over so many.
+WINDOW = 1_000
+#: With more classes than this there is no ROC AUC, and the last records are kept without their probabilities.
+MOST_CLASSES_FOLLOWED = 100
+
+
+class Tally:
+    """Errors of a model and of each of its learners, and what the metrics are worked out from.
+
+    The losses of a record are 1 for a wrong answer and 0 for a right one, or for regression the absolute error: those
+    of the answer, of the plain guess (the most frequent class so far, or the mean so far), and of each learner alone.
+
+    Parameters
+    ----------
+    learners
+        Names of the learners.
+    regression
+        Whether targets are numbers.
+
+    Attributes
+    ----------
+    loss_curve
+        Sums of the losses along the stream.
+    classes
+        Labels, in the order of the rows of `confusion`.
+    confusion
+        (classes, classes + 1): records of each label by predicted label; the last column had no prediction.
+    counted_from
+        Not 0 where a tally was taken over from a braided that counted errors alone: of the first so many records there
+        are only those.
+    bins
+        (10, 3): for each tenth of the predicted class's probability the records, the sum of the probabilities, and how
+        many of the predictions were right.
+
+    Examples
+    --------
+    >>> tally = Tally(["olr"])
+    >>> progress = Progress(np.array([[0.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), np.array([[-1.0], [0.0], [1.0]]))
+    >>> tally.add(progress, ["idle", "idle", "busy"], ["idle", "busy"])
+    >>> tally.records, tally.metrics()["accuracy"], tally.learner_errors
+    (3, 0.6666666666666666, {'olr': 0.3333333333333333})
+    """
+
+    def __init__(self, learners: Iterable[str] = (), regression: bool = False) -> None:
+        self.learners = tuple(learners)
+        self.regression = regression
+        width = 2 + len(self.learners)
+        self.loss_curve = Curve(width)
+        self.classes: list[Hashable] = []
+        self.confusion = np.zeros((0, 1), dtype=np.int64)
+        self.bins = np.zeros((CALIBRATION_BINS, 3))
+        self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
+        self._sums = np.zeros(VALUE_SUMS if regression else CLASS_SUMS)
+        self._best = np.full(1, -1, dtype=np.int64)
+        self.counted_from = 0
+        self._last_losses = np.zeros((WINDOW, width))
+        self._last_truth = np.zeros(WINDOW)
+        self._last_said = np.zeros((WINDOW, 1 if regression else 0))
+
+    @property
+    def records(self) -> int:
+        """Records seen."""
+        return self.loss_curve.records
+
+    @property
+    def totals(self) -> Floats:
+        """Sums of the losses."""
+        return self.loss_curve.totals
+
+    @property
+    def error(self) -> float:
+        """Share of wrong predictions, or mean absolute error."""
+        return float(self.totals[0] / max(self.records, 1))
+
+    @property
+    def learner_errors(self) -> dict[str, float]:
+        """The same of each learner alone."""
+        return dict(zip(self.learners, (self.totals[2:] / max(self.records, 1)).tolist(), strict=True))
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error: the mean over records of |share right - mean probability| in their bin."""
+        count, confidence, right = self.bins.T
+        return float(np.abs(right - confidence).sum() / max(count.sum(), 1.0))
+
+    @property
+    def n_last(self) -> int:
+        """Records in the window of the last ones: 1,000, or fewer if there were fewer."""
+        return min(self.records - self.counted_from, WINDOW)
+
+    def _last_places(self) -> NDArray[np.int64]:
+        """Where the last records stand in the rings, the oldest first."""
+        return np.arange(self.records - self.n_last, self.records) % WINDOW
+
+    def add(self, progress: Progress, labels: Sequence[Any], classes: Sequence[Hashable]) -> None:
+        """Count in records that were predicted, with their labels; `classes` are the columns of the predictions."""
+        losses = np.empty((len(labels), len(self.totals)))
+        if self.regression:
+            truth = np.array(labels, dtype=np.float64)
+            said = np.ascontiguousarray(progress.predictions, dtype=np.float64)
+            tally_values(said[:, 0], truth, progress.own, self._sums, losses)
+        else:
+            truth, said = self._places(labels, classes, progress.predictions)
+            tally_classes(
+                said, truth, progress.own, self._best, self.confusion, self.bins, self._odds, self._sums, losses
+            )
+        self._remember(truth, said, losses)
+        self.loss_curve.extend(losses)
+
+    def _places(
+        self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Floats
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """The labels' places, and the predictions with a column for each class known here, in its order."""
+        known = dict.fromkeys([*self.classes, *classes, *labels])
+        if len(known) > len(self.classes):
+            self._grow(list(known))
+        place = {label: i for i, label in enumerate(self.classes)}
+        columns = [place[label] for label in classes[: predictions.shape[1]]]
+        if columns == list(range(len(columns))):
+            said = np.ascontiguousarray(predictions[:, : len(columns)], dtype=np.float64)
+        else:
+            said = np.zeros((len(predictions), len(self.classes)))
+            said[:, columns] = predictions[:, : len(columns)]
+        return np.array([place[label] for label in labels], dtype=np.int64), said
+
+    def _grow(self, classes: list[Hashable]) -> None:
+        """Make room for new classes, of which every earlier answer gave the probability 0."""
+        old, new = len(self.classes), len(classes)
+        self.classes = classes
+        confusion = np.zeros((new, new + 1), dtype=np.int64)
+        confusion[:old, :old], confusion[:old, -1] = self.confusion[:, :-1], self.confusion[:, -1]
+        self.confusion = confusion
+        if new > MOST_CLASSES_FOLLOWED:
+            self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
+            self._last_said = np.zeros((WINDOW, 0))
+            return
+        odds = np.zeros((new, 2, ODDS_BINS), dtype=np.int64)
+        odds[:old] = self._odds
+        odds[old:, 0, 0] = int(self._sums[ANSWERED])
+        self._odds = odds
+        self._last_said = np.pad(self._last_said, ((0, 0), (0, new - old)))
+
+    def _remember(self, truth: NDArray[Any], said: Floats, losses: Floats) -> None:
+        """Keep the last records in a ring."""
+        last = slice(max(len(truth) - WINDOW, 0), len(truth))
+        places = (self.records + np.arange(len(truth))[last]) % WINDOW
+        self._last_truth[places] = truth[last]
+        self._last_losses[places] = losses[last]
+        width = min(said.shape[1], self._last_said.shape[1])
+        self._last_said[places, :width] = said[last, :width]
+        self._last_said[places, width:] = 0.0
+
+    def metrics(self) -> dict[str, float | None]:
+        """Every metric over the whole stream; None where it is not defined."""
+        if self.regression:
+            return value_metrics(float(self.totals[0]), self._sums)
+        metrics = class_metrics(self.confusion, self._odds, self._sums)
+        if self.counted_from:
+            known = {"errors": float(self.totals[0]), "error_rate": self.error, "accuracy": 1.0 - self.error}
+            return {name: known.get(name) for name in metrics}
+        return metrics
+
+    def window_metrics(self) -> dict[str, float | None]:
+        """Every metric over the last records, at most 1,000."""
+        last = self._last_places()
+        part_of = Tally(regression=self.regression)
+        if not self.regression:
+            part_of._grow(list(self.classes))
+            if len(self.classes) > MOST_CLASSES_FOLLOWED:
+                return dict.fromkeys(part_of.metrics())
+        own = np.zeros((len(last), 0))
+        labels = self._last_truth[last]
+        answers = labels.tolist() if self.regression else [self.classes[int(place)] for place in labels]
+        part_of.add(Progress(self._last_said[last], own), answers, self.classes)
+        return part_of.metrics()
+
+    def window_errors(self) -> list[float]:
+        """Mean losses over the last records: of the answer, of the plain guess, and of each learner."""
+        last = self._last_places()
+        return self._last_losses[last].mean(axis=0).tolist() if len(last) else [0.0] * len(self.totals)
+
+    def per_class(self) -> dict[Hashable, dict[str, Any]]:
+        """Precision, recall, F1 and support of each class."""
+        return dict(zip(self.classes, per_class(self.confusion), strict=True))
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """JSON and named arrays to go on from."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {name: getattr(self, name)[self._last_places()] for name in _LAST}
+        metadata = {
+            "learners": list(self.learners),
+            "regression": self.regression,
+            "classes": [pack_name(label) for label in self.classes],
+            "counted_from": self.counted_from,
+        }
+        return metadata, arrays | prefixed("curve", self.loss_curve.state())
+
+    def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state` of a tally of the same learners."""
+        self.classes = [unpack_name(label) for label in metadata["classes"]]
+        self.counted_from = metadata["counted_from"]
+        self.loss_curve.load_state(unprefixed("curve", arrays))
+        for name in _ARRAYS:
+            setattr(self, name, arrays[name].copy())
+        for name in _LAST:
+            ring = np.zeros((WINDOW, *arrays[name].shape[1:]))
+            ring[self._last_places()] = arrays[name]
+            setattr(self, name, ring)
+
+
+_ARRAYS = ("confusion", "bins", "_odds", "_sums", "_best")
+_LAST = ("_last_losses", "_last_truth", "_last_said")

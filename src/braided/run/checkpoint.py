@@ -1,0 +1,206 @@
+"""The checkpoint of a job: the model in progress, and the state of the job around it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from braided.checkpoint import Checkpoint, pack_name, prefixed, read, unpack_name, unprefixed, write
+from braided.errors import BraidedError
+from braided.estimators import MODLClassifier, MODLRegressor
+from braided.estimators.base import CLASSIFICATION, MODL
+from braided.evaluation import Evaluation, History
+from braided.evaluation.older import upgraded_history
+from braided.run.options import FREE_WHEN_RESUMED, RunOptions
+from braided.streams import Batch
+from braided.streams.encode.rules import ReadingCounts
+from braided.streams.fingerprint import fingerprint
+
+Arrays = dict[str, NDArray[Any]]
+_KINDS: dict[str, type[MODL]] = {kind.__name__: kind for kind in (MODLClassifier, MODLRegressor)}
+#: Kind of a checkpoint after a run whose last model was not ours.
+_NO_MODEL = "finished runs"
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """One run that is done."""
+
+    model: str
+    seed: int
+    result: dict[str, Any]
+    history: History
+
+
+@dataclass
+class ResumedJob:
+    """A job as its checkpoint holds it."""
+
+    task: str
+    finished: list[FinishedRun]
+    current: Evaluation | None
+    n_features: int
+    counts: ReadingCounts
+    position: dict[str, Any] | None
+    rows_predicted: int
+
+
+class RunCheckpoint:
+    """The file; one that could not be written, or that is something else, is refused before any record is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.is_dir() or not os.access(path.resolve().parent, os.W_OK):
+            raise BraidedError(
+                f"checkpoint {path} cannot be written: give a file in a folder that exists and is writable"
+            )
+        if path.exists() and path.stat().st_size > 0:
+            self._read()
+
+    def _read(self) -> Checkpoint:
+        return read(self.path, *_KINDS, _NO_MODEL)
+
+    def save(
+        self,
+        options: RunOptions,
+        finished: list[FinishedRun],
+        evaluation: Evaluation,
+        running: bool,
+        counts: ReadingCounts,
+        position: dict[str, Any] | None,
+        data_dir: Path | None,
+        rows_predicted: int,
+    ) -> bool:
+        """Write the model in progress (or the last one) with the state of the job around it; whether it was written.
+
+        River's models have no such state: of theirs only finished runs are written, and an unfinished one starts over.
+        """
+        model: Any = evaluation.model
+        metadata: dict[str, Any] = {}
+        arrays: Arrays = {}
+        if isinstance(model, MODL):
+            metadata, arrays = model.snapshot()
+        elif running:
+            return False
+        histories = [run.history for run in finished] + ([evaluation.history] if running else [])
+        packed = []
+        for i, history in enumerate(histories):
+            about, own = history.state()
+            packed.append(about)
+            arrays |= prefixed(f"run/history {i}", own)
+        waiting = evaluation.waiting()
+        if waiting is not None:
+            arrays["run/waiting"] = waiting.values
+        metadata["run"] = {
+            "options": options.stored(),
+            "found": counts.state(),
+            "position": position,
+            "source": _source(options, data_dir),
+            "finished": [{"model": run.model, "seed": run.seed, "result": run.result} for run in finished],
+            "running": running,
+            "seconds": evaluation.seconds,
+            "unlabelled": evaluation.unlabelled,
+            "features": model.n_features,
+            "histories": packed,
+            "waiting": None if waiting is None else _pack_names(waiting),
+            "rows_predicted": rows_predicted,
+        }
+        write(self.path, type(model).__name__ if isinstance(model, MODL) else _NO_MODEL, metadata, arrays)
+        return True
+
+    def load(self, options: RunOptions, data_dir: Path | None) -> ResumedJob | None:
+        """The job to go on with; None where there is no checkpoint yet."""
+        if not self.path.exists():
+            return None
+        saved = self._read()
+        run = saved.metadata.get("run")
+        if run is None:
+            raise BraidedError(f"checkpoint {self.path} holds a model but no run: it was not made by --checkpoint")
+        self._check_options(run["options"], options)
+        if run["source"] != _source(options, data_dir):
+            raise BraidedError(
+                f"checkpoint {self.path} was made from another file: {options.stream} has changed since; "
+                "give the same file, or another checkpoint file"
+            )
+        if None in (run.get("histories") or [None]):
+            raise BraidedError(
+                f"checkpoint {self.path} is of a braided that kept no histories: finish it with that one, or give "
+                "another checkpoint file"
+            )
+        histories = [
+            History.restore(*upgraded_history(about, unprefixed(f"run/history {i}", saved.arrays)))
+            for i, about in enumerate(run["histories"])
+        ]
+        finished = [
+            FinishedRun(item["model"], item["seed"], _with_metrics(item["result"], history), history)
+            for item, history in zip(run["finished"], histories, strict=False)
+        ]
+        counts = ReadingCounts()
+        counts.load_state(run.get("found", [0, 0, None]))
+        return ResumedJob(
+            task=run["options"].get("task", CLASSIFICATION),
+            finished=finished,
+            current=self._current(saved, run, histories, options) if run["running"] else None,
+            n_features=run["features"],
+            counts=counts,
+            position=run.get("position"),
+            rows_predicted=run.get("rows_predicted", 0),
+        )
+
+    def _current(self, saved: Checkpoint, run: dict[str, Any], histories: list[History], options: RunOptions) -> Evaluation:
+        """The run that was going on."""
+        own = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
+        evaluation = Evaluation(_KINDS[saved.kind].restore(saved.metadata, own), histories[-1], options.delay)
+        evaluation.seconds, evaluation.unlabelled = run["seconds"], run.get("unlabelled", 0)
+        if run.get("waiting") is not None:
+            evaluation.wait_for(_unpack_names(run["waiting"], saved.arrays["run/waiting"]))
+        return evaluation
+
+    def _check_options(self, then: dict[str, Any], options: RunOptions) -> None:
+        """Refuse options that are others than those of the checkpoint, where that would change what is learned."""
+        now = options.stored()
+        usual = {field.name: field.default for field in dataclasses.fields(RunOptions)} | {"task": now["task"]}
+        for name, value in now.items():
+            before = then.get(name, usual[name])
+            before = tuple(before) if isinstance(before, list) else before
+            free = name in FREE_WHEN_RESUMED or (name == "task" and value == "auto")
+            if before != value and not free:
+                raise BraidedError(
+                    f"checkpoint {self.path} was made with {name} = {before!r}, and now it is {value!r}: "
+                    "give the same options, or another checkpoint file"
+                )
+
+
+def _source(options: RunOptions, data_dir: Path | None) -> str | None:
+    """A fingerprint of the files that are read, to notice on resuming that they are others.
+
+    Of standard input and of a data base on a server there is none; a stream that is followed knows its own place.
+    """
+    return None if options.follow else fingerprint(options.stream, data_dir)
+
+
+def _with_metrics(result: dict[str, Any], history: History) -> dict[str, Any]:
+    """The result of a finished run; one of a braided without metrics gets what its history knows."""
+    if "metrics" in result:
+        return result
+    return {
+        **result,
+        "metrics": history.metrics(),
+        "window_metrics": history.window_metrics(),
+        "window": history.n_last,
+        "unlabelled": 0,
+    }
+
+
+def _pack_names(batch: Batch) -> dict[str, Any]:
+    return {"names": [pack_name(name) for name in batch.names], "labels": [pack_name(label) for label in batch.labels]}
+
+
+def _unpack_names(packed: dict[str, Any], values: NDArray[Any]) -> Batch:
+    names = tuple(unpack_name(name) for name in packed["names"])
+    return Batch(names, values, [unpack_name(label) for label in packed["labels"]])

@@ -1,0 +1,217 @@
+"""The options of `braided run` and `braided feed`, each defined once: the command line is made from these fields."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Option
+
+from braided import checks, presets, zoo
+from braided.datasets.catalogue import CATALOGUE
+from braided.datasets.protocol import PAPER_SETTINGS
+from braided.errors import BraidedError
+from braided.estimators.base import CLASSIFICATION, TASKS
+from braided.evaluation.metrics import METRICS
+from braided.streams import MASKS, Rules, Stream, open_stream
+from braided.streams.readers.sql import without_password
+
+AUTO = "auto"
+#: Options that may be others when a run is resumed: they do not touch what has been learned.
+FREE_WHEN_RESUMED = {"idle", "on_error", "metrics"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How a stream is read."""
+
+    target: Annotated[
+        str | None, Option(help="Label column: its name, or its number from 0 in a CSV file without a header.")
+    ] = None
+    drop: Annotated[tuple[str, ...], Option(help="Leave out this column. Repeatable.")] = ()
+    header: Annotated[
+        bool | None,
+        Option(
+            "--header/--no-header",
+            help="Whether a CSV file's first line names its columns; if not given, told from the first lines.",
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        Option(
+            help="What stands between a CSV file's fields: one character or tab; if not given, told from the first "
+            "lines."
+        ),
+    ] = None
+    query: Annotated[str | None, Option(help="SQL, for sqlite:///FILE and postgresql://...")] = None
+    categories: Annotated[
+        str, Option(help="Text columns: onehot (a feature for each value), hash (for each of --hash-buckets) or refuse.")
+    ] = "onehot"
+    hash_buckets: Annotated[int, Option(help="Features that a hashed column becomes at most.")] = 64
+    on_error: Annotated[
+        str,
+        Option(help="A value that does not fit its column: stop the run, skip the record, or take the value as missing."),
+    ] = "stop"
+
+    def rules(
+        self,
+        max_features: int | None = None,
+        tell: Callable[[str], None] | None = None,
+        unlabelled: bool = False,
+    ) -> Rules:
+        """How cells become features; `unlabelled` lets records without a label pass."""
+        limit = {} if max_features is None else {"max_features": max_features}
+        return Rules(self.categories, self.hash_buckets, self.on_error, self.drop, tell=tell, unlabelled=unlabelled, **limit)
+
+    def open(self, stream: str, data_dir: Path | None, rules: Rules, **more: Any) -> Stream:
+        """The stream of that name or address; `more` as of `open_stream`."""
+        return open_stream(
+            stream, data_dir, self.target, self.header, delimiter=self.delimiter, query=self.query, rules=rules, **more
+        )
+
+
+@dataclass(frozen=True)
+class RunOptions(ReadingOptions):
+    """What is to be run; None means the stream's own protocol."""
+
+    stream: str = "shuttle"
+    models: Annotated[
+        tuple[str, ...],
+        Option("--model", "-m", help=f"One of {', '.join(zoo.MODELS)}. Repeatable."),
+    ] = ("modl",)
+    preset: Annotated[str, Option(help="default, paper or released.")] = "default"
+    combiner: Annotated[
+        str | None,
+        Option(help="score-sum, multiplication, ensemble, moe, greedy or kalman; the preset's if not given."),
+    ] = None
+    task: Annotated[
+        str,
+        Option(
+            help="classification, regression, or auto: a target of numbers that are not whole, or of more than 20 "
+            "whole ones in the first 1,000 records, is a regression."
+        ),
+    ] = AUTO
+    delay: Annotated[
+        int,
+        Option(help="Learn each label so many records after its prediction, as River's delayed validation does."),
+    ] = 0
+    metrics: Annotated[
+        tuple[str, ...],
+        Option("--metric", help=f"Column of the table: one of {', '.join(METRICS)}. Repeatable. --json has all."),
+    ] = ()
+    mask: Annotated[
+        str,
+        Option(
+            help="How features go missing: iid; trapezoidal (ten chunks, each with more features); sudden (each "
+            "feature has one long outage); burst (outages of random length); value (large values go missing more)."
+        ),
+    ] = "iid"
+    available: Annotated[
+        float | None, Option(help="Probability that a feature is available in a record (not for trapezoidal).")
+    ] = None
+    always: Annotated[int | None, Option(help="How many features, counted from the first, are always available.")] = None
+    shuffle: Annotated[
+        bool | None, Option("--shuffle/--no-shuffle", help="Order the records by the seed, or as they come.")
+    ] = None
+    seed: Annotated[int, Option(help="First seed.")] = 0
+    seeds: Annotated[int, Option(help="Number of seeds.")] = 1
+    limit: Annotated[int | None, Option(help="Stop after so many records.")] = None
+    follow: Annotated[
+        bool, Option("--follow", help="Wait for more lines of a CSV or JSON lines file, or files in a folder.")
+    ] = False
+    idle: Annotated[
+        float | None, Option(help="End --follow after so many seconds without a record; without it, Ctrl-C ends it.")
+    ] = None
+    max_features: Annotated[int, Option(help="Refuse a stream with more features than this.")] = 10_000
+    max_classes: Annotated[int, Option(help="Refuse a stream with more classes than this.")] = 1_000
+    options: Annotated[
+        tuple[str, ...],
+        Option(
+            "--option", help="NAME=VALUE: replace a setting of the learners, e.g. learning_rate=0.05. Repeatable."
+        ),
+    ] = ()
+    drift: Annotated[
+        str | None,
+        Option(
+            help="Learn faster for a while whenever this detector reports drift of the error: adwin, page-hinkley, "
+            "ddm, eddm, fhddm, hddm-a or hddm-w."
+        ),
+    ] = None
+
+    def resolved(self) -> RunOptions:
+        """With the stream's protocol filled in, and checked, but for what depends on the task."""
+        settings = PAPER_SETTINGS.get(self.stream)
+        if settings is not None:
+            available, always, shuffle = settings.available, settings.always, CATALOGUE[self.stream].shuffle
+        else:
+            available, always, shuffle = (0.5 if self.stream == "shuttle" else 1.0), 0, False
+        options = dataclasses.replace(
+            self,
+            available=available if self.available is None else self.available,
+            always=always if self.always is None else self.always,
+            shuffle=shuffle if self.shuffle is None else self.shuffle,
+        )
+        options._check()
+        return options
+
+    def _check(self) -> None:
+        assert self.available is not None
+        if not 0.0 <= self.available <= 1.0:
+            raise BraidedError(f"--available is {self.available}: give a probability from 0 to 1")
+        checks.choice("--mask", self.mask, MASKS)
+        checks.choice("--task", self.task, [AUTO, *TASKS])
+        for name in self.models:
+            checks.choice("model", name, zoo.MODELS)
+        for name in self.metrics:
+            checks.choice("--metric", name, METRICS)
+        if self.available == 1.0 and self.mask in {"sudden", "burst", "value"}:
+            raise BraidedError(f"--mask {self.mask} hides nothing at --available 1: give --available below 1")
+        for option, value, least in (
+            ("--seeds", self.seeds, 1),
+            ("--always", self.always, 0),
+            ("--seed", self.seed, 0),
+            ("--limit", self.limit, 1),
+            ("--delay", self.delay, 0),
+            ("--max-features", self.max_features, 1),
+            ("--max-classes", self.max_classes, 1),
+        ):
+            if value is not None and value < least:
+                raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
+        self.rules()
+        if self.follow:
+            if len(self.models) * self.seeds > 1:
+                raise BraidedError("--follow takes one model and one seed: another would not see the same records")
+            if self.shuffle or self.available < 1.0 or self.mask != "iid":
+                raise BraidedError("--follow takes records as they come: leave out --shuffle, --mask and --available")
+
+    def stored(self) -> dict[str, Any]:
+        """The options as a checkpoint holds them: without a password."""
+        return {**dataclasses.asdict(self), "stream": without_password(self.stream)}
+
+    @property
+    def as_published(self) -> bool:
+        """Whether these are the records, masked and ordered, that published figures of this stream are about."""
+        settings = PAPER_SETTINGS.get(self.stream)
+        changed = self.limit is not None or self.options or self.combiner or self.drift or self.delay
+        if settings is None or changed or self.mask != "iid":
+            return False
+        usual = (settings.available, settings.always, CATALOGUE[self.stream].shuffle)
+        return (self.available, self.always, self.shuffle) == usual
+
+    def model_options(self, seed: int, base_features: tuple[Hashable, ...] = ()) -> zoo.ModelOptions:
+        """What the models of this run are built from."""
+        return zoo.ModelOptions(
+            preset=presets.get(self.preset, self.stream),
+            combiner=self.combiner,
+            seed=seed,
+            dataset=self.stream,
+            base_features=base_features,
+            max_features=self.max_features,
+            max_classes=self.max_classes,
+            overrides=self.options,
+            drift=self.drift,
+            task=CLASSIFICATION if self.task == AUTO else self.task,
+        )

@@ -1,0 +1,93 @@
+"""What the target is: a class or a number; and targets as numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from braided.errors import BraidedError
+from braided.estimators.base import CLASSIFICATION, REGRESSION
+from braided.streams import Batch, Stream
+
+#: The first so many records are looked at; more whole numbers than this among them are taken for quantities.
+LOOKED_AT, MOST_CLASSES = 1_000, 20
+
+
+def number(label: Any) -> float | None:
+    """A target as a number; None if it is none.
+
+    >>> number("1.5"), number(3), number("red"), number(True)
+    (1.5, 3.0, None, None)
+    """
+    if isinstance(label, bool) or not isinstance(label, int | float | str):
+        return None
+    try:
+        value = float(label)
+    except (ValueError, OverflowError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def guessed(labels: Iterable[Any]) -> tuple[str, str]:
+    """The task that targets are of, and why.
+
+    >>> guessed([0, 1, 1, 0])
+    ('classification', '')
+    >>> guessed(["0.5", "2", "2.5"])
+    ('regression', 'the target has numbers that are not whole, such as 0.5')
+    >>> guessed(range(30))
+    ('regression', 'the target has 30 different whole numbers in the first 30 records')
+    """
+    values = []
+    for label in labels:
+        if label is not None:
+            value = number(label)
+            if value is None:
+                return CLASSIFICATION, ""
+            values.append(value)
+    broken = next((value for value in values if not value.is_integer()), None)
+    if broken is not None:
+        return REGRESSION, f"the target has numbers that are not whole, such as {broken:g}"
+    if len(set(values)) > MOST_CLASSES:
+        many = f"the target has {len(set(values))} different whole numbers in the first {len(values):,} records"
+        return REGRESSION, many
+    return CLASSIFICATION, ""
+
+
+class NumericTargets:
+    """A stream with its targets as numbers.
+
+    Parameters
+    ----------
+    stream
+        The stream.
+    on_error
+        What becomes of a record whose target is no number: `stop`, `skip` the record, or take the target as `missing`.
+    """
+
+    def __init__(self, stream: Stream, on_error: str) -> None:
+        self.name, self.n_records = stream.name, stream.n_records
+        self._stream = stream
+        self._on_error = on_error
+        self.skipped = 0
+
+    def batches(self) -> Iterator[Batch]:
+        """The batches, each label a number, or None where there is none."""
+        seen = 0
+        for batch in self._stream.batches():
+            targets = [None if label is None else number(label) for label in batch.labels]
+            wrong = [i for i, target in enumerate(targets) if target is None and batch.labels[i] is not None]
+            if wrong and self._on_error == "stop":
+                raise BraidedError(
+                    f"{self.name}: the target of record {seen + wrong[0] + 1} is {batch.labels[wrong[0]]!r:.60}, and a "
+                    "regression needs numbers: give --task classification, or --on-error skip or missing"
+                )
+            seen += len(batch)
+            if wrong and self._on_error == "skip":
+                self.skipped += len(wrong)
+                kept = [i for i in range(len(batch)) if i not in set(wrong)]
+                yield Batch(batch.names, batch.values[kept], [targets[i] for i in kept])
+            else:
+                yield replace(batch, labels=targets)
