@@ -8,6 +8,20 @@ from typing import Any
 from braided.errors import BraidedError
 
 
+def choice(what: str, value: str, choices: Iterable[str]) -> str:
+    """The value, which is one of these words.
+
+    >>> choice("--mask", "random", ["iid", "burst"])
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: --mask 'random' is not known: use one of iid, burst
+    """
+    known = list(choices)
+    if value not in known:
+        raise BraidedError(f"{what} {value!r} is not known: use one of {', '.join(known)}")
+    return value
+
+
 def one_of(owner: Any, field: str, choices: Iterable[str]) -> None:
     """The field is one of these words."""
     value = getattr(owner, field)

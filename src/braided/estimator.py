@@ -17,9 +17,10 @@ from braided.checkpoint import pack_config, pack_name, read, unpack_config, unpa
 from braided.drift import Detector, Watch, pack, unpack
 from braided.engine import Braid
 from braided.errors import BraidedError
-from braided.features import ClassSpace, FeatureSpace, as_number, shown
+from braided.features import ClassSpace, FeatureSpace
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
+from braided.values import as_number, shown
 
 if TYPE_CHECKING:
     from braided.explain import Explanation

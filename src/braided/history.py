@@ -418,7 +418,7 @@ def _number(value: Any) -> Any:
 
 
 def _as_floats(names: tuple[Hashable, ...], values: NDArray[Any], before: int) -> Floats:
-    from braided.features import as_number
+    from braided.values import as_number
 
     try:
         floats = values.astype(np.float64)

@@ -13,11 +13,11 @@ from river import base
 from braided.drift import Detector
 from braided.errors import BraidedError
 from braided.estimator import MODL, Floats, listed
-from braided.features import as_number, shown
 from braided.frames import Frame
 from braided.kernels.scale import target_deviation
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
+from braided.values import as_number, shown
 
 
 class MODLClassifier(MODL, base.MiniBatchClassifier):

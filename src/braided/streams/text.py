@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from braided.errors import BraidedError
-from braided.features import shown
+from braided.values import shown
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
 MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.features import shown
 from braided.streams import text
+from braided.values import shown
 
 #: ISO dates, times and both, and days with months and years between slashes or points.
 _DATE = re.compile(

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.features import shown
 from braided.streams import text
 from braided.streams.base import Batch
 from braided.streams.encode import categories, cells
 from braided.streams.encode.cells import Cells, Kind, Wrong
+from braided.values import shown
 
 #: Column names that are taken for the target when none is named.
 TARGET_NAMES = ("target", "label", "class", "y")

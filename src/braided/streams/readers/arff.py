@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.features import shown
 from braided.streams import text
 from braided.streams.encode.cells import Kind, Wrong
 from braided.streams.encode.encoder import (
@@ -27,6 +26,7 @@ from braided.streams.encode.encoder import (
     no_dates,
     target_place,
 )
+from braided.values import shown
 
 _NUMERIC = frozenset({"numeric", "real", "integer"})
 _QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""

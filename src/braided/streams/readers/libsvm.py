@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.features import shown
 from braided.streams import text
 from braided.streams.base import BATCH, Batch
 from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.values import shown
 
 _MOST_FEATURES = 100_000
 _INDEX = re.compile(r"0*[1-9][0-9]{0,8}")

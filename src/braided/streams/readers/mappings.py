@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.features import FeatureSpace, shown
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.encoder import SAMPLE, TARGET_NAMES, Chunk, Encoder, Problem, at
+from braided.values import shown, sorted_names
 
 _NESTED = (Mapping, list, tuple, np.ndarray)
 #: Levels of nesting, and cells in one record, beyond which it is no record any more.
@@ -48,7 +48,7 @@ def _flat(name: Hashable, value: Any, depth: int) -> Iterator[tuple[Hashable, An
 
 def columns(records: Sequence[Mapping[Hashable, Any]]) -> dict[Hashable, Cells]:
     """Flat records as columns, sorted by name; what a record does not have is missing in it."""
-    names = FeatureSpace(0).sort({name for record in records for name in record})
+    names = sorted_names({name for record in records for name in record})
     return {name: [record.get(name) for record in records] for name in names}
 
 
