@@ -16,7 +16,7 @@ from braided.estimator import Progress
 from braided.history import History
 from braided.model import MODLClassifier
 from braided.river_models import RiverModel
-from braided.streams import Batch, Stream
+from braided.streams.base import Batch, Stream, records_before
 
 _MOST_POINTS = 2_000
 
@@ -120,7 +120,7 @@ class Evaluation:
 
     def run(self, stream: Stream) -> Iterator[Batch]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was learned."""
-        skip = self.records
+        skip = self.records - records_before(stream)
         for batch in stream.batches():
             if skip >= len(batch):
                 skip -= len(batch)

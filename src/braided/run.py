@@ -27,7 +27,7 @@ from braided.history import History
 from braided.model import MODLClassifier
 from braided.models import Wish
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Rules, Stream, read_whole, shuffled
-from braided.streams.encode.encoder import Found
+from braided.streams.encode.rules import ReadingCounts
 from braided.streams.fingerprint import fingerprint
 from braided.streams.open import open_stream
 from braided.streams.readers.follow import FollowStream
@@ -235,7 +235,7 @@ class Job:
         self._saved, self._saved_records = time.monotonic(), -1
         self._tell = tell
         self._position: dict[str, Any] | None = None
-        self.found = Found()
+        self.found = ReadingCounts()
         self._check_checkpoint(resume)
         if resume:
             self._resume()
@@ -279,7 +279,7 @@ class Job:
 
     def _take_found(self, stream: Stream) -> None:
         """Read off the reader what it skips; a finished job keeps what its checkpoint says."""
-        found = getattr(stream, "found", None)
+        found = getattr(stream, "counts", None)
         if found is not None and len(self.finished) < len(self.options.models) * self.options.seeds:
             self.found = found
 
