@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from braided import estimators
 from braided.errors import BraidedError
 from braided.estimators import frames
-from braided.estimators.features import is_missing, shown
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
+from braided.values import is_missing, shown
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

@@ -87,14 +87,17 @@ def as_json(records: list[Record], flat: bool) -> str:
     return "\n".join(lines)
 
 
-def _zstd(path: Path, content: bytes) -> None:
-    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
-    path.write_bytes(zstandard.ZstdCompressor().compress(content))
+def pyarrow() -> Any:
+    return pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+
+
+def zstd(content: bytes) -> bytes:
+    packed: bytes = pyarrow().compress(content, "zstd", asbytes=True)
+    return packed
 
 
 def _arrow(path: Path, records: list[Record]) -> None:
-    reason = "pyarrow is not installed: pip install 'braided[files]'"
-    arrow = pytest.importorskip("pyarrow", reason=reason)
+    arrow = pyarrow()
     table = arrow.table({name: [record[name] for record in records] for name in NAMES})
     if path.suffix == ".parquet":
         from pyarrow import parquet
@@ -131,7 +134,7 @@ WRITERS: dict[str, Callable[[Path, list[Record]], Any]] = {
     "d.tsv": lambda path, records: path.write_text(as_csv(records, "\t"), newline=""),
     "semicolons.csv": lambda path, records: path.write_text(as_csv(records, ";"), newline=""),
     "d.csv.gz": lambda path, records: path.write_bytes(gzip.compress(as_csv(records).encode())),
-    "d.csv.zst": lambda path, records: _zstd(path, as_csv(records).encode()),
+    "d.csv.zst": lambda path, records: path.write_bytes(zstd(as_csv(records).encode())),
     "d.parquet": _arrow,
     "d.feather": _arrow,
     "d.arrow": _arrow,
@@ -140,7 +143,7 @@ WRITERS: dict[str, Callable[[Path, list[Record]], Any]] = {
     "d.arff.gz": lambda path, records: path.write_bytes(gzip.compress(as_arff(records).encode())),
     "pairs.jsonl": lambda path, records: path.write_text(as_json(records, flat=False)),
     "flat.jsonl": lambda path, records: path.write_text(as_json(records, flat=True)),
-    "d.jsonl.zst": lambda path, records: _zstd(path, as_json(records, flat=True).encode()),
+    "d.jsonl.zst": lambda path, records: path.write_bytes(zstd(as_json(records, flat=True).encode())),
     "d.db": _sqlite,
     "folder": _folder,
 }

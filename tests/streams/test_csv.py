@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.streams import Batch, read_whole, text
-from braided.streams.encode.encoder import Chunk
+from braided.streams import Batch, read_whole, text_files
+from braided.streams.encode.chunk import Chunk
 from braided.streams.readers import csv
 from braided.streams.readers.csv import CSVStream, Layout
 
 
 def records(path: Path, monkeypatch: pytest.MonkeyPatch, block: int, n_features: int | None = None) -> Batch:
-    monkeypatch.setattr(text, "BLOCK", block)
+    monkeypatch.setattr(text_files, "BLOCK", block)
     return read_whole(CSVStream(path, target="0", n_features=n_features)).table
 
 

@@ -21,7 +21,8 @@ from kinds import as_csv, as_json, made_up_records
 
 from braided import BraidedError
 from braided.run.job import Job, RunOptions
-from braided.streams import Rules, Stream, open_stream
+from braided.streams import Limited, Rules, Stream, open_stream
+from braided.streams.base import records_before
 
 
 def followed(path: Path, steps: list[Callable[[], Any]], **options: Any) -> tuple[list[Any], list[str]]:
@@ -261,3 +262,16 @@ def test_what_cannot_be_followed(tmp_path: Path) -> None:
             RunOptions(stream="d.csv", follow=True, **options).resolved()  # type: ignore[arg-type]
     with pytest.raises(BraidedError, match="--follow takes records as they come"):
         RunOptions(stream="d.csv", follow=True, available=0.5).resolved()
+
+
+def test_a_follower_that_goes_on_gives_no_record_twice(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,y\n1,p\n2,q\n")
+    first = open_stream(str(path), follow=True, idle=0.0)
+    assert [label for batch in first.batches() for label in batch.labels] == ["p", "q"]
+    assert records_before(first) == 2
+    appender(path, "3,r\n4,s\n")()
+    position = json.loads(json.dumps(first.position))  # type: ignore[attr-defined]
+    second = open_stream(str(path), follow=True, idle=0.0, position=position)
+    assert records_before(Limited(second, 3)) == 2
+    assert [label for batch in Limited(second, 3).batches() for label in batch.labels] == ["r"], "the limit counts all"

@@ -13,7 +13,7 @@ _ORIGINALS, _DEFORMED, _ZOOM, _GAP = 10, 9, 2, 2
 
 
 def contact_sheet(stream: DeformedDigits) -> NDArray[np.float64]:
-    """Ten digits, one a row: the original, then nine of its deformations; grey values in [0, 1]."""
+    """Ten digits, one per row: the original, then nine of its deformations; grey values in [0, 1]."""
     pixels, labels = next(stream.digits.bytes())
     places = [labels.index(digit) for digit in range(_ORIGINALS)]
     n_images = stream.digits.n_records or len(pixels)

@@ -11,13 +11,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from braided.datasets.catalogue import DataFile, Dataset
-from braided.datasets.verify import problem
+from braided.datasets.verify import what_is_wrong
 from braided.errors import BraidedError
 
 _CHUNK = 2**18
 _TIMEOUT_S = 30.0
 
-#: Told the bytes that are there and, if known, the bytes there will be.
+#: Called with the bytes that are there and, if known, the bytes there will be.
 Progress = Callable[[int, int | None], None]
 
 
@@ -82,7 +82,7 @@ class ResumingDownloader:
 
 
 @contextlib.contextmanager
-def _told(file: DataFile, part: Path) -> Iterator[None]:
+def _network_errors_in_one_line(file: DataFile, part: Path) -> Iterator[None]:
     """Turn what can go wrong on the network into one line."""
     import requests
     from urllib3.exceptions import HTTPError
@@ -110,7 +110,7 @@ def fetch_file(file: DataFile, folder: Path, progress: Progress) -> Path:
     known = f"sha256:{file.sha256}" if file.sha256 else None
     pooch.get_logger().setLevel("WARNING")
     try:
-        with _told(file, part):
+        with _network_errors_in_one_line(file, part):
             folder.mkdir(parents=True, exist_ok=True)
             pooch.retrieve(file.url, known, fname=file.name, path=folder, downloader=ResumingDownloader(part, progress))
     except BraidedError:
@@ -119,7 +119,7 @@ def fetch_file(file: DataFile, folder: Path, progress: Progress) -> Path:
         raise BraidedError(
             f"{file.name} from {file.url} has another SHA-256 than it should: it was removed, run the command again"
         ) from None
-    wrong = None if known else problem(file, target)
+    wrong = None if known else what_is_wrong(file, target)
     if wrong is not None:
         target.unlink()
         raise BraidedError(f"{file.name} from {file.url}: {wrong}: it was removed, run the command again")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -15,25 +13,23 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.streams.base import BATCH, Batch
-from braided.streams.text import open_binary
+from braided.streams.text_files import errors_in_one_line, open_binary
 
 _UNSIGNED_BYTES = 8
-CIFAR_PIXELS = 3_072
+_CIFAR_PIXELS = 3_072
 
 
 def _read(file: IO[bytes], n: int, path: Path) -> bytes:
     """Up to n bytes: fewer only at the end."""
-    try:
+    with errors_in_one_line(path, tarfile.TarError):
         return file.read(n)
-    except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-        raise BraidedError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _cut(path: Path, remedy: str) -> BraidedError:
     return BraidedError(f"{path}: the file ends in the middle of a record: {remedy}")
 
 
-def idx_shape(file: IO[bytes], path: Path, n_dimensions: int) -> tuple[int, ...]:
+def _idx_shape(file: IO[bytes], path: Path, n_dimensions: int) -> tuple[int, ...]:
     """Read an idx file's head: two zero bytes, the type, the number of dimensions, and each of them in four bytes."""
     head = _read(file, 4 + 4 * n_dimensions, path)
     if len(head) < 4 + 4 * n_dimensions or head[:4] != bytes([0, 0, _UNSIGNED_BYTES, n_dimensions]):
@@ -63,13 +59,13 @@ class IdxStream:
     def n_records(self) -> int | None:
         """What the images' file says of itself."""
         with open_binary(self.images) as file:
-            return idx_shape(file, self.images, 3)[0]
+            return _idx_shape(file, self.images, 3)[0]
 
     def bytes(self) -> Iterator[tuple[NDArray[np.uint8], list[int]]]:
         """Pixels, (n, pixels), and labels, BATCH at a time."""
         with open_binary(self.images) as images, open_binary(self.labels) as labels:
-            n, height, width = idx_shape(images, self.images, 3)
-            (n_labels,) = idx_shape(labels, self.labels, 1)
+            n, height, width = _idx_shape(images, self.images, 3)
+            (n_labels,) = _idx_shape(labels, self.labels, 1)
             if n != n_labels:
                 raise BraidedError(
                     f"{self.images} has {n} images and {self.labels.name} {n_labels} labels: give files that belong "
@@ -119,12 +115,12 @@ class CifarStream:
         """By the files' sizes; all 50,000 in the archive."""
         if self.paths[0].suffix == ".gz":
             return 50_000
-        return sum(path.stat().st_size // (1 + CIFAR_PIXELS) for path in self.paths)
+        return sum(path.stat().st_size // (1 + _CIFAR_PIXELS) for path in self.paths)
 
     def batches(self) -> Iterator[Batch]:
         """The images in the files' order; features are named by their places, red first."""
-        names = tuple(str(i) for i in range(CIFAR_PIXELS))
-        record = 1 + CIFAR_PIXELS
+        names = tuple(str(i) for i in range(_CIFAR_PIXELS))
+        record = 1 + _CIFAR_PIXELS
         for path, file in self._files():
             while chunk := _read(file, BATCH * record, path):
                 if len(chunk) % record:
@@ -142,7 +138,8 @@ class CifarStream:
                     yield path, file
             return
         path = self.paths[0]
-        with _archive(path) as archive:
+        # The archive is unpacked as it is read: at no time is one of its files in memory.
+        with errors_in_one_line(path, tarfile.TarError), tarfile.open(path, "r:gz") as archive:
             members = {Path(member.name).name: member for member in archive}
             for i in range(1, 6):
                 # The archive holds them in another order; its own records are read in that of their numbers.
@@ -151,13 +148,3 @@ class CifarStream:
                 if batch is None:
                     raise BraidedError(f"{path}: data_batch_{i}.bin is not in it: get cifar-10-binary.tar.gz anew")
                 yield path, batch
-
-
-@contextmanager
-def _archive(path: Path) -> Iterator[tarfile.TarFile]:
-    """An archive of which one file is in memory at no time: it is unpacked as it is read."""
-    try:
-        with tarfile.open(path, "r:gz") as archive:
-            yield archive
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise BraidedError(f"{path}: cannot be read: {error}") from None

@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from braided.datasets.images import CifarStream, IdxStream
 from braided.datasets.imnist import DeformedDigits
 from braided.datasets.locate import Located, locate
 from braided.datasets.protocol import PAPER_SETTINGS
-from braided.errors import BraidedError
-from braided.streams import text
-from braided.streams.base import BATCH, ArrayStream, Batch, Stream, read_whole
+from braided.streams import text_files
+from braided.streams.base import ArrayStream, Batch, Stream, read_whole
+from braided.streams.encode.cells import Cells
+from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
+from braided.streams.encode.encoder import Encoder
+from braided.streams.readers.base import FileStream
 from braided.streams.readers.csv import CSVStream
 from braided.streams.readers.libsvm import LibsvmStream
 
 
 @dataclass(frozen=True)
-class WhitespaceStream:
+class WhitespaceStream(FileStream):
     """Numbers between white space, the label last, no header (the format of `german.data-numeric`)."""
 
-    path: Path
     n_features: int
-    n_records: int | None = None
 
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.name
-
-    def batches(self) -> Iterator[Batch]:
+    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
         """The records, split at any run of white space."""
-        names = tuple(str(i) for i in range(self.n_features))
-        rows: list[list[float]] = []
-        labels: list[Any] = []
-        for count, line in enumerate(text.lines(self.path), start=1):
+
+        def chunk(places: list[int], rows: list[list[str]]) -> Chunk:
+            *columns, labels = zip(*rows, strict=True)
+            named: dict[Hashable, Cells] = {str(i): cells for i, cells in enumerate(columns)}
+            return Chunk(str(self.path), places, named, labels, spelled=True)
+
+        yield from in_chunks(self._rows(), chunk)
+
+    def _rows(self) -> Iterator[tuple[int, list[str]] | BadRecord]:
+        for count, line in enumerate(text_files.lines(self.path), start=1):
             fields = line.split()
-            if not fields:
-                continue
-            where = f"{self.path}:{count}"
-            if len(fields) != self.n_features + 1:
-                raise BraidedError(
-                    f"{where}: {len(fields)} fields where {self.n_features + 1} are expected: mend the line"
-                )
-            rows.append([text.number(field, where, name) for field, name in zip(fields[:-1], names, strict=True)])
-            labels.append(text.label(fields[-1], where))
-            if len(rows) == BATCH:
-                yield Batch(names, np.array(rows), labels)
-                rows, labels = [], []
-        if rows:
-            yield Batch(names, np.array(rows), labels)
+            if len(fields) == self.n_features + 1:
+                yield count, fields
+            elif fields:
+                reason = f"{len(fields)} fields where {self.n_features + 1} are expected: mend the line"
+                yield BadRecord(f"{self.path}:{count}", reason)
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,7 @@ class LabelFirstStream:
 
 
 @dataclass(frozen=True)
-class Joined:
+class _JoinedStream:
     """Streams one after the other."""
 
     name: str
@@ -106,7 +96,7 @@ def _read(located: Located) -> Stream:
         return CSVStream(paths[0], target=str(n_features))
     if name == "german":
         return WhitespaceStream(paths[0], n_features)
-    return Joined(name, tuple(LibsvmStream(path, n_features) for path in paths))
+    return _JoinedStream(name, tuple(LibsvmStream(path, n_features) for path in paths))
 
 
 def load(name: str, data_dir: Path | None) -> Stream:

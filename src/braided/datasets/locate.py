@@ -69,8 +69,3 @@ def locate(name: str, data_dir: Path | None) -> Located:
             f"{dataset.origin}, put it into DIR/{dataset.folder}/, and give --data-dir DIR or set BRAIDED_DATA"
         )
     return located
-
-
-def find(name: str, data_dir: Path | None) -> Path:
-    """The first file of a data set."""
-    return locate(name, data_dir).paths[0]

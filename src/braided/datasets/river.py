@@ -13,10 +13,10 @@ from braided.streams.base import ArrayStream, Batch
 
 #: Records taken of a generator that has no end.
 RECORDS = 10_000
-Make = Callable[[], Iterable[tuple[dict[Any, Any], Any]]]
+_MakeRecords = Callable[[], Iterable[tuple[dict[Any, Any], Any]]]
 
 
-def _bundled(name: str) -> Make:
+def _bundled(name: str) -> _MakeRecords:
     def make() -> Iterable[tuple[dict[Any, Any], Any]]:
         from river import datasets
 
@@ -25,7 +25,7 @@ def _bundled(name: str) -> Make:
     return make
 
 
-def _generated(name: str, **arguments: Any) -> Make:
+def _generated(name: str, **arguments: Any) -> _MakeRecords:
     def make() -> Iterable[tuple[dict[Any, Any], Any]]:
         from river.datasets import synth
 
@@ -34,7 +34,7 @@ def _generated(name: str, **arguments: Any) -> Make:
     return make
 
 
-def _changing(before: Make, after: Make) -> Make:
+def _changing(before: _MakeRecords, after: _MakeRecords) -> _MakeRecords:
     """One concept up to the middle, then another."""
 
     def make() -> Iterable[tuple[dict[Any, Any], Any]]:
@@ -49,7 +49,7 @@ _agrawal = partial(_generated, "Agrawal", seed=1)
 _rbf = {"seed_model": 1, "seed_sample": 1, "n_classes": 4, "n_features": 10, "n_centroids": 30}
 
 #: Name -> how its records are made. Generators have a fixed seed: a stream is the same every time.
-RIVER_STREAMS: dict[str, Make] = {
+RIVER_STREAMS: dict[str, _MakeRecords] = {
     "phishing": _bundled("Phishing"),
     "segments": _bundled("ImageSegments"),
     "bananas": _bundled("Bananas"),

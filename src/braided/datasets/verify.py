@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
+from io import BufferedReader
 from pathlib import Path
+from typing import cast
 
 from braided.datasets.catalogue import DataFile
 from braided.datasets.locate import Located
 from braided.errors import BraidedError
-from braided.streams.text import blocks, open_binary
-
-_CHUNK = 2**20
+from braided.streams.text_files import blocks, errors_in_one_line, open_binary
 
 
 def sha256(path: Path, unpacked: bool = False) -> str:
     """The SHA-256 of a file, or of what a .gz file holds."""
-    digest = hashlib.sha256()
-    try:
-        with open_binary(path) if unpacked else path.open("rb") as file:
-            while piece := file.read(_CHUNK):
-                digest.update(piece)
-    except (OSError, EOFError, zlib.error) as error:
-        raise BraidedError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return digest.hexdigest()
+    with errors_in_one_line(path), open_binary(path) if unpacked else path.open("rb") as file:
+        return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
 
 
 def count_records(path: Path, header: bool) -> int:
@@ -31,8 +24,8 @@ def count_records(path: Path, header: bool) -> int:
     return sum(sum(bool(line.strip()) for line in block.split(b"\n")) for block in blocks(path)) - int(header)
 
 
-def problem(file: DataFile, path: Path) -> str | None:
-    """What is wrong with a file, or None."""
+def what_is_wrong(file: DataFile, path: Path) -> str | None:
+    """What is wrong with a file, by its size, checksum or number of records, or None."""
     size = path.stat().st_size
     if file.size is not None and size != file.size:
         return f"{size:,} bytes where {file.size:,} are expected"
@@ -50,7 +43,7 @@ def verify(located: Located) -> str:
     """Check all files; returns what was checked, or raises at the first that is wrong."""
     checked = set()
     for file, path in zip(located.form.files, located.paths, strict=True):
-        wrong = problem(file, path)
+        wrong = what_is_wrong(file, path)
         if wrong is not None:
             raise BraidedError(f"{path}: {wrong}: get it anew with `braided datasets fetch {located.dataset.name}`")
         with_sum = file.content_sha256 or file.sha256

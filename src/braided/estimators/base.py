@@ -19,9 +19,10 @@ from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.drift import Detector, Watch, pack, unpack
 from braided.estimators.explain import Explanation, explain
-from braided.estimators.features import ClassSpace, FeatureSpace, as_number, shown
+from braided.estimators.features import ClassSpace, FeatureSpace
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
+from braided.values import as_number, shown
 
 Floats = NDArray[np.float64]
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")

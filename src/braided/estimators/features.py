@@ -4,70 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Mapping
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-
-
-def _order(name: Hashable) -> tuple[str, Any]:
-    """Sorts names of mixed types: numbers first by value, then text, then the rest by what they print as."""
-    if isinstance(name, Real):
-        return ("0", name)
-    if isinstance(name, str):
-        return ("1", name)
-    return (f"2 {type(name).__name__}", repr(name))
-
-
-def shown(value: Any) -> str:
-    """A value in an error message: what it prints as, cut short, whatever it is."""
-    try:
-        text = repr(value)
-    except Exception:  # a 5,000-digit integer, or an object whose repr fails, must still be refused in words
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:60]}..."
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN of any float type, and what pandas has for them (told by name: pandas may not be installed)."""
-    if isinstance(value, float | np.floating):
-        return bool(value != value)
-    if isinstance(value, Decimal):
-        return value.is_nan()
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
-
-
-def as_number(name: Hashable, value: Any, record: int) -> float:
-    """A feature's value as a float; NaN for a missing one.
-
-    >>> as_number("age", True, 1), as_number("age", None, 1)
-    (1.0, nan)
-    >>> as_number("age", "abc", 17)
-    Traceback (most recent call last):
-        ...
-    braided.errors.BraidedError: feature 'age' is 'abc' in record 17: numbers, None or NaN only
-    """
-    if value is None:
-        return math.nan
-    if isinstance(value, Decimal) and not value.is_nan():
-        value = float(value)
-    if isinstance(value, Real | np.bool_) and not isinstance(value, np.timedelta64):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-        if math.isinf(number):
-            raise BraidedError(
-                f"feature {name!r} is {shown(value)} in record {record}: it must be finite, or None if missing"
-            )
-        return number
-    if is_missing(value):
-        return math.nan
-    raise BraidedError(f"feature {name!r} is {shown(value)} in record {record}: numbers, None or NaN only")
+from braided.values import as_number, is_missing, shown, sorted_names
 
 
 class FeatureSpace:
@@ -101,7 +44,7 @@ class FeatureSpace:
 
     def sort(self, names: Iterable[Hashable]) -> list[Hashable]:
         """Names in the order in which new ones get their slots."""
-        return sorted(names, key=_order)
+        return sorted_names(names)
 
     def check_room(self, names: list[Hashable]) -> None:
         """Refuse names that would exceed the limit."""

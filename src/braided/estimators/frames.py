@@ -18,7 +18,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.estimators.features import as_number, is_missing, shown
+from braided.values import as_number, is_missing, shown
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from river import base
 from braided.errors import BraidedError
 from braided.estimators.base import MODL, Floats, listed
 from braided.estimators.drift import Detector
-from braided.estimators.features import as_number, shown
+from braided.values import as_number, shown
 from braided.estimators.frames import Frame
 from braided.kernels.scale import target_deviation
 from braided.learners import Learner, LearnerConfig

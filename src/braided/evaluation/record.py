@@ -10,7 +10,7 @@ import numpy as np
 
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.estimators.features import as_number
+from braided.values import as_number
 from braided.estimators.river_model import behind_chunks
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History

@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from braided.datasets.catalogue import CATALOGUE
-from braided.datasets.locate import find
+from braided.datasets.locate import locate
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
 from braided.serve.guard import NDJSON
 from braided.streams import Batch, Stream
-from braided.streams.encode.encoder import DEFAULT_RULES, Rules
+from braided.streams.encode.rules import DEFAULT_RULES, Rules
 from braided.streams.fingerprint import fingerprint
 from braided.streams.open import open_stream
 from braided.streams.readers.sql import is_address, without_password
@@ -90,7 +90,7 @@ class FeedSettings:
         elif is_address(self.stream) or (self.stream not in CATALOGUE and Path(self.stream).is_dir()):
             digest.update((fingerprint(self.stream) or without_password(self.stream)).encode())
         else:
-            path = find(self.stream, self.data_dir) if self.stream in CATALOGUE else Path(self.stream)
+            path = locate(self.stream, self.data_dir).paths[0] if self.stream in CATALOGUE else Path(self.stream)
             try:
                 with path.open("rb") as file:
                     digest.update(file.read(2**20))

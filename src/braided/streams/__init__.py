@@ -1,12 +1,28 @@
 """Where records come from: data sets, files, queries, standard input; and how they are shuffled, masked and cut."""
 
-from braided.streams.base import ArrayStream, Batch, Peeked, Stream, read_whole
-from braided.streams.encode.encoder import Rules
-from braided.streams.masks import MASKS, Masked
-from braided.streams.readers.iterable import IterableStream
-from braided.streams.readers.sql import SQLStream
-from braided.streams.transform import Limited, shuffled
+from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from braided.streams.base import ArrayStream, Batch, Peeked, Stream, read_whole
+    from braided.streams.encode.rules import Rules
+    from braided.streams.masks import MASKS, Masked
+    from braided.streams.open import open_stream
+    from braided.streams.readers.iterable import IterableStream
+    from braided.streams.readers.sql import SQLStream
+    from braided.streams.transform import Limited, shuffled
+
+_MODULES = {
+    "base": ("ArrayStream", "Batch", "Peeked", "Stream", "read_whole"),
+    "encode.rules": ("Rules",),
+    "masks": ("MASKS", "Masked"),
+    "open": ("open_stream",),
+    "readers.iterable": ("IterableStream",),
+    "readers.sql": ("SQLStream",),
+    "transform": ("Limited", "shuffled"),
+}
 __all__ = [
     "MASKS",
     "ArrayStream",
@@ -24,10 +40,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """`open_stream` is looked up when it is asked for: it needs the presets, which need what is here."""
-    if name == "open_stream":
-        from braided.streams.open import open_stream
-
-        return open_stream
-    raise AttributeError(f"module 'braided.streams' has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    """Names are imported when they are asked for: `import braided` needs none of them, and starts sooner."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -108,6 +108,11 @@ class Peeked:
         yield from rest
 
 
+def records_before(stream: Stream) -> int:
+    """How many records came before the first that a stream gives: not 0 for one that is followed from a position."""
+    return getattr(stream, "records_before", 0)
+
+
 def read_whole(stream: Stream) -> ArrayStream:
     """Take a stream into memory, e.g. to shuffle it."""
     return ArrayStream(stream.name, joined(list(stream.batches())))

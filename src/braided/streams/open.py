@@ -7,26 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from braided.datasets import load, river
-from braided.datasets.catalogue import CATALOGUE
 from braided.errors import BraidedError
-from braided.streams import text
+from braided.streams import text_files
 from braided.streams.base import Stream
-from braided.streams.encode.encoder import Encoded, Rules
+from braided.streams.encode.rules import Rules
+from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers import sql
 from braided.streams.readers.arff import ARFFStream
-from braided.streams.readers.arrow import ArrowStream
+from braided.streams.readers.arrow import MAGIC, ArrowStream
+from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.csv import DELIMITERS, CSVStream, check_delimiter
 from braided.streams.readers.folder import FolderStream
 from braided.streams.readers.follow import FollowStream
 from braided.streams.readers.jsonl import JSONLinesStream, standard_input
-from braided.streams.readers.libsvm import LibsvmStream
+from braided.streams.readers.libsvm import LibsvmStream, is_libsvm_line
 
-_LIBSVM_LINE = re.compile(r"^\s*[^\s:,]+(\s+(\d+|qid):\S+)*\s*(#.*)?$")
 _PACKED = {".gz", ".zst"}
 _ARROW = {".parquet", ".arrow", ".feather", ".ipc"}
-#: What a file of pyarrow's begins with.
-_MAGIC = (b"PAR1", b"ARROW1", b"FEA1")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -58,7 +55,8 @@ def open_stream(
     target
         The label's column, where columns have names.
     header, delimiter
-        Of CSV files: whether the first line names the columns, and what stands between fields. None: seen.
+        Of CSV files: whether the first line names the columns, and what stands between fields. None: seen from the
+        first lines.
     query
         SQL, for a data base.
     follow, idle
@@ -82,7 +80,7 @@ def open_stream(
         )
     path = Path(source)
 
-    def reader(path: Path) -> Encoded:
+    def reader(path: Path) -> EncodedStream:
         return _open_file(path, target, header, delimiter, rules)
 
     if follow:
@@ -95,20 +93,14 @@ def open_stream(
         stream: Stream = sql.open_address(source, query, target, rules)
     elif source == "-":
         stream = standard_input(target, rules)
-    elif source in {"shuttle", *river.RIVER_STREAMS, *CATALOGUE}:
-        stream = _data_set(source, data_dir)
+    elif source in NAMED_STREAMS:
+        stream = NAMED_STREAMS[source].load(data_dir)
     elif path.is_dir():
-        stream = FolderStream(path, reader, rules)
+        stream = FolderStream(path, reader, rules=rules)
     else:
         stream = cast(Stream, reader(path))
     _check_options(stream, source, target, header, delimiter, rules)
     return stream
-
-
-def _data_set(source: str, data_dir: Path | None) -> Stream:
-    if source == "shuttle":
-        return river.shuttle()
-    return river.load(source) if source in river.RIVER_STREAMS else load.load(source, data_dir)
 
 
 def _follow(source: str, stream: FollowStream) -> FollowStream:
@@ -125,12 +117,12 @@ def _check_options(
     """Refuse options that have no meaning for a stream."""
     if isinstance(stream, FolderStream):
         return
-    named = isinstance(stream, Encoded) and not isinstance(stream, LibsvmStream)
-    if target is not None and not (named and source not in CATALOGUE):
+    named = source not in NAMED_STREAMS and isinstance(stream, EncodedStream) and stream.has_named_columns
+    if target is not None and not named:
         raise BraidedError(
             f"--target {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
         )
-    if rules.drop and not (named and source not in CATALOGUE):
+    if rules.drop and not named:
         raise BraidedError(f"--drop {rules.drop[0]!r} is for streams with named columns, and {source!r} is none")
     if not isinstance(stream, CSVStream):
         if header is not None:
@@ -139,47 +131,48 @@ def _check_options(
             raise BraidedError(f"--delimiter is for CSV files, and {source!r} is none")
 
 
-def _open_file(path: Path, target: str | None, header: bool | None, delimiter: str | None, rules: Rules) -> Encoded:
+def _open_file(
+    path: Path, target: str | None, header: bool | None, delimiter: str | None, rules: Rules
+) -> EncodedStream:
+    """The reader of a file, by its name's ending, else by how it begins."""
     if not path.is_file():
-        known = ", ".join(["shuttle", *CATALOGUE, *river.RIVER_STREAMS])
         raise BraidedError(
-            f"stream {str(path)!r} is neither a file nor a folder nor a data set: use a path, - or one of {known}"
+            f"stream {str(path)!r} is neither a file nor a folder nor a data set: use a path, - or one of "
+            f"{', '.join(NAMED_STREAMS)}"
         )
 
-    def as_csv() -> Encoded:
+    def as_csv() -> EncodedStream:
         between = "\t" if delimiter is None and kind == ".tsv" else delimiter
-        return CSVStream(path, target, None, header, between, rules)
+        return CSVStream(path, target, None, header, between, rules=rules)
 
-    def as_json() -> Encoded:
-        return JSONLinesStream(str(path), lambda: text.lines(path), target, rules)
+    def as_json() -> EncodedStream:
+        return JSONLinesStream(str(path), lambda: text_files.lines(path), target, rules=rules)
 
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
     kind = suffixes[-1] if suffixes else ""
-    by_name: dict[str, Callable[[], Encoded]] = {
+    by_name: dict[str, Callable[[], EncodedStream]] = {
         ".csv": as_csv,
         ".tsv": as_csv,
         ".jsonl": as_json,
         ".ndjson": as_json,
-        ".arff": lambda: ARFFStream(path, target, rules),
-        ".libsvm": lambda: LibsvmStream(path, None, rules),
-        ".svm": lambda: LibsvmStream(path, None, rules),
-        ".svmlight": lambda: LibsvmStream(path, None, rules),
+        ".arff": lambda: ARFFStream(path, target, rules=rules),
+        ".libsvm": lambda: LibsvmStream(path, rules=rules),
+        ".svm": lambda: LibsvmStream(path, rules=rules),
+        ".svmlight": lambda: LibsvmStream(path, rules=rules),
     }
     if kind in by_name:
         return by_name[kind]()
-    with text.told(path), path.open("rb") as file:
-        magic = file.read(6)
-    if kind in _ARROW or magic.startswith(_MAGIC):
+    if kind in _ARROW or text_files.beginning(path, 6).startswith(MAGIC):
         if path.suffix.lower() in _PACKED:
             raise BraidedError(f"{path}: is packed once more: unpack it, Parquet and Arrow files are packed inside")
-        return ArrowStream(path, target, rules)
-    first = next((line for line in text.lines(path) if line.strip() and not line.startswith("%")), "")
+        return ArrowStream(path, target, rules=rules)
+    first = next((line for line in text_files.lines(path) if line.strip() and not line.startswith("%")), "")
     if first.lstrip().startswith("{"):
         return as_json()
     if first.lower().startswith("@relation"):
-        return ARFFStream(path, target, rules)
-    if ":" in first and _LIBSVM_LINE.match(first):
-        return LibsvmStream(path, None, rules)
+        return ARFFStream(path, target, rules=rules)
+    if is_libsvm_line(first):
+        return LibsvmStream(path, rules=rules)
     if any(between in first for between in (DELIMITERS if delimiter is None else (check_delimiter(delimiter),))):
         return as_csv()
     raise BraidedError(

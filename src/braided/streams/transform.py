@@ -10,7 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from braided.kernels.random import key_of, mix
-from braided.streams.base import ArrayStream, Batch, Stream
+from braided.streams.base import ArrayStream, Batch, Stream, records_before
 
 
 @njit(cache=True)
@@ -33,7 +33,7 @@ def shuffled(stream: ArrayStream, seed: int) -> ArrayStream:
 
 @dataclass(frozen=True)
 class Limited:
-    """The first `limit` records."""
+    """The first `limit` records, those counted that came before the place from which a follower goes on."""
 
     stream: Stream
     limit: int
@@ -49,9 +49,14 @@ class Limited:
         n = self.stream.n_records
         return None if n is None else min(n, self.limit)
 
+    @property
+    def records_before(self) -> int:
+        """As of the stream."""
+        return records_before(self.stream)
+
     def batches(self) -> Iterator[Batch]:
         """Batches up to the limit; the source is not read beyond it."""
-        left = self.limit
+        left = self.limit - records_before(self.stream)
         if left <= 0:
             return
         for batch in self.stream.batches():

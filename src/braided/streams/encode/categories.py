@@ -15,10 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.errors import BraidedError
 from braided.streams.encode.cells import as_category
-
-ENCODINGS = ("onehot", "hash", "refuse")
 
 
 def bucket(value: str, buckets: int) -> int:
@@ -64,7 +61,7 @@ class Categories:
     def encode(
         self, column: Hashable, cells: Sequence[Any], on_new: Callable[[int, str], None]
     ) -> tuple[list[str], NDArray[np.float64]]:
-        """Feature names and values, (n, names); `on_new` hears row and name of a feature before it is admitted."""
+        """Feature names and values, (n, names); `on_new(row, name)` is called before a new feature is admitted."""
         places = self.known.setdefault(column, {})
         before = len(places)
         hashed = self.encoding == "hash"
@@ -102,11 +99,3 @@ class Categories:
     def load_state(self, state: list[list[Any]]) -> None:
         """Know what another has seen."""
         self.known = {column: {value: i for i, value in enumerate(values)} for column, values in state}
-
-
-def check(encoding: str, buckets: int) -> None:
-    """Refuse what is no encoding."""
-    if encoding not in ENCODINGS:
-        raise BraidedError(f"--categories {encoding!r} is not known: use one of {', '.join(ENCODINGS)}")
-    if buckets < 1:
-        raise BraidedError(f"--hash-buckets is {buckets}: give a whole number from 1 on")

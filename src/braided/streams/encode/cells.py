@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from numbers import Real
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.estimators.features import shown
-from braided.streams import text
+from braided.values import is_missing, number_of, shown
 
 #: ISO dates, times and both, and days with months and years between slashes or points.
 _DATE = re.compile(
@@ -25,8 +24,14 @@ _DATE = re.compile(
     r"|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?|\d{1,2}[/.]\d{1,2}[/.]\d{4}([T ]\d{1,2}:\d{2}(:\d{2})?)?"
 )
 _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+#: What stands for a missing value in text, in small letters.
+MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
 _NUMBERS = frozenset({float, int, bool, type(None)})
 _BOOLEANS = {"true": 1.0, "false": 0.0}
+_WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
+#: Below this, every whole number is a float of its own.
+_EXACT = 2**53
+_NO_LABEL = "the label is missing: every record needs one"
 #: A column is of the kind that at least this share of the values in its first records has.
 _SHARE = 0.9
 
@@ -40,7 +45,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wrong:
+class BadCell:
     """A cell that its reader could not make sense of; `reason` goes on from "column 'x' "."""
 
     reason: str
@@ -55,20 +60,26 @@ def as_number(cell: Any) -> float | None:
     >>> as_number(" 1.5"), as_number("true"), as_number("?"), as_number("red"), as_number("1_000")
     (1.5, 1.0, nan, None, None)
     """
-    if cell is None:
-        return math.nan
-    if isinstance(cell, str):
-        try:
-            return float(cell) if "_" not in cell else None
-        except ValueError:
-            word = cell.strip().lower()
-            return math.nan if word in text.MISSING else _BOOLEANS.get(word)
-    if isinstance(cell, Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
-        try:
-            return float(cell)
-        except OverflowError:
-            return math.inf
-    return None
+    if not isinstance(cell, str):
+        return number_of(cell)
+    try:
+        return float(cell) if "_" not in cell else None
+    except ValueError:
+        word = cell.strip().lower()
+        return math.nan if word in MISSING else _BOOLEANS.get(word)
+
+
+def as_feature(cell: Any) -> float:
+    """A cell as a feature's value, NaN for missing; what is none is an error that goes on from "column 'x' "."""
+    number = as_number(cell)
+    if number is None:
+        if isinstance(cell, BadCell):
+            raise BraidedError(cell.reason)
+        word = cell.strip() if isinstance(cell, str) else cell
+        raise BraidedError(f"is {shown(word)}: features must be numbers, or empty if missing")
+    if math.isinf(number):
+        raise BraidedError(f"is {shown(cell)}: features must be finite, or empty if missing")
+    return number
 
 
 def as_category(cell: Any) -> str | None:
@@ -79,14 +90,12 @@ def as_category(cell: Any) -> str | None:
     """
     if isinstance(cell, str):
         word = cell.strip()
-        return None if word.lower() in text.MISSING else word
-    if cell is None:
+        return None if word.lower() in MISSING else word
+    if is_missing(cell):
         return None
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
     if isinstance(cell, float | np.floating | Decimal):
-        if cell != cell:
-            return None
         return str(int(cell)) if math.isfinite(cell) and cell == int(cell) else str(cell)
     return str(cell)
 
@@ -98,7 +107,7 @@ def is_date(cell: Any) -> bool:
 
 def kind_of(cell: Any) -> Kind | None:
     """What one cell is; None if it is missing or of no use."""
-    if isinstance(cell, Wrong | bytes | bytearray | memoryview):
+    if isinstance(cell, BadCell | bytes | bytearray | memoryview):
         return None
     number = as_number(cell)
     if number is not None:
@@ -131,22 +140,22 @@ def numbers(cells: Cells) -> tuple[NDArray[np.float64], list[tuple[int, str]]]:
     out = np.full(len(cells), np.nan)
     wrong: list[tuple[int, str]] = []
     for i, cell in enumerate(cells):
-        value = as_number(cell)
-        if value is None:
-            wrong.append((i, not_a_number(cell)))
-        elif math.isinf(value):
-            wrong.append((i, f"is {shown(cell)}: features must be finite, or empty if missing"))
-        else:
-            out[i] = value
+        try:
+            out[i] = as_feature(cell)
+        except BraidedError as error:
+            wrong.append((i, str(error)))
     return out, wrong
 
 
-def not_a_number(cell: Any) -> str:
-    """What is wrong with a cell in a numeric column."""
-    if isinstance(cell, Wrong):
-        return cell.reason
-    word = cell.strip() if isinstance(cell, str) else cell
-    return f"is {shown(word)}: features must be numbers, or empty if missing"
+def not_categories(cells: Cells) -> list[tuple[int, str]]:
+    """(row, reason) of the cells that cannot be a category."""
+    if isinstance(cells, np.ndarray) or not {BadCell, bytes, bytearray, memoryview} & set(map(type, cells)):
+        return []
+    return [
+        (row, cell.reason if isinstance(cell, BadCell) else f"is {shown(cell)}: text or a number only")
+        for row, cell in enumerate(cells)
+        if isinstance(cell, BadCell | bytes | bytearray | memoryview)
+    ]
 
 
 def _quick(cells: Sequence[Any]) -> NDArray[np.float64] | None:
@@ -161,20 +170,43 @@ def _quick(cells: Sequence[Any]) -> NDArray[np.float64] | None:
         return None
 
 
-def label(cell: Any) -> Any:
-    """A typed cell as a class label: whole numbers as integers, text as it stands.
+def as_label(cell: Any, spelled: bool = False) -> Any:
+    """A cell as a class label; `spelled` if it is of a text file, where only the spelling says what is a number.
 
-    >>> label(2.0), label(0.5), label("2"), label(Decimal("7"))
+    Whole numbers are integers; text of a typed source stands as it is.
+
+    >>> as_label(2.0), as_label(0.5), as_label("2"), as_label(Decimal("7"))
     (2, 0.5, '2', 7)
+    >>> [as_label(word, spelled=True) for word in ("+1", "1.000e+00", " g ", "0.5")]
+    [1, 1, 'g', '0.5']
     """
+    if spelled and isinstance(cell, str):
+        return _spelled_label(cell)
+    if isinstance(cell, BadCell):
+        raise BraidedError(f"the label {cell.reason}")
     if isinstance(cell, np.generic):
         cell = cell.item()
+    if is_missing(cell) or (isinstance(cell, str) and not cell):
+        raise BraidedError(_NO_LABEL)
     if isinstance(cell, Decimal):
         cell = float(cell)
-    if cell is None or cell != cell or cell == "":
-        raise BraidedError("the label is missing: every record needs one")
-    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < _EXACT:
         return int(cell)
     if not isinstance(cell, str | int | float):
         raise BraidedError(f"the label is {shown(cell)}: text or a number only")
     return cell
+
+
+@lru_cache(maxsize=10_000)
+def _spelled_label(word: str) -> int | str:
+    """An integer if a word is a whole number in any spelling, else the word as it stands."""
+    word = word.strip()
+    if word.lower() in MISSING:
+        raise BraidedError(_NO_LABEL)
+    if _WHOLE.fullmatch(word):
+        return int(word)
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    return int(value) if value.is_integer() and abs(value) < _EXACT else word

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.estimators.features import shown
-from braided.streams import text
-from braided.streams.encode.cells import Kind, Wrong
-from braided.streams.encode.encoder import (
-    DEFAULT_RULES,
-    SAMPLE,
-    Chunk,
-    Encoded,
-    Encoder,
-    Found,
-    Piece,
-    Problem,
-    Rules,
-    check_columns,
-    no_dates,
-    target_place,
-)
+from braided.streams import text_files
+from braided.streams.encode.cells import BadCell, Kind
+from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
+from braided.streams.encode.encoder import Encoder, no_dates
+from braided.streams.readers.base import FileStream, check_columns, target_place
+from braided.values import shown
 
 _NUMERIC = frozenset({"numeric", "real", "integer"})
 _QUOTED = r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\""
@@ -38,17 +26,12 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Attribute:
+class _Attribute:
     """A declared column: its name, its kind (None: text), and its values if it is nominal."""
 
     name: str
     kind: Kind | None
     values: tuple[str, ...] = ()
-
-    @property
-    def known(self) -> frozenset[str]:
-        """The declared values."""
-        return frozenset(self.values)
 
 
 def _plain(word: str) -> str:
@@ -89,7 +72,7 @@ def _pairs(line: str) -> list[tuple[int, str | None]]:
     return out
 
 
-def _attribute(declaration: str) -> Attribute:
+def _attribute(declaration: str) -> _Attribute:
     match = _NAME.fullmatch(declaration)
     if match is None or not match[2]:
         raise BraidedError("give @attribute NAME TYPE")
@@ -99,17 +82,17 @@ def _attribute(declaration: str) -> Attribute:
             raise BraidedError(f"the values of {name!r} do not end with }}")
         values = tuple(word for word in _fields(kind[1:-1]) if word is not None)
         booleans = {value.lower() for value in values} <= {"true", "false"}
-        return Attribute(name, None if booleans else Kind.CATEGORICAL, values)
+        return _Attribute(name, None if booleans else Kind.CATEGORICAL, values)
     word = kind.split()[0].lower()
     if word in _NUMERIC:
-        return Attribute(name, Kind.NUMERIC)
+        return _Attribute(name, Kind.NUMERIC)
     if word in {"string", "date"}:
-        return Attribute(name, None if word == "string" else Kind.DATE)
+        return _Attribute(name, None if word == "string" else Kind.DATE)
     raise BraidedError(f"{name!r} is of type {shown(kind)}: numeric, nominal, string or date only")
 
 
 @dataclass(frozen=True)
-class ARFFStream(Encoded):
+class ARFFStream(FileStream):
     """Records from an ARFF file.
 
     Nominal columns are categorical even where their values look like numbers, except those of `true` and `false`
@@ -121,25 +104,15 @@ class ARFFStream(Encoded):
         The file; packed if it ends in .gz or .zst.
     target
         Name of the label's column. None: a column called target, label, class or y, else the last one.
-    rules
-        How cells become features.
     """
 
-    path: Path
     target: str | None = None
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
 
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.name
-
-    def attributes(self) -> tuple[list[Attribute], int]:
+    def attributes(self) -> tuple[list[_Attribute], int]:
         """The declared columns, and the number of the line @data."""
-        found: list[Attribute] = []
+        found: list[_Attribute] = []
         count = 0
-        for count, line in enumerate(text.lines(self.path), start=1):
+        for count, line in enumerate(text_files.lines(self.path), start=1):
             line = line.strip()
             if not line or line.startswith("%"):
                 continue
@@ -173,29 +146,30 @@ class ARFFStream(Encoded):
                 encoder.declare(attribute.name, attribute.kind)
         checks = [_check(attribute) for attribute in attributes]
         absent: list[Any] = [attribute.values[0] if attribute.values else "0" for attribute in attributes]
-        taken: list[list[Any]] = []
-        places: list[int] = []
-        for count, line in islice(enumerate(text.lines(self.path), start=1), data, None):
+
+        def chunk(places: list[int], rows: list[list[Any]]) -> Chunk:
+            turned = [
+                cells if check is None else list(map(check, cells))
+                for cells, check in zip(zip(*rows, strict=True), checks, strict=True)
+            ]
+            columns: dict[Hashable, Any] = {name: turned[i] for i, name in enumerate(names) if i != target}
+            return Chunk(str(self.path), places, columns, turned[target], spelled=True)
+
+        yield from in_chunks(self._rows(data, absent), chunk)
+
+    def _rows(self, data: int, absent: list[Any]) -> Iterator[tuple[int, list[Any]] | BadRecord]:
+        """The rows after the line @data, each with its line."""
+        for count, line in islice(enumerate(text_files.lines(self.path), start=1), data, None):
             line = line.strip()
             if not line or line.startswith("%"):
                 continue
             try:
-                row = self._row(line, attributes, absent)
+                yield count, self._row(line, absent)
             except BraidedError as error:
-                if taken:
-                    yield self._chunk(names, target, checks, taken, places)
-                    taken, places = [], []
-                yield Problem(f"{self.path}:{count}", str(error))
-                continue
-            taken.append(row)
-            places.append(count)
-            if len(taken) == SAMPLE:
-                yield self._chunk(names, target, checks, taken, places)
-                taken, places = [], []
-        if taken:
-            yield self._chunk(names, target, checks, taken, places)
+                yield BadRecord(f"{self.path}:{count}", str(error))
 
-    def _row(self, line: str, attributes: list[Attribute], absent: list[Any]) -> list[Any]:
+    def _row(self, line: str, absent: list[Any]) -> list[Any]:
+        """The words of a record; `absent` is what stands where a sparse one leaves something out."""
         if line.startswith("{"):
             if not line.endswith("}"):
                 raise BraidedError("a sparse record does not end with }: instance weights are not read")
@@ -206,29 +180,19 @@ class ARFFStream(Encoded):
                 row[place] = word
             return row
         fields = _fields(line)
-        if len(fields) != len(attributes):
-            raise BraidedError(f"{len(fields)} fields where {len(attributes)} are expected: mend the line")
+        if len(fields) != len(absent):
+            raise BraidedError(f"{len(fields)} fields where {len(absent)} are expected: mend the line")
         return fields
 
-    def _chunk(
-        self, names: list[str], target: int, checks: list[Callable[[Any], Any] | None], taken: list[Any], places: Any
-    ) -> Chunk:
-        turned = [
-            cells if check is None else list(map(check, cells))
-            for cells, check in zip(zip(*taken, strict=True), checks, strict=True)
-        ]
-        columns: dict[Hashable, Any] = {name: turned[i] for i, name in enumerate(names) if i != target}
-        return Chunk(str(self.path), places, columns, turned[target], spelled=True)
 
-
-def _check(attribute: Attribute) -> Callable[[Any], Any] | None:
+def _check(attribute: _Attribute) -> Callable[[Any], Any] | None:
     """What marks the words that a nominal column does not have; None if any word will do."""
     if not attribute.values:
         return None
-    known = attribute.known
+    known = frozenset(attribute.values)
     listed = ", ".join(attribute.values[:5]) + (", ..." if len(attribute.values) > 5 else "")
 
     def check(word: Any) -> Any:
-        return word if word is None or word in known else Wrong(f"is {shown(word)}: the file declares {listed}")
+        return word if word is None or word in known else BadCell(f"is {shown(word)}: the file declares {listed}")
 
     return check

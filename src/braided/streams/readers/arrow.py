@@ -4,34 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from braided.errors import BraidedError
+from braided.extras import require
+from braided.streams import text_files
 from braided.streams.encode.cells import Cells, Kind
-from braided.streams.encode.encoder import (
-    DEFAULT_RULES,
-    SAMPLE,
-    Chunk,
-    Encoded,
-    Encoder,
-    Found,
-    Piece,
-    Rules,
-    check_columns,
-    no_dates,
-    target_place,
-)
+from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
+from braided.streams.encode.encoder import Encoder, no_dates
+from braided.streams.readers.base import FileStream, check_columns, target_place
 from braided.streams.readers.mappings import unnested
-from braided.streams.text import needed
 
+#: What files begin with that are read here, and the first version of Feather.
+MAGIC = (b"PAR1", b"ARROW1", b"FEA1")
 #: Rows that pyarrow decodes at a time.
-_ROWS = 20 * SAMPLE
+_ROWS = 20 * CHUNK_RECORDS
 
 
 @dataclass(frozen=True)
-class ArrowStream(Encoded):
+class ArrowStream(FileStream):
     """Records from a Parquet file, or from an Arrow one (Feather, or the stream format).
 
     Attributes
@@ -40,29 +32,18 @@ class ArrowStream(Encoded):
         The file.
     target
         Name of the label's column. None: a column called target, label, class or y, else the last one.
-    rules
-        How cells become features.
     """
 
-    path: Path
     target: str | None = None
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.name
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, Iterator[Any]]]:
         """The file's schema and its record batches."""
-        arrow = needed("pyarrow", "files")
+        arrow = require("pyarrow", "files")
         try:
-            with self.path.open("rb") as file:
-                magic = file.read(6)
+            magic = text_files.beginning(self.path, 6)
             if magic[:4] == b"PAR1":
-                parquet = needed("pyarrow.parquet", "files")
+                parquet = require("pyarrow.parquet", "files")
                 with parquet.ParquetFile(self.path, pre_buffer=False) as table:
                     yield table.schema_arrow, table.iter_batches(_ROWS, use_threads=False)
             elif magic == b"ARROW1":
@@ -79,7 +60,7 @@ class ArrowStream(Encoded):
 
     def chunks(self, encoder: Encoder) -> Iterator[Piece]:
         """The records."""
-        arrow = needed("pyarrow", "files")
+        arrow = require("pyarrow", "files")
         with self._opened() as (schema, batches):
             if len(schema.names) < 2:
                 raise BraidedError(f"{self.path}: {len(schema.names)} columns: give a target and a feature at least")
@@ -94,8 +75,8 @@ class ArrowStream(Encoded):
             before = 0
             for batch in batches:
                 batch.validate(full=True)  # a damaged file can hold lengths that lead out of it
-                for start in range(0, batch.num_rows, SAMPLE):
-                    part = batch.slice(start, SAMPLE)
+                for start in range(0, batch.num_rows, CHUNK_RECORDS):
+                    part = batch.slice(start, CHUNK_RECORDS)
                     labels = part.column(place).to_pylist()
                     columns: dict[Hashable, Cells] = {
                         name: _cells(part.column(i), arrow)

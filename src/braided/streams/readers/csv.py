@@ -6,32 +6,23 @@ import csv
 import io
 import re
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.streams import text
+from braided.streams import text_files
 from braided.streams.base import BATCH, Batch
 from braided.streams.decimal import POWERS, parse_lines
-from braided.streams.encode.encoder import (
-    DEFAULT_RULES,
-    SAMPLE,
-    TARGET_NAMES,
-    Chunk,
-    Encoded,
-    Encoder,
-    Found,
-    Piece,
-    Problem,
-    Rules,
-    check_columns,
-    target_place,
-)
+from braided.streams.encode.cells import MISSING
+from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
+from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.rules import Rules
+from braided.streams.readers.base import TARGET_NAMES, FileStream, check_columns, target_place
 
 #: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")
@@ -69,7 +60,7 @@ def _looks_like_header(first: list[str], second: list[str] | None) -> bool:
         return True
     if second is not None and len(second) == len(first):
         for above, below in zip(first, second, strict=True):
-            if _is_number(below) and above.strip().lower() not in text.MISSING and not _is_number(above):
+            if _is_number(below) and above.strip().lower() not in MISSING and not _is_number(above):
                 return True
     return not any(_is_number(field) for field in first)
 
@@ -96,9 +87,9 @@ class Layout:
     target: int
     features: list[int]
 
-    def chunk(self, source: str, places: list[int], taken: list[list[str]], after: Any = None) -> Chunk:
+    def chunk(self, source: str, places: list[int], rows: list[list[str]], after: Any = None) -> Chunk:
         """Rows of fields as columns."""
-        turned = list(zip(*taken, strict=True))
+        turned = list(zip(*rows, strict=True))
         columns: dict[Hashable, Any] = {self.names[i]: turned[i] for i in self.features}
         return Chunk(source, places, columns, turned[self.target], spelled=True, after=after)
 
@@ -128,7 +119,7 @@ def layout(
 
 
 @dataclass(frozen=True)
-class CSVStream(Encoded):
+class CSVStream(FileStream):
     """Records from a CSV file; fields are separated by commas, semicolons, tabs or bars, and may be quoted.
 
     Attributes
@@ -139,37 +130,27 @@ class CSVStream(Encoded):
         Name (or, without a header, number from 0) of the label's column. None: a column called target, label, class
         or y, else the last one.
     n_features
-        Use only the first so many feature columns.
+        How many feature columns are read, from the first; None: all.
     header
         Whether the first line names the columns. None: it does if a column of numbers starts with a word there.
     delimiter
         What stands between fields. None: seen from the first line.
-    rules
-        How cells become features.
     """
 
-    path: Path
     target: str | None = None
     n_features: int | None = None
     header: bool | None = None
     delimiter: str | None = None
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.name
 
     def _delimiter(self) -> str:
         if self.delimiter is not None:
             return check_delimiter(self.delimiter)
-        return delimiter_of(next((line for line in text.lines(self.path) if line.strip()), ""))
+        return delimiter_of(next((line for line in text_files.lines(self.path) if line.strip()), ""))
 
     def _layout(self, delimiter: str) -> Layout:
-        opening = list(islice(rows(text.lines(self.path), delimiter), 2))
+        opening = list(islice(rows(text_files.lines(self.path), delimiter), 2))
         if not opening:
-            raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record a line")
+            raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record per line")
         return layout(opening, self.header, self.target, str(self.path), self.rules)
 
     def columns(self) -> tuple[list[str], bool, int]:
@@ -188,9 +169,9 @@ class CSVStream(Encoded):
         shape = self._layout(delimiter)
         encoder.target = shape.names[shape.target]
         features = shape.features[: self.n_features]
-        shape = Layout(shape.names, shape.header, shape.target, features)
+        shape = replace(shape, features=features)
         kept = tuple(shape.names[i] for i in features)
-        blocks, before = text.blocks(self.path), 0
+        blocks, before = text_files.blocks(self.path), 0
         for block in blocks:
             plain = None
             if before and encoder.all_numbers(kept):
@@ -204,32 +185,26 @@ class CSVStream(Encoded):
             # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.
             quoted = b'"' in block
             lines = self._lines(chain([block], blocks) if quoted else [block], before)
-            yield from self._checked(lines, delimiter, shape, before)
+            checked = self._checked(lines, delimiter, shape, before)
+            yield from in_chunks(checked, partial(shape.chunk, str(self.path)))
             before += max(block.count(b"\n"), 1)
 
     def _lines(self, blocks: Iterable[bytes], before: int) -> Iterator[str]:
         """The lines of blocks; `before` lines were read before these."""
         for block in blocks:
-            yield from io.StringIO(text.decoded(block, self.path, before), newline="")
+            yield from io.StringIO(text_files.decoded(block, self.path, before), newline="")
             before += block.count(b"\n")
 
-    def _checked(self, lines: Iterable[str], delimiter: str, shape: Layout, before: int) -> Iterator[Chunk | Problem]:
-        """Chunks from lines."""
-        source = str(self.path)
-        taken: list[list[str]] = []
-        places: list[int] = []
+    def _checked(
+        self, lines: Iterable[str], delimiter: str, shape: Layout, before: int
+    ) -> Iterator[tuple[int, list[str]] | BadRecord]:
+        """Rows of fields without the header, each with its line; `before` lines were read before these."""
         for line, fields in islice(rows(lines, delimiter), int(shape.header and before == 0), None):
             wrong = shape.misfit(fields)
             if wrong is None:
-                taken.append(fields)  # type: ignore[arg-type]
-                places.append(before + line)
-            if taken and (wrong is not None or len(taken) == SAMPLE):
-                yield shape.chunk(source, places, taken)
-                taken, places = [], []
-            if wrong is not None:
-                yield Problem(f"{source}:{before + line}", wrong)
-        if taken:
-            yield shape.chunk(source, places, taken)
+                yield before + line, fields  # type: ignore[misc]
+            else:
+                yield BadRecord(f"{self.path}:{before + line}", wrong)
 
 
 def _plain_numbers(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from braided.errors import BraidedError
-from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
-from braided.streams.readers.libsvm import LibsvmStream
+from braided.streams.encode.chunk import Piece
+from braided.streams.encode.encoder import Encoder
+from braided.streams.readers.base import EncodedStream
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -20,7 +20,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class FolderStream(Encoded):
+class FolderStream(EncodedStream):
     """Records from all files of a folder; kinds are seen from the first records of the whole.
 
     Attributes
@@ -29,27 +29,22 @@ class FolderStream(Encoded):
         The folder.
     open
         Makes the reader of one file.
-    rules
-        How cells become features.
     """
 
     path: Path
-    open: Callable[[Path], Encoded]
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
+    open: Callable[[Path], EncodedStream]
 
     @property
     def name(self) -> str:
         """The folder's name."""
         return self.path.name
 
-    def _parts(self) -> list[Encoded]:
+    def _parts(self) -> list[EncodedStream]:
         parts = [self.open(path) for path in files_in(self.path)]
         if not parts:
             raise BraidedError(f"{self.path}: the folder has no files: give one with files of records, or --follow")
-        sparse = [part for part in parts if isinstance(part, LibsvmStream)]
-        n = max((part.largest_index() for part in sparse), default=0)
-        return [dataclasses.replace(part, n_features=n) if isinstance(part, LibsvmStream) else part for part in parts]
+        width = max(part.least_width() for part in parts)
+        return [part.widened(width) for part in parts]
 
     def chunks(self, encoder: Encoder) -> Iterator[Piece]:
         """The records of each file in turn."""

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.encode.chunk import Piece
+from braided.streams.encode.encoder import Encoder
+from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.mappings import Splitter, chunked
 
 
 @dataclass(frozen=True)
-class IterableStream(Encoded):
+class IterableStream(EncodedStream):
     """Records from an iterable of mappings; nested values become `outer.inner`, None is missing.
 
     Attributes
@@ -23,8 +25,6 @@ class IterableStream(Encoded):
         The label's name. None: records are pairs, or `{"x": {...}, "y": label}`, or have a name like target or label.
     name
         What tables and errors call it.
-    rules
-        How cells become features.
 
     Examples
     --------
@@ -40,8 +40,6 @@ class IterableStream(Encoded):
     records: Iterable[Any] | Callable[[], Iterable[Any]]
     target: Hashable | None = None
     name: str = "records"
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
     _passes: list[int] = field(default_factory=list, init=False, compare=False, repr=False)
 
     def _iterator(self) -> Iterator[Any]:

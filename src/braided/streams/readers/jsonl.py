@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.encode.chunk import Piece
+from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.rules import Rules
+from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.mappings import Splitter, chunked
 
 
@@ -18,11 +21,11 @@ def parse(line: str) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BraidedError(f"not JSON ({error}): give one record a line") from None
+        raise BraidedError(f"not JSON ({error}): give one record per line") from None
 
 
 @dataclass(frozen=True)
-class JSONLinesStream(Encoded):
+class JSONLinesStream(EncodedStream):
     """Records from lines of JSON.
 
     Attributes
@@ -38,8 +41,6 @@ class JSONLinesStream(Encoded):
     name: str
     open: Callable[[], Iterable[str]]
     target: str | None = None
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
 
     def chunks(self, encoder: Encoder) -> Iterator[Piece]:
         """Records in chunks whose columns are the names that appear in them."""
@@ -62,4 +63,4 @@ def _standard_input_lines() -> Iterator[str]:
 
 def standard_input(target: str | None = None, rules: Rules | None = None) -> JSONLinesStream:
     """The stream of `braided run -`."""
-    return JSONLinesStream("standard input", _standard_input_lines, target, rules or Rules())
+    return JSONLinesStream("standard input", _standard_input_lines, target, rules=rules or Rules())

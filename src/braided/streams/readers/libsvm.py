@@ -5,24 +5,37 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.features import shown
-from braided.streams import text
+from braided.streams import text_files
 from braided.streams.base import BATCH, Batch
-from braided.streams.encode.encoder import DEFAULT_RULES, Encoded, Encoder, Found, Piece, Rules
+from braided.streams.encode.cells import as_feature, as_label
+from braided.streams.encode.chunk import Piece
+from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.rules import ReadingCounts
+from braided.streams.readers.base import FileStream
+from braided.values import shown
 
 _MOST_FEATURES = 100_000
+_LINE = re.compile(r"^\s*[^\s:,]+(\s+(\d+|qid):\S+)*\s*(#.*)?$")
 _INDEX = re.compile(r"0*[1-9][0-9]{0,8}")
 
 
+def is_libsvm_line(line: str) -> bool:
+    """Whether a file that begins with this line is taken for LIBSVM.
+
+    >>> is_libsvm_line("+1 3:0.5 7:1"), is_libsvm_line("10:20,3")
+    (True, False)
+    """
+    return ":" in line and _LINE.match(line) is not None
+
+
 @dataclass(frozen=True)
-class LibsvmStream(Encoded):
+class LibsvmStream(FileStream):
     """Records from a LIBSVM file; features are named by their numbers, from 1. A query id (`qid:`) is passed over.
 
     Attributes
@@ -31,31 +44,23 @@ class LibsvmStream(Encoded):
         The file; packed if it ends in .gz or .zst.
     n_features
         How many features there are. None: the largest index in the file, found in a pass of its own.
-    rules
-        What to do about bad values; nothing is categorical here.
     """
 
-    path: Path
-    n_features: int | None = None
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
+    has_named_columns: ClassVar[bool] = False
 
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.path.name
+    n_features: int | None = None
 
     def _records(self, encoder: Encoder) -> Iterator[tuple[str, Any, list[tuple[int, float]]]]:
-        for count, line in enumerate(text.lines(self.path), start=1):
+        for count, line in enumerate(text_files.lines(self.path), start=1):
             fields = line.split("#")[0].split()
             if not fields:
                 continue
             where = f"{self.path}:{count}"
             try:
-                label = text.label(fields[0], where)
+                label = as_label(fields[0], spelled=True)
                 pairs = self._pairs(fields[1:], where, encoder)
             except BraidedError as error:
-                encoder.problem(where, str(error).removeprefix(f"{where}: "))
+                encoder.problem(where, str(error))
                 continue
             yield where, label, pairs
 
@@ -66,29 +71,34 @@ class LibsvmStream(Encoded):
             if index == "qid" and colon:
                 continue
             if not colon or not _INDEX.fullmatch(index):
-                raise BraidedError(f"{where}: {shown(field_)} is not index:value with an index from 1: mend the line")
+                raise BraidedError(f"{shown(field_)} is not index:value with an index from 1: mend the line")
             try:
-                number = text.number(value, where, index)
+                number = as_feature(value)
             except BraidedError as error:
+                reason = f"column {index!r} {error}"
                 if encoder.rules.on_error != "missing":
-                    raise
-                encoder.count(str(error), values=1)
+                    raise BraidedError(reason) from None
+                encoder.counts.add(f"{where}: {reason}", values=1)
                 number = math.nan
             pairs.append((int(index), number))
         return pairs
 
-    def largest_index(self) -> int:
-        """How many features the file has: the largest index in it."""
+    def least_width(self) -> int:
+        """The largest index in the file."""
         largest = 0
-        for where, _, pairs in self._records(Encoder(self.rules, Found())):
+        for where, _, pairs in self._records(Encoder(self.rules, ReadingCounts())):
             largest = max([largest, *(index for index, _ in pairs)])
             if largest > _MOST_FEATURES:
                 raise BraidedError(f"{where}: feature {largest}: at most {_MOST_FEATURES} are read from LIBSVM files")
         return largest
 
+    def widened(self, width: int) -> Self:
+        """The same with this many features."""
+        return replace(self, n_features=width)
+
     def chunks(self, encoder: Encoder) -> Iterator[Piece]:
         """The records, dense."""
-        n = self.largest_index() if self.n_features is None else self.n_features
+        n = self.least_width() if self.n_features is None else self.n_features
         names = tuple(range(1, n + 1))
         values = np.zeros((BATCH, n))
         labels: list[Any] = []

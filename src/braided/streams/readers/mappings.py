@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.features import FeatureSpace, shown
 from braided.streams.encode.cells import Cells
-from braided.streams.encode.encoder import SAMPLE, TARGET_NAMES, Chunk, Encoder, Problem, at
+from braided.streams.encode.chunk import BadRecord, Chunk, at, in_chunks
+from braided.streams.encode.encoder import Encoder
+from braided.streams.readers.base import TARGET_NAMES
+from braided.values import shown, sorted_names
 
 _NESTED = (Mapping, list, tuple, np.ndarray)
 #: Levels of nesting, and cells in one record, beyond which it is no record any more.
@@ -48,7 +51,7 @@ def _flat(name: Hashable, value: Any, depth: int) -> Iterator[tuple[Hashable, An
 
 def columns(records: Sequence[Mapping[Hashable, Any]]) -> dict[Hashable, Cells]:
     """Flat records as columns, sorted by name; what a record does not have is missing in it."""
-    names = FeatureSpace(0).sort({name for record in records for name in record})
+    names = sorted_names({name for record in records for name in record})
     return {name: [record.get(name) for record in records] for name in names}
 
 
@@ -118,28 +121,26 @@ def chunked(
     splitter: Splitter,
     encoder: Encoder,
     by_row: bool = False,
-) -> Iterator[Chunk | Problem]:
+) -> Iterator[Chunk | BadRecord]:
     """Records, each with its line or row, in chunks whose columns are the names that appear in them."""
-    records: list[dict[Hashable, Any]] = []
-    labels: list[Any] = []
-    places: list[int] = []
-    for place, raw in numbered:
-        try:
-            x, y = splitter.split(parse(raw))
-        except UndecidedError as error:
-            raise BraidedError(f"{at(source, place, by_row)}: {error}") from None
-        except BraidedError as error:
-            if records:
-                yield Chunk(source, places, columns(records), labels, by_row)
-                records, labels, places = [], [], []
-            yield Problem(at(source, place, by_row), str(error))
-            continue
-        encoder.target = encoder.target or splitter.target
-        records.append(x)
-        labels.append(y)
-        places.append(place)
-        if len(records) == SAMPLE:
-            yield Chunk(source, places, columns(records), labels, by_row)
-            records, labels, places = [], [], []
-    if records:
-        yield Chunk(source, places, columns(records), labels, by_row)
+
+    def split() -> Iterator[tuple[int, Any] | BadRecord]:
+        for place, raw in numbered:
+            try:
+                pair = splitter.split(parse(raw))
+            except UndecidedError as error:
+                raise BraidedError(f"{at(source, place, by_row)}: {error}") from None
+            except BraidedError as error:
+                yield BadRecord(at(source, place, by_row), str(error))
+                continue
+            encoder.target = encoder.target or splitter.target
+            yield place, pair
+
+    return in_chunks(split(), partial(pairs_chunk, source, by_row=by_row))
+
+
+def pairs_chunk(
+    source: str, places: list[int], pairs: list[tuple[Any, Any]], after: Any = None, by_row: bool = False
+) -> Chunk:
+    """Flat records with their labels as a chunk."""
+    return Chunk(source, places, columns([x for x, _ in pairs]), [y for _, y in pairs], by_row, after=after)

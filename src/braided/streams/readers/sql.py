@@ -5,24 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.streams.encode.encoder import (
-    DEFAULT_RULES,
-    SAMPLE,
-    Chunk,
-    Encoded,
-    Encoder,
-    Found,
-    Piece,
-    Rules,
-    check_columns,
-    target_place,
-)
+from braided.extras import require
+from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
+from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.rules import Rules
+from braided.streams.readers.base import EncodedStream, check_columns, target_place
 from braided.streams.readers.mappings import unnested
 
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
@@ -51,7 +44,7 @@ def without_password(source: str) -> str:
 
 
 @dataclass(frozen=True)
-class SQLStream(Encoded):
+class SQLStream(EncodedStream):
     """Records from the rows of a query.
 
     Rows come in the order of the query, so it needs an ORDER BY if that matters. A connection of psycopg is read
@@ -67,8 +60,6 @@ class SQLStream(Encoded):
         Name of the label's column. None: a column called target, label, class or y, else the last one.
     name
         What tables and errors call it.
-    rules
-        How cells become features.
 
     Examples
     --------
@@ -85,8 +76,6 @@ class SQLStream(Encoded):
     query: str
     target: str | None = None
     name: str = "query"
-    rules: Rules = DEFAULT_RULES
-    found: Found = field(default_factory=Found, compare=False, repr=False)
 
     @contextmanager
     def _cursor(self) -> Iterator[Any]:
@@ -113,7 +102,7 @@ class SQLStream(Encoded):
     def chunks(self, encoder: Encoder) -> Iterator[Piece]:
         """The rows."""
         with self._cursor() as cursor:
-            rows = cursor.fetchmany(SAMPLE)
+            rows = cursor.fetchmany(CHUNK_RECORDS)
             if cursor.description is None:
                 raise BraidedError(f"{self.name}: the query gives no rows: give --query a SELECT")
             names = [column[0] for column in cursor.description]
@@ -131,7 +120,7 @@ class SQLStream(Encoded):
                 places = range(before + 1, before + 1 + len(rows))
                 yield Chunk(self.name, places, unnested(columns), turned[target], by_row=True)
                 before += len(rows)
-                rows = cursor.fetchmany(SAMPLE)
+                rows = cursor.fetchmany(CHUNK_RECORDS)
 
 
 def _new_cursor(connection: Any) -> Any:
@@ -144,7 +133,7 @@ def _new_cursor(connection: Any) -> Any:
 def open_address(source: str, query: str, target: str | None, rules: Rules) -> SQLStream:
     """The stream of `sqlite:///FILE` or `postgresql://...`, read only."""
     connect = _sqlite(source) if source.startswith(_SQLITE) else _postgres(source)
-    return SQLStream(connect, query, target, without_password(source), rules)
+    return SQLStream(connect, query, target, without_password(source), rules=rules)
 
 
 def sqlite_path(source: str) -> Path | None:
@@ -167,11 +156,7 @@ def _sqlite(source: str) -> Callable[[], Any]:
 
 def _postgres(source: str) -> Callable[[], Any]:
     def connect() -> Any:
-        try:
-            import psycopg
-        except ModuleNotFoundError:
-            raise BraidedError("psycopg is not installed: pip install 'braided[sql]'") from None
-        connection = psycopg.connect(source)
+        connection = require("psycopg", "sql").connect(source)
         connection.read_only = True
         return connection
 

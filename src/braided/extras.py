@@ -1,0 +1,22 @@
+"""Modules of optional extras: imported when they are needed, or an error that says what to install."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from braided.errors import BraidedError
+
+
+def require(module: str, extra: str) -> Any:
+    """A module that comes with an extra.
+
+    >>> require("no_such_module", "files")
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: no_such_module is not installed: pip install 'braided[files]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise BraidedError(f"{module.partition('.')[0]} is not installed: pip install 'braided[{extra}]'") from None

@@ -1,0 +1,117 @@
+"""What a reader hands to the encoder: chunks of raw records, column by column, and bad records between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from braided.streams.base import Batch
+from braided.streams.encode.cells import Cells
+
+#: Records in a chunk at most, and records from which the kinds of columns are seen.
+CHUNK_RECORDS = 500
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some consecutive records as they were read.
+
+    Attributes
+    ----------
+    source
+        The file that errors name.
+    places
+        Line or row of each record.
+    columns
+        Cells of each feature column; None is missing.
+    labels
+        Cells of the target.
+    by_row
+        Whether places are rows, not lines.
+    spelled
+        Whether labels are words of a text file, where only the spelling says whether they are numbers.
+    after
+        Where the reader stood after these records, for those that can go on from there.
+    """
+
+    source: str
+    places: Sequence[int]
+    columns: dict[Hashable, Cells]
+    labels: Sequence[Any]
+    by_row: bool = False
+    spelled: bool = False
+    after: Any = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def where(self, row: int) -> str:
+        """File and line of a record."""
+        return at(self.source, self.places[row], self.by_row)
+
+    def part(self, start: int, stop: int) -> Chunk:
+        """The records from `start` to `stop`."""
+        columns: dict[Hashable, Cells] = {name: cells[start:stop] for name, cells in self.columns.items()}
+        return replace(self, places=self.places[start:stop], columns=columns, labels=self.labels[start:stop])
+
+    def without(self, drop: Sequence[str]) -> Chunk:
+        """All but some columns."""
+        if not drop:
+            return self
+        return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in drop})
+
+    @classmethod
+    def of_numbers(cls, batch: Batch, source: str, before: int, after: Any) -> Chunk:
+        """Numbers as cells again, so that they carry where the reader stood; `before` rows came before them."""
+        columns: dict[Hashable, Cells] = {
+            name: np.ascontiguousarray(batch.values[:, i]) for i, name in enumerate(batch.names)
+        }
+        places = range(before + 1, before + 1 + len(batch))
+        return cls(source, places, columns, batch.labels, by_row=True, after=after)
+
+
+def at(source: str, place: int, by_row: bool = False) -> str:
+    """File and line, or row, as errors write them."""
+    return f"{source}: row {place}" if by_row else f"{source}:{place}"
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """A record that cannot be read, in its place among the others."""
+
+    where: str
+    reason: str
+
+    def __len__(self) -> int:
+        return 0
+
+
+#: What readers give: raw records; records that are numbers already; a bad record; None where a live source pauses.
+Piece = Chunk | Batch | BadRecord | None
+
+
+def in_chunks(
+    records: Iterable[tuple[int, Any] | BadRecord], make: Callable[[list[int], list[Any]], Chunk]
+) -> Iterator[Chunk | BadRecord]:
+    """Chunks of records that come one by one, each with its line or row; `make` makes one of places and records.
+
+    Before a bad record, the records read so far go first, in a chunk of their own.
+    """
+    places: list[int] = []
+    taken: list[Any] = []
+    for item in records:
+        if not isinstance(item, BadRecord):
+            places.append(item[0])
+            taken.append(item[1])
+            if len(taken) < CHUNK_RECORDS:
+                continue
+        if taken:
+            yield make(places, taken)
+            places, taken = [], []
+        if isinstance(item, BadRecord):
+            yield item
+    if taken:
+        yield make(places, taken)

@@ -1,0 +1,105 @@
+"""What readers share: batches from chunks, and the target among the columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Self
+
+from braided.errors import BraidedError
+from braided.streams.base import Batch
+from braided.streams.encode.chunk import Piece
+from braided.streams.encode.encoder import Encoder, listed
+from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
+
+#: Column names that are taken for the target when none is named.
+TARGET_NAMES = ("target", "label", "class", "y")
+
+
+@dataclass(frozen=True)
+class EncodedStream(ABC):
+    """A stream whose reader gives raw records; the encoder makes batches of them.
+
+    Attributes
+    ----------
+    rules
+        How cells become features.
+    counts
+        What was skipped while reading.
+    """
+
+    rules: Rules = field(default=DEFAULT_RULES, kw_only=True)
+    counts: ReadingCounts = field(default_factory=ReadingCounts, kw_only=True, compare=False, repr=False)
+
+    #: Whether columns have names by which one can be chosen as the target, or dropped.
+    has_named_columns: ClassVar[bool] = True
+
+    @property
+    def n_records(self) -> int | None:
+        """Not known without reading."""
+        return None
+
+    @abstractmethod
+    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+        """The records in order."""
+
+    def batches(self) -> Iterator[Batch]:
+        """The records as numbers."""
+        self.counts.restart()
+        encoder = Encoder(self.rules, self.counts)
+        pieces = self.chunks(encoder)
+        try:
+            for batch, _ in encoder.encode(pieces):
+                yield batch
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:  # files and cursors are let go of at once, also after an error
+                close()
+
+    def least_width(self) -> int:
+        """How many numbered columns this source needs: 0 unless its format leaves out columns that are 0."""
+        return 0
+
+    def widened(self, width: int) -> Self:
+        """The same with at least this many numbered columns, if it has such: 0 stands where one is left out."""
+        return self
+
+
+@dataclass(frozen=True)
+class FileStream(EncodedStream):
+    """Records from one file.
+
+    Attributes
+    ----------
+    path
+        The file.
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.path.name
+
+
+def target_place(names: Sequence[str], target: str | None, source: str, named: bool = True) -> int:
+    """The target among the columns: the one asked for, else one called target, label, class or y, else the last."""
+    if target is None:
+        usual = [i for i, name in enumerate(names) if named and str(name).lower() in TARGET_NAMES]
+        return usual[0] if usual else len(names) - 1
+    if target not in names:
+        raise BraidedError(f"{source}: there is no column {target!r}: choose --target from {listed(names)}")
+    return list(names).index(target)
+
+
+def check_columns(names: Sequence[str], source: str, drop: Sequence[str] = ()) -> None:
+    """Refuse a table with a repeated column or with too few, and to drop what is not there."""
+    if len(set(names)) != len(names):
+        repeated = next(name for name in names if list(names).count(name) > 1)
+        raise BraidedError(f"{source}: column {repeated!r} appears twice: rename one of them")
+    for name in drop:
+        if name not in names:
+            raise BraidedError(f"{source}: there is no column {name!r}: choose --drop from {listed(names)}")

@@ -1,0 +1,82 @@
+"""Single values that a user gives: as numbers, as missing ones, in error messages; and the order of feature names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from braided.errors import BraidedError
+
+
+def shown(value: Any) -> str:
+    """A value in an error message: what it prints as, cut short, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:  # a 5,000-digit integer, or an object whose repr fails, must still be refused in words
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN of any float type, and what pandas has for them (told by name: pandas may not be installed)."""
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def number_of(value: Any) -> float | None:
+    """A value as a float: NaN for a missing one, infinite for one that is too large, None for what is no number.
+
+    >>> number_of(True), number_of(Decimal("2.5")), number_of(None), number_of("2.5")
+    (1.0, 2.5, nan, None)
+    """
+    if isinstance(value, Real | Decimal | np.bool_) and not isinstance(value, np.timedelta64):
+        try:
+            return math.nan if isinstance(value, Decimal) and value.is_nan() else float(value)
+        except OverflowError:
+            return math.inf
+    return math.nan if is_missing(value) else None
+
+
+def as_number(name: Hashable, value: Any, record: int) -> float:
+    """A feature's value as a float; NaN for a missing one.
+
+    >>> as_number("age", True, 1), as_number("age", None, 1)
+    (1.0, nan)
+    >>> as_number("age", "abc", 17)
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: feature 'age' is 'abc' in record 17: numbers, None or NaN only
+    """
+    number = number_of(value)
+    if number is None:
+        raise BraidedError(f"feature {name!r} is {shown(value)} in record {record}: numbers, None or NaN only")
+    if math.isinf(number):
+        raise BraidedError(
+            f"feature {name!r} is {shown(value)} in record {record}: it must be finite, or None if missing"
+        )
+    return number
+
+
+def _order(name: Hashable) -> tuple[str, Any]:
+    if isinstance(name, Real):
+        return ("0", name)
+    if isinstance(name, str):
+        return ("1", name)
+    return (f"2 {type(name).__name__}", repr(name))
+
+
+def sorted_names(names: Iterable[Hashable]) -> list[Hashable]:
+    """Names of mixed types in order: numbers by value, then text, then the rest by what they print as.
+
+    >>> sorted_names(["b", 10, "a", 9])
+    [9, 10, 'a', 'b']
+    """
+    return sorted(names, key=_order)
