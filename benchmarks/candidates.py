@@ -1,15 +1,17 @@
-"""`braided bench candidates`: what the default preset was chosen among, measured on many streams."""
+"""What the default preset was chosen among, measured on many streams: `python benchmarks/candidates.py`."""
 
 from __future__ import annotations
 
+import json
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 
 from braided import MODLClassifier
@@ -17,7 +19,7 @@ from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation
 from braided.learners import FourierConfig, LearnerConfig, LogisticConfig, MLPConfig, SetConfig
 from braided.presets import default
-from braided.run.job import Job, RunOptions
+from braided.run import Job, RunOptions
 
 #: Streams that settings were chosen on, and streams that the choice was confirmed on; with how many records.
 CHOSEN_ON = {"svmguide3": None, "magic04": 8_000, "bananas": None, "segments": None, "rbf-drift": None, "agrawal": None}
@@ -119,11 +121,11 @@ def _run(name: str, stream: str, seed: int, data_dir: Path | None) -> tuple[int,
     job = Job(RunOptions(stream, seed=seed, limit=STREAMS[stream]), data_dir)
     for _ in evaluation.run(job.stream(seed)):
         pass
-    return evaluation.errors, evaluation.records, evaluation.seconds
+    return int(evaluation.history.totals[0]), evaluation.records, evaluation.seconds
 
 
 def measure(seeds: int, jobs: int | None, data_dir: Path | None, console: Console) -> dict[str, Any]:
-    """Mean errors of every candidate on every stream, and microseconds a record over all of them."""
+    """Mean errors of every candidate on every stream, and microseconds per record over all of them."""
     plan = [
         (name, stream, seed)
         for name in candidates()
@@ -165,3 +167,22 @@ def markdown(result: dict[str, Any]) -> str:
         cells += [f"{100 * row[key]:+.1f}%" for key in ("change_chosen_on", "change_confirmed_on")]
         lines.append(f"| {row['candidate']} | {' | '.join(cells)} | {row['us_per_record']:.0f} |")
     return "\n".join(lines)
+
+
+def main(
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Seeds on the smallest streams; a fifth of them on the others.")
+    ] = 5,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+) -> None:
+    """What the default was chosen among: errors of each candidate on many streams, and its cost (many minutes)."""
+    result = measure(seeds, jobs, data_dir, Console(stderr=True))
+    typer.echo(json.dumps(result) if as_json else markdown(result))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -59,7 +59,7 @@ def test_the_python_loop_gives_the_bits_of_the_compiled_one(preset: presets.Pres
 def test_the_python_loop_gives_the_bits_of_the_compiled_one_in_regression() -> None:
     values, labels = made_up(60)
     preset = presets.default()
-    wrapped = [InPython(build(config, 0, place)) for place, config in enumerate(preset.for_regression())]
+    wrapped = [InPython(build(config, 0, place)) for place, config in enumerate(preset.for_regression().learners)]
     compiled, plain = MODLRegressor(), MODLRegressor(learners=wrapped)
     one, two = (model.predict_learn_many(values, labels * 10.0) for model in (compiled, plain))
     np.testing.assert_array_equal(one.predictions, two.predictions)

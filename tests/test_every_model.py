@@ -15,7 +15,7 @@ import pytest
 from braided import BraidedError, MODLClassifier, presets, zoo
 from braided.combiners import COMBINERS
 from braided.estimators.digest import state_digest
-from braided.zoo import MODELS, ModelOptions
+from braided.zoo import ModelOptions, names_for
 from conftest import as_records, made_up
 
 Make = Callable[[int], Any]
@@ -26,7 +26,7 @@ def _of(name: str, combiner: str | None = None) -> Make:
     return lambda seed: zoo.build(name, ModelOptions(presets.default(), combiner, seed, None, BASE))
 
 
-EVERYTHING: dict[str, Make] = {name: _of(name) for name in MODELS}
+EVERYTHING: dict[str, Make] = {name: _of(name) for name in names_for("classification")}
 EVERYTHING |= {f"modl with {combiner}": _of("modl", combiner) for combiner in COMBINERS}
 EVERYTHING |= {
     f"{name} as the paper sets it": lambda seed, name=name: zoo.build(

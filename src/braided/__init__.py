@@ -8,7 +8,7 @@ from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 
 if TYPE_CHECKING:
-    from braided.evaluation.history import History, record
+    from braided.evaluation import History, record
 
 __version__ = "0.1.0"
 __all__ = ["BraidedError", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
@@ -19,7 +19,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     if name in {"History", "record"}:
-        return getattr(importlib.import_module("braided.evaluation.history"), name)
+        return getattr(importlib.import_module("braided.evaluation"), name)
     if name == "plot":
         return importlib.import_module("braided.report.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

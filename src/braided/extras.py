@@ -9,7 +9,7 @@ from braided.errors import BraidedError
 
 
 def require(module: str, extra: str) -> Any:
-    """A module that comes with an extra.
+    """A module that comes with an extra, or one of ours that needs it.
 
     >>> require("no_such_module", "files")
     Traceback (most recent call last):
@@ -18,5 +18,8 @@ def require(module: str, extra: str) -> Any:
     """
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError:
-        raise BraidedError(f"{module.partition('.')[0]} is not installed: pip install 'braided[{extra}]'") from None
+    except ModuleNotFoundError as error:
+        missing = (error.name or module).partition(".")[0]
+        if missing == "braided":
+            raise
+        raise BraidedError(f"{missing} is not installed: pip install 'braided[{extra}]'") from None

@@ -16,7 +16,6 @@ from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfi
 from braided.presets import Preset
 
 
-
 @dataclass(frozen=True)
 class ModelOptions:
     """What a model is built from.
@@ -317,7 +316,5 @@ def build(name: str, options: ModelOptions) -> Model:
     """A fresh model of that name."""
     checks.choice("model", name, MODELS)
     if options.task not in MODELS[name].tasks:
-        raise BraidedError(
-            f"model {name!r} is not for {options.task}: use one of {', '.join(names_for(options.task))}"
-        )
+        raise BraidedError(f"model {name!r} is not for {options.task}: use one of {', '.join(names_for(options.task))}")
     return MODELS[name].build(options)

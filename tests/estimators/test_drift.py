@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, engine, presets, zoo
 from braided.cli import app
-from braided.estimators.drift import DETECTORS, Watch, build, pack, unpack
 from braided.estimators.digest import state_digest
+from braided.estimators.drift import DETECTORS, Watch, build, pack, unpack
 from braided.learners import LEARNERS, LinearConfig, LogisticConfig, MLPConfig
-from braided.zoo import MODELS, ModelOptions
+from braided.zoo import ModelOptions, names_for
 from conftest import as_records, made_up
 
-OURS = [name for name in MODELS if not name.startswith(("majority", "river"))]
+OURS = [name for name in names_for("classification") if not name.startswith(("majority", "river"))]
 
 
 class At(base.DriftDetector):
@@ -341,7 +341,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_goes_on_with_its_detector(tmp_path: Path) -> None:
-    from braided.run.job import Job, RunOptions
+    from braided.run import Job, RunOptions
 
     options = RunOptions(stream="agrawal-drift", drift="ddm", limit=6_000)
     whole = Job(options)

@@ -35,7 +35,7 @@ def test_parts_add_up_to_the_fast_learners_score(preset: str, classes: int) -> N
     for x in records[:10]:
         found = model.explain_one(x)
         row = model._features.row(x, 1)
-        scores = explain.look(model.braid, row).scores[0]
+        scores = model.braid.score(row).scores[0]
         for k, label in enumerate(found.totals):
             total = found.bias[label].mean + sum(parts[label].mean for parts in found.contributions.values())
             assert total == pytest.approx(found.totals[label].mean, rel=1e-6, abs=1e-9)
@@ -61,7 +61,7 @@ def test_deviations_are_those_of_the_posterior() -> None:
     found = model.explain_one(x)
     state = model.braid.learners[0].state()
     mean, covariance = state["mean"][0], state["covariance"]
-    seen = explain.look(model.braid, model._features.row(x, 1))
+    seen = model.braid.score(model._features.row(x, 1))
     u = np.zeros(len(mean))
     u[0] = 1.0
     for name in x:
@@ -82,7 +82,7 @@ def test_a_diagonal_posterior_is_explained_too() -> None:
     x = records[0]
     found = model.explain_one(x)
     name, slot = next((name, model._features.slots[name]) for name in x)
-    z = explain.look(model.braid, model._features.row(x, 1)).x[slot]
+    z = model.braid.score(model._features.row(x, 1)).x[slot]
     assert found.contributions[name][1].sd == pytest.approx(abs(z) * math.sqrt(state["covariance"][1 + slot]) / 2)
 
 
@@ -165,12 +165,7 @@ def test_terms_add_up_to_the_final_score(name: str, usable: list[bool]) -> None:
 
 def test_shares_follow_the_weights_of_the_combiner() -> None:
     scores = np.array([[2.0, 0.0], [1.0, 0.0]], dtype=np.float32)
-    seen = explain.Look(
-        np.zeros(1, np.float32), np.ones(1, bool), scores, np.ones(2, bool), np.array([0.9, 0.1]),
-        np.array([0.5, 3.0])[:, None] * scores,
-    )  # fmt: skip
-    np.testing.assert_allclose(explain.shares(seen, False, 2), [1.0 / 4.0, 3.0 / 4.0])
-    silent = seen._replace(terms=np.zeros((2, 2)))
-    np.testing.assert_array_equal(explain.shares(silent, False, 2), [0.0, 0.0])
-    numeric = seen._replace(terms=np.array([[-3.0], [1.0]]))
-    np.testing.assert_allclose(explain.shares(numeric, True, 1), [0.75, 0.25])
+    terms = np.array([0.5, 3.0])[:, None] * scores
+    np.testing.assert_allclose(explain.shares_of(terms, 0), [1.0 / 4.0, 3.0 / 4.0])
+    np.testing.assert_array_equal(explain.shares_of(np.zeros((2, 2)), 0), [0.0, 0.0])
+    np.testing.assert_allclose(explain.shares_of(np.array([[-3.0], [1.0]]), None), [0.75, 0.25])

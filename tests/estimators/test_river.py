@@ -21,6 +21,7 @@ from river import (
     drift,
     ensemble,
     evaluate,
+    forest,
     linear_model,
     metrics,
     model_selection,
@@ -32,10 +33,10 @@ from river import (
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets, zoo
 from braided.combiners import COMBINERS
-from braided.estimators.river_model import river_arf
 from braided.estimators.digest import state_digest
+from braided.estimators.river_model import RiverClassifier, RiverRegressor
 from braided.learners import LogisticConfig, MLPConfig
-from braided.zoo import MODELS, ModelOptions
+from braided.zoo import ModelOptions, names_for
 
 #: What River asks of an estimator and does not get here: (model, check) -> why. Nothing else is left out.
 EXCEPTIONS = {
@@ -58,8 +59,9 @@ def estimators() -> dict[str, Any]:
     default = presets.default()
     table: dict[str, Any] = {f"MODLClassifier {name}": MODLClassifier(name) for name in presets.PRESETS}
     table |= {f"MODLRegressor {name}": MODLRegressor(name) for name in presets.PRESETS}
-    table |= {name: _of(name, default) for name in MODELS if name != "modl"}
-    table["river-arf"] = river_arf(seed=0, trees=2)  # each tree costs the same again
+    table |= {name: _of(name, default) for name in names_for("classification") if name != "modl"}
+    table["river-arf"] = RiverClassifier(forest.ARFClassifier(n_models=2, seed=0))  # each tree costs the same again
+    table["river-linear"] = RiverRegressor(preprocessing.StandardScaler() | linear_model.LinearRegression())
     for name, kind in COMBINERS.items():
         if name != default.combiner:
             table[f"modl with {name}"] = _of("modl", default, name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from braided.run.job import Job, RunOptions
+from braided.run import Job, RunOptions
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from braided.report.table import write_folder
-from braided.run.job import Job, RunOptions
+from braided.report.folder import write_folder
+from braided.run import Job, RunOptions
 from conftest import made_up
 
 pytest.importorskip("selenium", reason="selenium is not installed: run make test EXTRAS=all")
@@ -27,7 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines.append(",".join("" if value != value else repr(value) for value in row) + f",{label}")
     (folder / "stream.csv").write_text("\n".join(lines) + "\n")
     options = RunOptions(str(folder / "stream.csv"), ("modl-olr+mlp", "majority"), seeds=2)
-    job = Job(options, collect=True)
+    job = Job(options)
     for _ in job.run():
         pass
     return write_folder(job, folder, f"braided run '{folder}/stream.csv'")[-1]

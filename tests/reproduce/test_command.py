@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from braided.run.job import Job, RunOptions
+from braided.run import Job, RunOptions
 
 CELLS = ["table1", "--dataset", "svmguide3", "--seeds", "3", "--limit", "400"]
 

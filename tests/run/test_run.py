@@ -20,7 +20,8 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.evaluation import Evaluation
-from braided.run.job import Job, RunOptions
+from braided.evaluation.curve import Curve
+from braided.run import Job, RunOptions
 from braided.streams import MASKS, ArrayStream, Batch
 from conftest import made_up
 
@@ -323,12 +324,12 @@ def test_the_protocol_of_a_data_set_is_its_default() -> None:
 
 
 def test_the_curve_thins_itself_and_ends_at_the_last_record() -> None:
-    curve = Curve(n_learners=1)
+    curve = Curve(width=2)
     rng = np.random.default_rng(0)
     total = 0
     for n in (1_000, 1, 7_777, 300):
         wrong = rng.random(n) < 0.5
-        curve.extend(wrong, wrong[:, None])
+        curve.extend(np.column_stack([wrong, wrong]).astype(float))
         total += int(wrong.sum())
     table = curve.table()
     assert len(table) <= 2_001

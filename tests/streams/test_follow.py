@@ -20,7 +20,7 @@ import pytest
 from kinds import as_csv, as_json, made_up_records
 
 from braided import BraidedError
-from braided.run.job import Job, RunOptions
+from braided.run import Job, RunOptions
 from braided.streams import Limited, Rules, Stream, open_stream
 from braided.streams.base import records_before
 

@@ -18,7 +18,7 @@ import pytest
 from kinds import COLOURS, WRITERS, as_arff, as_csv, as_json, made_up_records, pyarrow, zstd
 
 from braided import BraidedError
-from braided.run.job import Job, RunOptions
+from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole, text_files
 from braided.streams.base import Batch
 

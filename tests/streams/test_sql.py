@@ -16,7 +16,7 @@ import pytest
 from kinds import NAMES, WRITERS, as_csv, made_up_records
 
 from braided import BraidedError
-from braided.run.job import Job, RunOptions
+from braided.run import Job, RunOptions
 from braided.streams import SQLStream, open_stream, read_whole
 
 RECORDS = made_up_records(1_300)

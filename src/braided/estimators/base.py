@@ -180,6 +180,11 @@ class MODL(base.Estimator):
         return list(self._features.slots)
 
     @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far, in the order of the columns of `predict_proba_many`; none for regression."""
+        return list(self._classes.places)
+
+    @property
     def records_learned(self) -> int:
         """How many records this model has learned."""
         return self._braid.steps if self._braid is not None else 0

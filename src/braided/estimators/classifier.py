@@ -67,11 +67,6 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         return all(getattr(learner, "most_classes", 3) > 2 for learner in self.braid.learners)
 
     @property
-    def classes(self) -> list[Hashable]:
-        """The labels seen so far, in the order of the columns of `predict_proba_many`."""
-        return list(self._classes.places)
-
-    @property
     def class_limit(self) -> int:
         """How many classes this model takes: `max_classes`, or fewer where a learner takes fewer."""
         self.braid  # noqa: B018 (the learners may restrict it when they are made)

@@ -129,20 +129,21 @@ class Explanation:
 
 
 def shares(braid: Braid, record: ScoredRecord, n_classes: int) -> Floats:
-    """Each learner's share of a record's final score under the combiner's present weights, (n_learners,).
+    """Each learner's share of a record's final score under the combiner's present weights, (n_learners,)."""
+    terms = braid.combiner.terms(record.x, record.mask, record.scores, record.usable)
+    return shares_of(terms, None if braid.regression else int(record.prediction[:n_classes].argmax()))
 
-    The final score is a plain sum of one term a learner: its (weighted) scores, or where a combiner mixes distributions
-    its weighted distribution. With t_i learner i's term for the predicted class, less the mean of its terms over the
-    classes (for regression its term, in units of the target around its mean),
+
+def shares_of(terms: Floats, predicted: int | None) -> Floats:
+    """Each learner's share of the final score, (n_learners,).
+
+    The final score is a plain sum of one term per learner: its (weighted) scores, or where a combiner mixes
+    distributions its weighted distribution. With t_i learner i's term for the predicted class, less the mean of its
+    terms over the classes (for regression, where `predicted` is None, its term in units of the target around its mean),
 
         share_i = |t_i| / sum_j |t_j|,   and all zeros where nobody says anything.
     """
-    terms = braid.combiner.terms(record.x, record.mask, record.scores, record.usable)
-    if braid.regression:
-        sizes = np.abs(terms[:, 0])
-    else:
-        predicted = int(record.prediction[:n_classes].argmax())
-        sizes = np.abs(terms[:, predicted] - terms.mean(axis=1))
+    sizes = np.abs(terms[:, 0] if predicted is None else terms[:, predicted] - terms.mean(axis=1))
     total = sizes.sum()
     return np.asarray(sizes / total if total > 0 and np.isfinite(total) else np.zeros_like(sizes))
 

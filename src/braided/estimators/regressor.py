@@ -13,11 +13,11 @@ from river import base
 from braided.errors import BraidedError
 from braided.estimators.base import MODL, Floats, listed
 from braided.estimators.drift import Detector
-from braided.values import as_number, shown
 from braided.estimators.frames import Frame
 from braided.kernels.scale import target_deviation
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
+from braided.values import as_number, shown
 
 
 class MODLRegressor(MODL, base.MiniBatchRegressor):

@@ -137,8 +137,10 @@ class RiverClassifier(_RiverChunks, base.Classifier):
         return dict(self.model.predict_proba_one(self._present(x)))
 
     def _row(self, record: Mapping[Hashable, Any]) -> dict[int, float]:
-        said = self.predict_proba_one(record).items()
-        return {self._labels[label]: probability for label, probability in said if label in self._labels}
+        said = self.predict_proba_one(record)
+        for label in said:  # some know True and False before any label has come
+            self._labels.setdefault(label, len(self._labels))
+        return {self._labels[label]: probability for label, probability in said.items()}
 
 
 class RiverRegressor(_RiverChunks, base.Regressor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History
-from braided.evaluation.record import record
+from braided.evaluation.recording import record
 from braided.evaluation.tally import Tally
 
 __all__ = ["Evaluation", "History", "Tally", "record"]

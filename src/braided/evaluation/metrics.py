@@ -54,9 +54,11 @@ class Metric:
     task: str
     form: str
 
-    def shown(self, value: float | None) -> str:
-        """The value as text; a dash where there is none."""
-        return "-" if value is None else format(value, self.form)
+    def shown(self, value: float | None, exact: bool = False) -> str:
+        """The value as text; a dash where there is none. `exact` gives counts a decimal, as means over seeds have."""
+        if value is None:
+            return "-"
+        return format(value, ",.1f" if exact and self.form == ",.0f" else self.form)
 
 
 #: Name in `--metric`, `--json` and the report -> how it is shown.

@@ -126,18 +126,18 @@ class Tally:
         """Count in records that were predicted, with their labels; `classes` are the columns of the predictions."""
         losses = np.empty((len(labels), len(self.totals)))
         if self.regression:
-            truth = np.array(labels, dtype=np.float64)
+            truth: NDArray[Any] = np.array(labels, dtype=np.float64)
             said = np.ascontiguousarray(progress.predictions, dtype=np.float64)
             tally_values(said[:, 0], truth, progress.own, self._sums, losses)
         else:
-            truth, said = self._places(labels, classes, progress.predictions)
+            truth, said = self._by_class(labels, classes, progress.predictions)
             tally_classes(
                 said, truth, progress.own, self._best, self.confusion, self.bins, self._odds, self._sums, losses
             )
         self._remember(truth, said, losses)
         self.loss_curve.extend(losses)
 
-    def _places(
+    def _by_class(
         self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Floats
     ) -> tuple[NDArray[np.int64], Floats]:
         """The labels' places, and the predictions with a column for each class known here, in its order."""

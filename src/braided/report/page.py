@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from braided.evaluation.history import History
+from braided.estimators.base import REGRESSION
+from braided.evaluation import History
+from braided.evaluation.metrics import METRICS, chosen
 from braided.report import plot
-from braided.report.provenance import circumstances
-from braided.report.table import drifts, misfits
-from braided.run.job import Job
+from braided.report.provenance import provenance
+from braided.report.table import drifts, misfits, own_metrics, plain_guess, without_label
+from braided.run import Job
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,10 +87,10 @@ class _Page:
         self.document = job.document()
         self.command = command
         self.seeds = job.options.seeds
+        self.regression = self.document["task"] == REGRESSION
         self.histories: dict[str, list[History]] = {}
         for run in job.finished:
-            if run.history is not None:
-                self.histories.setdefault(run.model, []).append(run.history)
+            self.histories.setdefault(run.model, []).append(run.history)
         self.pictures = 0
 
     def picture(
@@ -104,7 +106,10 @@ class _Page:
         document, options = self.document, self.job.options
         title = f"braided: {document['stream']}{' (sample)' if document['sample'] else ''}"
         about = [f"{document['records']:,} records", f"{document['features']:,} features"]
-        about += [f"{document['classes']:,} classes", f"preset {options.preset}"]
+        about.append("regression" if self.regression else f"{document['classes']:,} classes")
+        about.append(f"preset {options.preset}")
+        if options.delay:
+            about.append(f"labels {options.delay:,} records late")
         if options.combiner:
             about.append(f"combiner {options.combiner}")
         if options.mask != "iid" or options.available != 1.0:
@@ -125,56 +130,85 @@ class _Page:
     def result(self) -> str:
         """The figures that matter, and the table of all models and learners."""
         document = self.document
-        records, majority = document["records"], document["majority_errors"]
-        boxes = [("majority class, in hindsight", f"{majority / records:.2%}")]
-        rows = []
-        for model, figures in document["summary"].items():
-            runs = [run for run in document["runs"] if run["model"] == model]
-            boxes.insert(len(boxes) - 1, (f"errors of {model}", f"{figures['errors_mean'] / records:.2%}"))
-            speed = float(np.mean([run["records_per_second"] for run in runs]))
-            health = [learner for run in runs for learner in run["learners"].values()]
-            rows.append(
-                [
-                    model, f"{figures['errors_mean']:,.{1 if self.seeds > 1 else 0}f}", f"{figures['errors_sd']:,.1f}",
-                    f"{figures['errors_mean'] / records:.2%}", f"{speed:,.0f}", sum(one["skipped"] for one in health),
-                    sum(one["resets"] for one in health), drifts(runs),
-                ]
-            )  # fmt: skip
-            for learner in runs[0]["learners"] if len(runs[0]["learners"]) > 1 else ():
-                own = [run["learners"][learner] for run in runs]
-                errors = float(np.mean([one["errors"] for one in own]))
-                sd = float(np.std([one["errors"] for one in own], ddof=1)) if self.seeds > 1 else 0.0
-                rows.append(
-                    [
-                        f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{learner} alone",
-                        f"{errors:,.{1 if self.seeds > 1 else 0}f}",
-                        f"{sd:,.1f}", f"{errors / records:.2%}", "", sum(one["skipped"] for one in own),
-                        sum(one["resets"] for one in own), "",
-                    ]
-                )  # fmt: skip
-        rows.append(["majority class, in hindsight", f"{majority:,}", "", f"{majority / records:.2%}", *[""] * 4])
-        header = ["", "errors", "sd", "error rate", "records/s", "skipped updates", "resets", "drifts"]
-        unused = {"sd"} if self.seeds == 1 else set()
+        names = chosen(self.job.options.metrics, document["task"])
+        plain, guess = plain_guess(document)
+        # The majority class is known in hindsight alone.
+        plain += "" if self.regression else ", in hindsight"
+        leading = "mae" if self.regression else "error_rate"
+        boxes = [
+            (f"{METRICS[leading].title} of {model}", METRICS[leading].shown(figures["metrics"][leading]))
+            for model, figures in document["summary"].items()
+        ]
+        boxes.append((plain, METRICS[leading].shown(guess[leading])))
+        header = ["", *(METRICS[name].title for name in names), f"sd of {METRICS[names[0]].title}"]
+        header += ["records/s", "skipped updates", "resets", "drifts"]
+        rows = [row for model in document["summary"] for row in self._result_rows(model, names)]
+        rows.append([plain, *_cells(names, guess), *[""] * 5])
+        unused = {header[1 + len(names)]} if self.seeds == 1 else set()
         unused |= set() if self.job.options.drift else {"drifts"}
         kept = [place for place, name in enumerate(header) if name not in unused]
         header, rows = [header[place] for place in kept], [[row[place] for place in kept] for row in rows]
         figures = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in boxes[:6])
-        failed = any(one["skipped"] or one["resets"] for run in document["runs"] for one in run["learners"].values())
-        words = "Each record is predicted first, and then learned. " + (
+        notes = [note for note in (misfits(document), without_label(document)) if note]
+        notice = "".join(f"<p><b>Of the stream:</b> {escape(note)}</p>" for note in notes)
+        body = f'<div class="figures">{figures}</div>{table(header, rows, "main")}{notice}<p>{self._words()}</p>'
+        return self.section("Result", body)
+
+    def _result_rows(self, model: str, names: Sequence[str]) -> list[list[Any]]:
+        """A model, and each of its learners alone."""
+        runs = [run for run in self.document["runs"] if run["model"] == model]
+        figures = self.document["summary"][model]
+        several = self.seeds > 1
+        deviation = METRICS[names[0]].shown(figures["metrics_sd"][names[0]], exact=True)
+        speed = float(np.mean([run["records_per_second"] for run in runs]))
+        health = [learner for run in runs for learner in run["learners"].values()]
+        failed = [sum(one[key] for one in health) for key in ("skipped", "resets")]
+        rows = [[model, *_cells(names, figures["metrics"], several), deviation, f"{speed:,.0f}", *failed, drifts(runs)]]
+        for learner in runs[0]["learners"] if len(runs[0]["learners"]) > 1 else ():
+            own = [run["learners"][learner] for run in runs]
+            alone = own_metrics(own, self.document["records"], self.regression)
+            failed = [sum(one[key] for one in own) for key in ("skipped", "resets")]
+            indented = f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{learner} alone"
+            rows.append([indented, *_cells(names, alone, several), "", "", *failed, ""])
+        return rows
+
+    def _words(self) -> str:
+        """How the figures came about."""
+        words = "Each record is predicted first, and then learned"
+        delay = self.job.options.delay
+        words += f", its label {delay:,} records later. " if delay else ". "
+        learners = [one for run in self.document["runs"] for one in run["learners"].values()]
+        words += (
             "Skipped are updates that would not have been finite; a learner with ten in a row is reset."
-            if failed
+            if any(one["skipped"] or one["resets"] for one in learners)
             else "No learner skipped an update, and none was reset."
         )
         if self.seeds > 1:
-            words += f" Errors are means over {self.seeds} seeds; sd is the standard deviation over them."
+            words += f" Figures are means over {self.seeds} seeds; sd is the standard deviation over them."
         if self.job.options.drift:
             words += f" Drifts are those that {self.job.options.drift} found"
             words += ", in all seeds together." if self.seeds > 1 else "."
-        passed = misfits(document)
-        notice = f"<p><b>Of the stream:</b> {escape(passed)}</p>" if passed else ""
-        return self.section(
-            "Result", f'<div class="figures">{figures}</div>{table(header, rows, "main")}{notice}<p>{words}</p>'
-        )
+        return words
+
+    def metrics(self) -> str:
+        """Every metric of every model, over the whole stream and over the last records."""
+        known = [name for name, metric in METRICS.items() if metric.task == self.document["task"]]
+        header, columns = [""], []
+        for model, figures in self.document["summary"].items():
+            runs = [run for run in self.document["runs"] if run["model"] == model]
+            header += [model, f"last {runs[0]['window']:,}"]
+            last = {name: _mean([run["window_metrics"][name] for run in runs]) for name in known}
+            columns += [_cells(known, figures["metrics"], self.seeds > 1), _cells(known, last, self.seeds > 1)]
+        rows = [[METRICS[name].title, *cells] for name, cells in zip(known, zip(*columns, strict=True), strict=True)]
+        body = table(header, rows)
+        if not self.regression:
+            within = [figures["metrics"]["roc_auc_within"] for figures in self.document["summary"].values()]
+            bound = max((one for one in within if one is not None), default=None)
+            body += (
+                "<p>ROC AUC is the mean over the classes of each against the rest, from a histogram of probabilities"
+            )
+            body += f": it is exact to within {bound:.1g}.</p>" if bound is not None else ".</p>"
+        return self.section("Metrics", body)
 
     @staticmethod
     def section(title: str, body: str) -> str:
@@ -186,28 +220,34 @@ class _Page:
         records = next(iter(curves.values()))[0]
         rows = []
         for place in _places(len(records)):
-            cells = [f"{mean[place]:.2%}" + (f" \N{PLUS-MINUS SIGN} {sd[place]:.2%}" if sd.any() else "")
-                     for _, mean, sd in curves.values()]  # fmt: skip
+            cells = [
+                self._error(mean[place]) + (f" \N{PLUS-MINUS SIGN} {self._error(sd[place])}" if sd.any() else "")
+                for _, mean, sd in curves.values()
+            ]
             rows.append([f"{records[place]:,.0f}", *cells])
         return table(["records", *curves], rows)
+
+    def _error(self, value: float) -> str:
+        return f"{value:,.4g}" if self.regression else f"{value:.2%}"
 
     def errors(self) -> str:
         everything = [history for seeds in self.histories.values() for history in seeds]
         columns = {name: (seeds, 1) for name, seeds in self.histories.items()}
-        columns["majority so far"] = (everything[:1], 2)
+        columns["mean so far" if self.regression else "majority so far"] = (everything[:1], 2)
+        what, share = ("Absolute errors", "Their mean") if self.regression else ("Errors", "Share of errors")
         spread = f" Mean of {self.seeds} seeds; the band is one standard deviation." if self.seeds > 1 else ""
         if any(history.drifts().any() for history in everything):
             spread += " Triangles mark where drift was found."
         window = everything[0].window()
         pictures = self.picture(
             "Running error",
-            f"Errors so far, divided by records so far.{spread}",
+            f"{what} so far, divided by records so far.{spread}",
             lambda ax: plot.error(everything, ax=ax),
             self._curves(columns, windowed=False),
         )
         pictures += self.picture(
             "Windowed error",
-            f"Share of errors among the last {window:,} records.{spread}",
+            f"{share} among the last {window:,} records.{spread}",
             lambda ax: plot.error(everything, windowed=True, ax=ax),
             self._curves(columns, windowed=True) if len(everything[0].windowed()) else "",
         )
@@ -221,7 +261,7 @@ class _Page:
                 for place in _places(len(ends))]  # fmt: skip
         return self.picture(
             "Throughput",
-            "Records a second, predicting and learning, without reading the stream.",
+            "Records per second, predicting and learning, without reading the stream.",
             lambda ax: plot.throughput(everything, ax=ax),
             table(["records", *speeds], rows),
         )
@@ -233,11 +273,12 @@ class _Page:
         about = f" of {name}"
         parts = []
         if len(first.learners) > 1:
+            wrong = "Mean absolute error of each alone" if self.regression else "What each alone would have got wrong"
             columns = {"together": (seeds, 1)} | {f"{n} alone": (seeds, 3 + i) for i, n in enumerate(first.learners)}
             parts.append(
                 self.picture(
                     "Each learner's own error",
-                    f"What each learner alone would have got wrong among the last {first.window():,} records.",
+                    f"{wrong} among the last {first.window():,} records.",
                     lambda ax: plot.learners(seeds, ax=ax),
                     self._curves(columns, windowed=True) if len(first.windowed()) else "",
                     about,
@@ -259,7 +300,8 @@ class _Page:
                     )
                 )
         parts += self._weights(seeds, about)
-        parts += self._calibration(seeds, about)
+        if not self.regression:
+            parts += self._calibration(seeds, about)
         if first.resets().any() or first.skipped().any():
             totals = [(n, int(first.skipped()[:, i].sum()), int(first.resets()[:, i].sum()))
                       for i, n in enumerate(first.learners)]  # fmt: skip
@@ -272,7 +314,22 @@ class _Page:
                     about,
                 )
             )
-        return self.section(name, f'<div class="pictures">{"".join(parts)}</div>')
+        by_class = "" if self.regression else self._by_class(first)
+        return self.section(name, f'<div class="pictures">{"".join(parts)}</div>{by_class}')
+
+    def _by_class(self, history: History) -> str:
+        """Precision, recall and support of each class, the most frequent first."""
+        entries = sorted(history.per_class().items(), key=lambda entry: -entry[1]["support"])
+        rows = [
+            [str(label), *("-" if own[key] is None else f"{own[key]:.1%}" for key in ("precision", "recall", "f1")),
+             f"{own['support']:,}"]
+            for label, own in entries[:_LISTED]
+        ]  # fmt: skip
+        more = f" Of {len(entries):,} the most frequent." if len(entries) > len(rows) else ""
+        seed = " Of the first seed." if self.seeds > 1 else ""
+        return f"<h3>By class</h3><p>Support is how many records had the label.{more}{seed}</p>" + table(
+            ["class", "precision", "recall", "F1", "support"], rows
+        )
 
     def _weights(self, seeds: list[History], about: str) -> list[str]:
         first = seeds[0]
@@ -380,10 +437,10 @@ class _Page:
             height=max(0.8 + 0.15 * len(rows), 1.4),
         )
 
-    def circumstances(self) -> str:
+    def provenance(self) -> str:
         """How it was made."""
         options = self.job.options
-        about = circumstances()
+        about = provenance()
         about["date"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         about["seeds"] = ", ".join(str(options.seed + i) for i in range(self.seeds))
         digests = [
@@ -397,24 +454,23 @@ class _Page:
         return self.section("How it was made", command + table(["", ""], about.items(), "words"))
 
     def html(self) -> str:
-        parts = [self.head(), self.result()]
-        if self.histories:
-            parts.append(self.errors())
-            parts += [self.model(name) for name in list(self.histories)[:_DETAILED]]
-            if len(self.histories) > _DETAILED:
-                parts.append(self.section("More models", f"<p>Pictures of the first {_DETAILED} models are above.</p>"))
-            parts.append(self.features())
-        missing = len(self.job.finished) - sum(len(seeds) for seeds in self.histories.values())
-        if missing:
-            parts.append(
-                self.section(
-                    "Not shown",
-                    f"<p>{missing} of the runs went on from a checkpoint of an older braided, which kept no history: "
-                    "there are no pictures of them.</p>",
-                )
-            )
-        parts.append(self.circumstances())
+        parts = [self.head(), self.result(), self.metrics(), self.errors()]
+        parts += [self.model(name) for name in list(self.histories)[:_DETAILED]]
+        if len(self.histories) > _DETAILED:
+            parts.append(self.section("More models", f"<p>Pictures of the first {_DETAILED} models are above.</p>"))
+        parts.append(self.features())
+        parts.append(self.provenance())
         return "".join(parts) + "</main></body></html>\n"
+
+
+def _cells(names: Sequence[str], values: dict[str, float | None], several: bool = False) -> list[str]:
+    """Metrics as text; empty where one is not known of this row."""
+    return [METRICS[name].shown(values[name], several) if name in values else "" for name in names]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
 
 
 def _weight(mean: float, sd: float) -> str:

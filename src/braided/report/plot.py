@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
-from braided.evaluation.history import BINS, History
+from braided.evaluation import History
+from braided.kernels.tally import CALIBRATION_BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 Histories = History | Sequence[History]
@@ -180,6 +182,36 @@ def _scale(ax: Axes, lines: Iterable[Floats], regression: bool, logarithmic: boo
     ax.yaxis.set_major_formatter(_number_tick if regression else _percent)
 
 
+def _told(seeds: list[History]) -> str:
+    """The final error, as a label has it."""
+    final = float(np.mean([seed.error for seed in seeds]))
+    return _number_tick(final) if seeds[0].regression else f"{final:.2%}"
+
+
+def _plain_guess(ax: Axes, history: History, windowed: bool) -> Floats:
+    """Draw the error of the most frequent class so far, or of the mean so far, and return it."""
+    records, mean, _ = rates([history], 2, windowed)
+    guess = "mean so far" if history.regression else "majority so far"
+    _line(ax, records, mean, np.zeros_like(mean), guess, color=PLAIN, linestyle="--", linewidth=1.2, zorder=1)
+    return mean
+
+
+def curve_figure(histories: Histories, title: str) -> Figure:
+    """The picture of a whole run: running errors of the models, or of one model and each of its learners."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
+    ax = figure.add_subplot()
+    grouped = groups(histories)
+    first = next(iter(grouped.values()))[0]
+    if len(grouped) == 1 and len(first.learners) > 1:
+        learners(histories, windowed=False, ax=ax)
+    else:
+        error(histories, ax=ax)
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    return figure
+
+
 def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) -> Axes:
     """Running error of each model, or with `windowed` the one over the last records; dashed the plainest guess.
 
@@ -192,9 +224,7 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
     drawn = []
     for place, (name, seeds) in enumerate(grouped.items()):
         records, mean, sd = rates(seeds, 1, windowed)
-        final = float(np.mean([seed.error for seed in seeds]))
-        told = _number_tick(final) if first.regression else f"{final:.2%}"
-        _line(ax, records, mean, sd, f"{short(name)} {told}", **_colour(place))
+        _line(ax, records, mean, sd, f"{short(name)} {_told(seeds)}", **_colour(place))
         drawn.append(mean)
         drifts = np.concatenate([seed.blocks()[seed.drifts() > 0, 0] for seed in seeds])
         if drifts.size:
@@ -202,27 +232,27 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
                 drifts, np.zeros_like(drifts), marker="^", s=28, color=_colour(place)["color"], zorder=4, clip_on=False,
                 transform=ax.get_xaxis_transform(),
             )  # fmt: skip
-    records, mean, _ = rates([first], 2, windowed)
-    guess = "mean so far" if first.regression else "majority so far"
-    _line(ax, records, mean, np.zeros_like(mean), guess, color=PLAIN, linestyle="--", linewidth=1.2, zorder=1)
-    _scale(ax, [*drawn, mean], first.regression, logarithmic=not windowed)
+    drawn.append(_plain_guess(ax, first, windowed))
+    _scale(ax, drawn, first.regression, logarithmic=not windowed)
     ax.set_ylabel(f"{what} in the last {first.window():,} records" if windowed else f"{what} so far")
     return _finish(ax, first.records)
 
 
 def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None) -> Axes:
-    """Each learner's own error, beside that of all together."""
+    """Each learner's own error, beside that of all together; if not windowed, also that of the plainest guess."""
     from matplotlib import rcParams
 
     seeds, ax = one(histories), _axes(ax)
     first = seeds[0]
     records, mean, sd = rates(seeds, 1, windowed)
-    _line(ax, records, mean, sd, "together", color=rcParams["text.color"], linewidth=2.4, zorder=3)
+    _line(ax, records, mean, sd, f"together {_told(seeds)}", color=rcParams["text.color"], linewidth=2.4, zorder=3)
     drawn = [mean]
     for i, name in enumerate(first.learners):
         records, mean, _ = rates(seeds, 3 + i, windowed)
         _line(ax, records, mean, np.zeros_like(mean), f"{short(name)} alone", **{**_colour(i), "linewidth": 1.3})
         drawn.append(mean)
+    if not windowed:
+        drawn.append(_plain_guess(ax, first, windowed))
     _scale(ax, drawn, first.regression, logarithmic=not windowed)
     what = "absolute error" if first.regression else "errors"
     ax.set_ylabel(f"{what} in the last {first.window():,} records" if windowed else f"{what} so far")
@@ -314,8 +344,8 @@ def calibration(histories: Histories, ax: Axes | None = None) -> Axes:
     bins = np.sum([history.bins for history in seeds], axis=0)
     count, confidence, right = bins[bins[:, 0] > 0].T
     ax.plot([0, 1], [0, 1], color=PLAIN, linestyle="--", linewidth=1.0)
-    centres = (np.flatnonzero(bins[:, 0]) + 0.5) / BINS
-    ax.bar(centres, right / count, width=0.9 / BINS, color=COLOURS[0], alpha=0.35)
+    centres = (np.flatnonzero(bins[:, 0]) + 0.5) / CALIBRATION_BINS
+    ax.bar(centres, right / count, width=0.9 / CALIBRATION_BINS, color=COLOURS[0], alpha=0.35)
     ax.plot(confidence / count, right / count, color=COLOURS[0], marker="o", markersize=4, linewidth=1.6)
     for centre, number in zip(centres, count, strict=True):
         ax.text(centre, 0.02, _compact(number), ha="center", va="bottom", fontsize="x-small")
@@ -391,13 +421,13 @@ def confusion(histories: Histories, ax: Axes | None = None) -> Axes:
 
 
 def mean_throughput(seeds: list[History]) -> Floats:
-    """Records a second in each block, (blocks,): the mean over the seeds that have as many blocks as the first."""
+    """Records per second in each block, (blocks,): the mean over the seeds that have as many blocks as the first."""
     same = [history.throughput() for history in seeds if len(history.blocks()) == len(seeds[0].blocks())]
     return np.asarray(np.mean(same, axis=0))
 
 
 def throughput(histories: Histories, ax: Axes | None = None) -> Axes:
-    """Records a second, predicting and learning, over time."""
+    """Records per second, predicting and learning, over time."""
     grouped, ax = groups(histories), _axes(ax)
     drawn = []
     for place, (name, seeds) in enumerate(grouped.items()):
@@ -411,7 +441,7 @@ def throughput(histories: Histories, ax: Axes | None = None) -> Axes:
     else:
         ax.set_ylim(0, 1.08 * float(everything.max(initial=1e-9)))
         ax.yaxis.set_major_formatter(_compact_tick)
-    ax.set_ylabel("records a second")
+    ax.set_ylabel("records per second")
     return _finish(ax, next(iter(grouped.values()))[0].records)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from braided import __version__
 
 
-def circumstances() -> dict[str, str]:
+def provenance() -> dict[str, str]:
     """Versions and machine, as they belong under every figure."""
     packages = {name: version(name) for name in ("numpy", "numba", "river")}
     return {

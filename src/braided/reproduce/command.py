@@ -215,7 +215,7 @@ class Reproduction:
             "preset": self.wanted.preset,
             "jobs": len(done),
             "seconds": sum(result["wall_seconds"] for result in done),
-            "circumstances": pages.circumstances(),
+            "circumstances": pages.provenance(),
         }
 
 

@@ -16,8 +16,9 @@ from braided import __version__, zoo
 from braided.datasets.load import load
 from braided.datasets.locate import locate
 from braided.estimators import MODLClassifier
-from braided.run.job import Job, RunOptions
+from braided.run import Job, RunOptions
 from braided.streams import ArrayStream
+from braided.streams.fingerprint import fingerprint
 
 #: Points of the learning curve that are kept of a job.
 _POINTS = 200
@@ -113,11 +114,8 @@ def code_digest() -> str:
 @cache
 def data_digest(dataset: str, data_dir: Path | None) -> str:
     """Name, length and first megabyte of the data set's files."""
-    marks = []
-    for path in locate(dataset, data_dir).paths:
-        with path.open("rb") as file:
-            marks.append(f"{path.name} {path.stat().st_size} {hashlib.sha256(file.read(2**20)).hexdigest()[:16]}")
-    return "; ".join(marks)
+    names = [path.name for path in locate(dataset, data_dir).paths]
+    return f"{', '.join(names)}: {fingerprint(dataset, data_dir)}"
 
 
 @cache
@@ -137,8 +135,9 @@ def perform(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     except Exception as error:  # shown as a failed cell, with its reason
         return {"spec": asdict(spec), "error": f"{type(error).__name__}: {error}"}
     document, run = job.document(), job.finished[0]
-    every = max(len(run.curve) // _POINTS, 1)
-    curve = run.curve[len(run.curve) % every :: every] if every > 1 else run.curve
+    whole = run.history.curve().astype(int)
+    every = max(len(whole) // _POINTS, 1)
+    curve = whole[len(whole) % every :: every] if every > 1 else whole
     return {
         "spec": asdict(spec),
         "errors": run.result["errors"],

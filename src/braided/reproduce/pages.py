@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from braided.checkpoint import write_atomically
-from braided.report.provenance import circumstances
+from braided.report.provenance import provenance
 from braided.reproduce import grid, pictures
 
-__all__ = ["circumstances", "gather", "markdown", "page", "write"]
+__all__ = ["gather", "markdown", "page", "provenance", "write"]
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #222;

@@ -152,7 +152,9 @@ class RunCheckpoint:
             rows_predicted=run.get("rows_predicted", 0),
         )
 
-    def _current(self, saved: Checkpoint, run: dict[str, Any], histories: list[History], options: RunOptions) -> Evaluation:
+    def _current(
+        self, saved: Checkpoint, run: dict[str, Any], histories: list[History], options: RunOptions
+    ) -> Evaluation:
         """The run that was going on."""
         own = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
         evaluation = Evaluation(_KINDS[saved.kind].restore(saved.metadata, own), histories[-1], options.delay)

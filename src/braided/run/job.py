@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,7 @@ class Job:
 
     def _take_counts(self) -> None:
         """Read off the reader what it skips; a finished job keeps what its checkpoint says."""
-        found = getattr(getattr(self, "_read", self._source), "found", None)
+        found = getattr(getattr(self, "_read", self._source), "counts", None)
         if found is not None and len(self.finished) < len(self.options.models) * self.options.seeds:
             self.counts = found
 
@@ -188,7 +188,7 @@ class Job:
 
     def _fresh(self, name: str, seed: int) -> Evaluation:
         """A new model, its code compiled; the first `always` features of the stream are its base features."""
-        base = ()
+        base: tuple[Hashable, ...] = ()
         if self.options.always:
             first = self._source.first[:1] if isinstance(self._source, Peeked) else [*_first_batch(self._source)]
             base = first[0].names[: self.options.always] if first else ()
@@ -220,10 +220,8 @@ class Job:
                     self._save(evaluation)  # what came before the record that does not fit
                 raise
             if evaluation.records == 0:
-                without = ", all of them without a label" if evaluation.unlabelled else ""
-                raise BraidedError(
-                    f"stream {self.options.stored()['stream']!r} has no records to learn from{without}: give at least one"
-                )
+                what = "no record with a label" if evaluation.unlabelled else "no records"
+                raise BraidedError(f"stream {self.options.stored()['stream']!r} has {what}: give at least one")
             if self.options.follow:
                 self._save(evaluation)  # as one that goes on: there may be more to follow
             self._end(name, seed, evaluation)

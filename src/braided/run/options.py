@@ -48,23 +48,27 @@ class ReadingOptions:
     ] = None
     query: Annotated[str | None, Option(help="SQL, for sqlite:///FILE and postgresql://...")] = None
     categories: Annotated[
-        str, Option(help="Text columns: onehot (a feature for each value), hash (for each of --hash-buckets) or refuse.")
+        str,
+        Option(help="Text columns: onehot (a feature for each value), hash (for each of --hash-buckets) or refuse."),
     ] = "onehot"
     hash_buckets: Annotated[int, Option(help="Features that a hashed column becomes at most.")] = 64
     on_error: Annotated[
         str,
-        Option(help="A value that does not fit its column: stop the run, skip the record, or take the value as missing."),
+        Option(
+            help="A value that does not fit its column: stop the run, skip the record, or take the value as missing."
+        ),
     ] = "stop"
 
     def rules(
         self,
-        max_features: int | None = None,
+        max_features: int = 10_000,
         tell: Callable[[str], None] | None = None,
         unlabelled: bool = False,
     ) -> Rules:
         """How cells become features; `unlabelled` lets records without a label pass."""
-        limit = {} if max_features is None else {"max_features": max_features}
-        return Rules(self.categories, self.hash_buckets, self.on_error, self.drop, tell=tell, unlabelled=unlabelled, **limit)
+        return Rules(
+            self.categories, self.hash_buckets, self.on_error, self.drop, max_features, unlabelled=unlabelled, tell=tell
+        )
 
     def open(self, stream: str, data_dir: Path | None, rules: Rules, **more: Any) -> Stream:
         """The stream of that name or address; `more` as of `open_stream`."""
@@ -112,7 +116,7 @@ class RunOptions(ReadingOptions):
     available: Annotated[
         float | None, Option(help="Probability that a feature is available in a record (not for trapezoidal).")
     ] = None
-    always: Annotated[int | None, Option(help="How many features, counted from the first, are always available.")] = None
+    always: Annotated[int | None, Option(help="How many features, from the first on, are always available.")] = None
     shuffle: Annotated[
         bool | None, Option("--shuffle/--no-shuffle", help="Order the records by the seed, or as they come.")
     ] = None
@@ -129,9 +133,7 @@ class RunOptions(ReadingOptions):
     max_classes: Annotated[int, Option(help="Refuse a stream with more classes than this.")] = 1_000
     options: Annotated[
         tuple[str, ...],
-        Option(
-            "--option", help="NAME=VALUE: replace a setting of the learners, e.g. learning_rate=0.05. Repeatable."
-        ),
+        Option("--option", help="NAME=VALUE: replace a setting of the learners, e.g. learning_rate=0.05. Repeatable."),
     ] = ()
     drift: Annotated[
         str | None,

@@ -159,9 +159,7 @@ class PredictionFile:
             self._kept.unlink()
 
     def _make_parquet(self) -> None:
-        import pyarrow as arrow
-        from pyarrow import parquet
-
+        arrow, parquet = extras.require("pyarrow", "files"), extras.require("pyarrow.parquet", "files")
         with self._kept.open(encoding="utf-8") as lines:
             rows = (json.loads(line) for line in lines)
             types = {type(row[name]) for row in rows for name in ("label", "prediction")} - {type(None)}

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from braided.evaluation import History
 from braided.run.job import JobProgress
 
 _PLAIN_EVERY = 30.0
@@ -20,7 +21,7 @@ _PLAIN_EVERY = 30.0
 
 def _view(progress: JobProgress) -> Group:
     evaluation = progress.evaluation
-    records = evaluation.records
+    records = evaluation.seen
     rate = records / evaluation.seconds if evaluation.seconds else 0.0
     head = Text.assemble(
         (f"{progress.model}", "bold"),
@@ -31,17 +32,29 @@ def _view(progress: JobProgress) -> Group:
     if progress.n_records and rate:
         head.append(f"  {max(progress.n_records - records, 0) / rate:,.0f} s left")
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("", "errors", "rate"):
+    history = evaluation.history
+    for name in ("", "MAE") if history.regression else ("", "errors", "rate"):
         table.add_column(name, justify="right" if name else "left")
-    table.add_row("sum", f"{evaluation.errors:,}", f"{evaluation.errors / max(records, 1):.2%}", style="bold")
-    for name, errors in evaluation.learner_errors.items():
+    table.add_row("together", *_cells(history, history.totals[0]), style="bold")
+    for name, loss in zip(history.learners, history.totals[2:], strict=True):
         health = evaluation.model.health[name]
         note = f"  ({health['resets']} resets)" if health["resets"] else ""
-        table.add_row(f"{name} alone{note}", f"{errors:,}", f"{errors / max(records, 1):.2%}")
+        table.add_row(f"{name} alone{note}", *_cells(history, loss))
     bar = ProgressBar(total=progress.n_records, completed=records, pulse=progress.n_records is None, width=60)
     line = Table.grid()
     line.add_row(bar)
     return Group(head, line, table)
+
+
+def _told(history: History) -> str:
+    """How it goes, in words."""
+    return f"MAE {history.error:,.4g}" if history.regression else f"{history.totals[0]:,.0f} errors"
+
+
+def _cells(history: History, loss: float) -> list[str]:
+    """A sum of losses as the table shows it."""
+    mean = loss / max(history.records, 1)
+    return [f"{mean:,.4g}"] if history.regression else [f"{loss:,.0f}", f"{mean:.2%}"]
 
 
 class Display:
@@ -73,6 +86,6 @@ class Display:
                 evaluation = progress.evaluation
                 self.console.print(
                     f"{progress.model} seed {progress.seed} ({progress.number} of {progress.of}): "
-                    f"{evaluation.records:,} records, {evaluation.errors:,} errors",
+                    f"{evaluation.seen:,} records, {_told(evaluation.history)}",
                     highlight=False,
                 )

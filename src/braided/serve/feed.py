@@ -7,9 +7,9 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,10 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
+from braided.run import ReadingOptions
 from braided.serve.guard import NDJSON
 from braided.streams import Batch, Stream
-from braided.streams.encode.rules import DEFAULT_RULES, Rules
 from braided.streams.fingerprint import fingerprint
-from braided.streams.open import open_stream
 from braided.streams.readers.sql import is_address, without_password
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
@@ -46,12 +45,8 @@ class FeedSettings:
     create: bool = False
     batch: int = 500
     limit: int | None = None
-    target: str | None = None
-    header: bool | None = None
     data_dir: Path | None = None
-    delimiter: str | None = None
-    query: str | None = None
-    rules: Rules = DEFAULT_RULES
+    reading: ReadingOptions = field(default_factory=ReadingOptions)
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.to):
@@ -80,11 +75,11 @@ class FeedSettings:
             return self.client
         if self.stream == "-":
             raise BraidedError("standard input cannot be known again: give --client with a name of your own")
-        digest = hashlib.sha256(f"{self.target} {self.header}".encode())
-        if (self.delimiter, self.query, self.rules) != (None, None, DEFAULT_RULES):
-            rules = self.rules
-            asked = [self.delimiter, self.query, rules.categories, rules.hash_buckets, rules.on_error, *rules.drop]
-            digest.update(json.dumps(asked).encode())
+        reading = self.reading
+        digest = hashlib.sha256(f"{reading.target} {reading.header}".encode())
+        if replace(reading, target=None, header=None) != ReadingOptions():
+            asked = [reading.delimiter, reading.query, reading.categories, reading.hash_buckets, reading.on_error]
+            digest.update(json.dumps([*asked, *reading.drop]).encode())
         if self.stream in {"shuttle", *RIVER_STREAMS}:
             digest.update(self.stream.encode())
         elif is_address(self.stream) or (self.stream not in CATALOGUE and Path(self.stream).is_dir()):
@@ -206,17 +201,9 @@ def bodies(stream: Stream, skip: int, limit: int | None, size: int) -> Iterator[
         )
 
 
-def feed(settings: FeedSettings, console: Console) -> dict[str, Any]:
-    """Send everything that the service does not have yet."""
-    stream = open_stream(
-        settings.stream,
-        settings.data_dir,
-        settings.target,
-        settings.header,
-        delimiter=settings.delimiter,
-        query=settings.query,
-        rules=settings.rules,
-    )
+def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Send everything that the service does not have yet; `tell` is told what the reader says of the stream."""
+    stream = settings.reading.open(settings.stream, settings.data_dir, settings.reading.rules(tell=tell))
     sender = Sender(settings, console)
     if settings.create and sender.request("GET", "").status_code == 404:
         sender.json("PUT", "", json={})

@@ -17,7 +17,7 @@ from typing import Any
 
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
-from braided.evaluation.evaluate import warm_up
+from braided.estimators.warm_up import warm_up
 from braided.serve.build import ModelSpec, model_from, model_from_checkpoint
 from braided.serve.disk import Disk
 from braided.serve.problems import Problem, shown

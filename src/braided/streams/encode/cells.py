@@ -31,7 +31,6 @@ _BOOLEANS = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
 #: Below this, every whole number is a float of its own.
 _EXACT = 2**53
-_NO_LABEL = "the label is missing: every record needs one"
 #: A column is of the kind that at least this share of the values in its first records has.
 _SHARE = 0.9
 
@@ -170,6 +169,13 @@ def _quick(cells: Sequence[Any]) -> NDArray[np.float64] | None:
         return None
 
 
+class MissingLabelError(BraidedError):
+    """A record without a label."""
+
+    def __init__(self) -> None:
+        super().__init__("the label is missing: every record needs one")
+
+
 def as_label(cell: Any, spelled: bool = False) -> Any:
     """A cell as a class label; `spelled` if it is of a text file, where only the spelling says what is a number.
 
@@ -187,7 +193,7 @@ def as_label(cell: Any, spelled: bool = False) -> Any:
     if isinstance(cell, np.generic):
         cell = cell.item()
     if is_missing(cell) or (isinstance(cell, str) and not cell):
-        raise BraidedError(_NO_LABEL)
+        raise MissingLabelError
     if isinstance(cell, Decimal):
         cell = float(cell)
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < _EXACT:
@@ -202,7 +208,7 @@ def _spelled_label(word: str) -> int | str:
     """An integer if a word is a whole number in any spelling, else the word as it stands."""
     word = word.strip()
     if word.lower() in MISSING:
-        raise BraidedError(_NO_LABEL)
+        raise MissingLabelError
     if _WHOLE.fullmatch(word):
         return int(word)
     try:

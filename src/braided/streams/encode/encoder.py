@@ -24,6 +24,8 @@ from braided.values import shown
 
 _SHOWN_NAMES = 5
 _LONGEST_NAME = 1_000
+#: More different targets than this may be numbers rather than classes.
+_MOST_CALLED_CLASSES = 20
 
 
 class Encoder:
@@ -151,7 +153,8 @@ class Encoder:
             if groups[word]:
                 parts.append(f"{len(groups[word])} {word} ({listed(groups[word])})")
         target = "target" if self.target is None else f"target {self.target}"
-        parts.append(f"{target}: {n_classes} {'class' if n_classes == 1 else 'classes'} seen")
+        called = "class" if n_classes == 1 else "classes" if n_classes <= _MOST_CALLED_CLASSES else "different values"
+        parts.append(f"{target}: {n_classes} {called} seen")
         message = ", ".join(parts)
         if self.counts.kinds is None:
             self.rules.say(message)
@@ -166,7 +169,8 @@ class Encoder:
                 labels.append(cells.as_label(cell, chunk.spelled))
             except BraidedError as error:
                 labels.append(None)
-                wrong.append((row, str(error), True))
+                if not (self.rules.unlabelled and isinstance(error, cells.MissingLabelError)):
+                    wrong.append((row, str(error), True))
         numeric: dict[Hashable, NDArray[np.float64]] = {}
         for name, column in chunk.columns.items():
             if name not in self.kinds:

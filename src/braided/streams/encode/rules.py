@@ -30,6 +30,8 @@ class Rules:
         Columns that are not read.
     max_features
         How many features there may be; only categories are counted against it here.
+    unlabelled
+        Whether a record without a label passes, with None for its label; else it does not fit.
     tell
         A function that is called with a line of text when the kinds of the columns are known, and when something
         else happens that a user should know, such as that a followed file was replaced.
@@ -40,6 +42,7 @@ class Rules:
     on_error: str = "stop"
     drop: tuple[str, ...] = ()
     max_features: int = 10_000
+    unlabelled: bool = False
     tell: Callable[[str], None] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

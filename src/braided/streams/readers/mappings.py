@@ -85,7 +85,7 @@ class Splitter:
         self._settled = target is not None
 
     def split(self, record: Any) -> tuple[dict[Hashable, Any], Any]:
-        """The features, flat, and the label of one record."""
+        """The features, flat, and the label of one record, None where it has none."""
         if isinstance(record, tuple) and len(record) == 2 and isinstance(record[0], Mapping) and self.target is None:
             return flatten(record[0]), record[1]
         if not isinstance(record, Mapping):
@@ -95,12 +95,9 @@ class Splitter:
         if self._paired:
             if not isinstance(record.get("x"), Mapping):
                 raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}')
-            if record.get("y") is None:
-                raise BraidedError('the label "y" is missing: every record needs one')
-            return flatten(record["x"]), record["y"]
-        if record.get(self.target) is None:
-            raise BraidedError(f"the label {str(self.target)!r} is missing: every record needs one")
-        return flatten({name: value for name, value in record.items() if name != self.target}), record[self.target]
+            return flatten(record["x"]), record.get("y")
+        features = flatten({name: value for name, value in record.items() if name != self.target})
+        return features, record.get(self.target)
 
     def _settle(self, record: Mapping[Any, Any]) -> None:
         if isinstance(record.get("x"), Mapping):

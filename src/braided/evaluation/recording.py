@@ -10,11 +10,11 @@ import numpy as np
 
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.values import as_number
 from braided.estimators.river_model import behind_chunks
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History
 from braided.streams import Batch, Stream
+from braided.values import as_number
 
 _CHUNK = 500
 
@@ -77,9 +77,7 @@ def _batches(stream: Any) -> Iterator[Batch]:
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Mapping):
                 raise BraidedError(f"record {number} of the stream is {pair!r:.60}: give pairs (dict of features, y)")
         names = tuple(dict.fromkeys(name for x, _ in chunk for name in x))
-        rows = [
-            [as_number(name, x.get(name), before + i) for name in names] for i, (x, _) in enumerate(chunk, start=1)
-        ]
+        rows = [[as_number(name, x.get(name), before + i) for name in names] for i, (x, _) in enumerate(chunk, start=1)]
         values = np.array(rows, dtype=np.float64).reshape(len(chunk), len(names))
         yield Batch(names, values, [y.item() if isinstance(y, np.generic) else y for _, y in chunk])
         before += len(chunk)

@@ -1,0 +1,72 @@
+"""`braided bench`: commands that measure and print, on this machine, now."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from braided import extras
+from braided.cli.options import JsonOption
+
+app = typer.Typer(no_args_is_help=True, help="Benchmarks: commands that measure and print, on this machine, now.")
+
+
+def _bench(benchmark: ModuleType, records: int, as_json: bool) -> None:
+    """Measure, and print the figures for a person or a program."""
+    result = benchmark.measure(records, Console(stderr=True))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        Console().print(benchmark.table(result))
+
+
+@app.command()
+def speed(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000, as_json: JsonOption = False
+) -> None:
+    """Time per record beside eager PyTorch and a memory-traffic floor; cold start and compile time."""
+    from braided.bench import speed as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
+@app.command()
+def default(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000, as_json: JsonOption = False
+) -> None:
+    """The default model, one record at a time, beside deep-river's MLP (set up on first use, in the user's cache)."""
+    from braided.bench import default as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
+@app.command()
+def memory(
+    records: Annotated[int, typer.Option(help="Records to learn.")] = 1_000_000, as_json: JsonOption = False
+) -> None:
+    """Resident memory while a long stream is learned: it must stay where it is."""
+    from braided.bench import memory as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
+@app.command()
+def depth(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 1_000, as_json: JsonOption = False
+) -> None:
+    """Time per record of ODL and Fast ODL at several depths and widths, beside the paper's wall-clock ratios."""
+    from braided.bench import depth as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
+@app.command("serve")
+def bench_serve(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 20_000, as_json: JsonOption = False
+) -> None:
+    """Learning over HTTP with sync durability, and predictions meanwhile, beside learning in this process."""
+    _bench(extras.require("braided.bench.serve", "serve"), records, as_json)

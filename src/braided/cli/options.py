@@ -1,0 +1,63 @@
+"""Commands whose options are the fields of a dataclass, so that each option is written once."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from rich.console import Console
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+
+
+def _typer_type(hint: Any) -> Any:
+    """A field's type as Typer takes it: several words are a list."""
+    inner, *notes = get_args(hint)
+    if get_origin(inner) is tuple:
+        inner = list[str] | None
+    return Annotated[inner, *notes]
+
+
+def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Put the annotated fields of a dataclass in the place of a command's parameter `name`, which receives an object.
+
+    The other parameters stay as they are. A parameter `stream` that both have is the command's own.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    fields = {field.name: field for field in dataclasses.fields(kind) if get_origin(hints[field.name]) is Annotated}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        parameters = []
+        for parameter in signature.parameters.values():
+            if parameter.name != name:
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            for field in fields.values():
+                default = None if isinstance(field.default, tuple) else field.default
+                hint = _typer_type(hints[field.name])
+                parameters.append(
+                    inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+                )
+
+        def expanded(**given: Any) -> None:
+            values = {field: given.pop(field) for field in fields}
+            for field, value in values.items():
+                if isinstance(fields[field].default, tuple):
+                    values[field] = tuple(dict.fromkeys(value)) if value else fields[field].default
+            command(**given, **{name: kind(**values)})
+
+        expanded.__name__, expanded.__doc__ = command.__name__, command.__doc__
+        expanded.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return expanded
+
+    return decorate
+
+
+def teller(console: Console) -> Callable[[str], None]:
+    """Prints lines as they are."""
+    return lambda message: console.print(message, markup=False, highlight=False, soft_wrap=True)

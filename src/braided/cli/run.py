@@ -1,0 +1,90 @@
+"""`braided run`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from braided.cli.options import JsonOption, teller, with_options
+from braided.errors import BraidedError
+from braided.run import Job, RunOptions
+from braided.run.progress import Display
+from braided.streams.readers.follow import stopped_by_interrupt
+from braided.streams.readers.sql import without_password
+
+
+@with_options(RunOptions, "options")
+def run(
+    stream: Annotated[
+        str,
+        typer.Argument(
+            help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy, mnist, imnist, cifar10; of River's "
+            "phishing, segments, bananas, sea, sea-drift, hyperplane, led, rbf, rbf-drift, agrawal, agrawal-drift), "
+            "a file (CSV, TSV, JSON lines, ARFF or LIBSVM, plain, .gz or .zst; Parquet, Arrow or Feather), a folder of "
+            "such files, sqlite:///FILE or postgresql://... with --query, or - for JSON lines "
+            '{"x": {...}, "y": ...} on standard input.'
+        ),
+    ] = "shuttle",
+    options: RunOptions = RunOptions(),  # noqa: B008 (a frozen dataclass)
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for report.html, curve.csv, metrics.json and curve.png.")
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for every prediction: .csv, .jsonl or .parquet; a row without a label is predicted too."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="File to write model and progress to, at intervals and at the end.")
+    ] = None,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 2.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run models over a stream: predict each record, count the error, then learn it.
+
+    Data sets of the paper follow its protocol (shuffled by seed, features missing at random) unless options say
+    otherwise.
+    """
+    from braided.report.folder import check_folder, write_folder
+    from braided.report.table import summary_table
+
+    errors = Console(stderr=True)
+    if out is not None:
+        check_folder(out)
+        if checkpoint is not None and checkpoint.resolve() == out.resolve():
+            raise BraidedError(f"--out and --checkpoint are both {out}: give a folder and a file")
+    if resume and checkpoint is not None and not checkpoint.exists():
+        typer.echo(f"no checkpoint at {checkpoint} yet: starting from the first record", err=True)
+    job = Job(
+        dataclasses.replace(options, stream=stream),
+        data_dir,
+        checkpoint,
+        checkpoint_every,
+        resume,
+        predictions=predictions,
+        tell=teller(errors),
+    )
+    with Display(errors) as display, stopped_by_interrupt(job.stop if options.follow else None):
+        display.follow(job.run())
+    document = job.document()
+    if out is not None:
+        for path in write_folder(job, out, shlex.join(["braided", *map(without_password, sys.argv[1:])])):
+            typer.echo(f"wrote {path}", err=True)
+    if predictions is not None:
+        typer.echo(f"wrote {predictions}", err=True)
+    if as_json:
+        typer.echo(json.dumps(document))
+    else:
+        Console().print(summary_table(document, options.metrics))

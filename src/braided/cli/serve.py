@@ -1,0 +1,110 @@
+"""`braided serve` and `braided feed`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from braided import extras
+from braided.cli.options import JsonOption, teller, with_options
+from braided.run import ReadingOptions
+
+
+def serve(
+    folder: Annotated[Path, typer.Option("--dir", help="Folder for the models; made if it is not there.")],
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than loopback only with --token-file.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    token_file: Annotated[
+        Path | None, typer.Option(help="File of lines `read TOKEN` and `write TOKEN`; write includes read.")
+    ] = None,
+    durability: Annotated[
+        str,
+        typer.Option(
+            help="sync: on disk before it is acknowledged; interval: at most --interval later; none: when the system "
+            "sees fit."
+        ),
+    ] = "sync",
+    interval: Annotated[float, typer.Option(help="Seconds between two syncs, with --durability interval.")] = 1.0,
+    snapshot_seconds: Annotated[float, typer.Option(help="Seconds between snapshots of a model that learns.")] = 60.0,
+    snapshot_records: Annotated[int, typer.Option(help="Records between snapshots.")] = 100_000,
+    segment_bytes: Annotated[int, typer.Option(help="Length at which a new journal file begins.")] = 2**24,
+    max_body: Annotated[int, typer.Option(help="Bytes of a request's body.")] = 8 * 2**20,
+    max_records: Annotated[int, typer.Option(help="Records in one request.")] = 1_000,
+    max_models: Annotated[int, typer.Option(help="Models.")] = 16,
+    max_features: Annotated[int, typer.Option(help="Features of a model.")] = 1_000,
+    max_classes: Annotated[int, typer.Option(help="Classes of a model.")] = 100,
+    max_in_flight: Annotated[int, typer.Option(help="Requests at once.")] = 256,
+    request_seconds: Annotated[float, typer.Option(help="Seconds for one request.")] = 30.0,
+    observe_count: Annotated[int, typer.Option(help="Observed records that may wait for their label.")] = 10_000,
+    observe_seconds: Annotated[float, typer.Option(help="Seconds that they may wait.")] = 86_400.0,
+) -> None:
+    """Serve models over HTTP: learn, predict, and lose nothing that was acknowledged. A live page is at /."""
+    command = extras.require("braided.serve.command", "serve")
+    settings_module = extras.require("braided.serve.settings", "serve")
+    limits = settings_module.Limits(
+        body_bytes=max_body,
+        records=max_records,
+        models=max_models,
+        features=max_features,
+        classes=max_classes,
+        in_flight=max_in_flight,
+        request_seconds=request_seconds,
+        observations=observe_count,
+        observation_seconds=observe_seconds,
+    )
+    command.serve(
+        settings_module.Settings(
+            folder=folder,
+            host=host,
+            port=port,
+            token_file=token_file,
+            durability=durability,
+            interval_seconds=interval,
+            snapshot_seconds=snapshot_seconds,
+            snapshot_records=snapshot_records,
+            segment_bytes=segment_bytes,
+            limits=limits,
+        )
+    )
+
+
+@with_options(ReadingOptions, "reading")
+def feed(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="What to send: anything that `braided run` reads.")],
+    to: Annotated[str, typer.Option(help="Address of the model, e.g. http://127.0.0.1:8000/models/demo.")],
+    token_file: Annotated[
+        Path | None, typer.Option(help="File whose first `write TOKEN` line is used; else $BRAIDED_TOKEN, if set.")
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option(help="Name under which the service counts what it has; by default made from the file.")
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Create the model, with the defaults, if needed.")] = False,
+    batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
+    limit: Annotated[int | None, typer.Option(help="Stop after so many records.")] = None,
+    reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
+    data_dir: Annotated[
+        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send a stream to a service, from where the service's acknowledged count stands; may be broken off and repeated.
+
+    Options that change what is sent are part of the client's name: with others the stream is sent from its start.
+    """
+    feeding = extras.require("braided.serve.feed", "serve")
+    errors = Console(stderr=True)
+    settings = feeding.FeedSettings(stream, to, token_file, client, create, batch, limit, data_dir, reading)
+    result = feeding.feed(settings, errors, teller(errors))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        typer.echo(
+            f"{result['sent']:,} records sent, {result['acknowledged']:,} acknowledged in all; "
+            f"the model has learned {result['records']:,}"
+        )

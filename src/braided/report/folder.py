@@ -1,0 +1,79 @@
+"""What a run leaves in a folder: report.html, curve.csv, metrics.json and curve.png."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from braided.checkpoint import write_atomically
+from braided.errors import BraidedError
+from braided.run import Job
+
+
+def curve_csv(job: Job) -> str:
+    """Error sums of every run along the stream, with those of its learners alone."""
+    names = list(dict.fromkeys(name for run in job.finished for name in run.history.learners))
+    what = "absolute_error" if job.finished[0].history.regression else "errors"
+    number = float if job.finished[0].history.regression else int
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", "seed", "records", what, *(f"{name}_{what}" for name in names)])
+    for run in job.finished:
+        for records, errors, _, *own in run.history.curve().tolist():
+            values = dict(zip(run.history.learners, map(number, own), strict=True))
+            row = [run.model, run.seed, int(records), number(errors), *(values.get(name, "") for name in names)]
+            writer.writerow(row)
+    return out.getvalue()
+
+
+def _title(job: Job) -> str:
+    """The stream and how it was run."""
+    options = job.options
+    parts = [str(options.stored()["stream"])]
+    parts += [f"mask {options.mask}"] if options.mask != "iid" else []
+    if options.available != 1.0 and options.mask != "trapezoidal":
+        parts.append(f"features available {options.available:.0%}")
+    parts.append(f"preset {options.preset}")
+    parts += [f"delay {options.delay:,}"] if options.delay else []
+    parts += [f"mean of {options.seeds} seeds"] if options.seeds > 1 else []
+    return ", ".join(parts)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that could not be written, before anything is run."""
+    if folder.exists() and not folder.is_dir():
+        raise BraidedError(f"--out {folder} is a file: give a folder")
+    nearest = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise BraidedError(f"--out {folder}: {nearest} is not a writable folder")
+    try:
+        tempfile.TemporaryFile(dir=nearest).close()
+    except OSError as error:
+        raise BraidedError(f"--out {folder}: {nearest} cannot be written: {error.strerror or error}") from None
+
+
+def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Path]:
+    """Write curve.csv, metrics.json, curve.png and report.html, each whole or not at all; returns their paths."""
+    from braided.report.page import page
+    from braided.report.plot import curve_figure  # matplotlib is slow to import, and not every run draws
+
+    picture = io.BytesIO()
+    histories = [run.history for run in job.finished]
+    curve_figure(histories, _title(job)).savefig(picture, format="png")
+    contents = {
+        "curve.csv": curve_csv(job).encode(),
+        "metrics.json": (json.dumps(job.document(), indent=2) + "\n").encode(),
+        "curve.png": picture.getvalue(),
+        "report.html": page(job, command).encode(),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            write_atomically(folder / name, content)
+    except OSError as error:
+        raise BraidedError(f"--out {folder}: cannot be written: {error.strerror or error}") from None
+    return [folder / name for name in contents]

@@ -1,0 +1,280 @@
+"""`braided run` on regressions, with late labels, with records that have none, and its file of predictions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided import MODLClassifier, MODLRegressor
+from braided.errors import BraidedError
+from braided.estimators.digest import state_digest
+from braided.run import Job, RunOptions
+from braided.run.predictions import PredictionFile
+from conftest import made_up
+
+OLD = Path(__file__).parent / "of_version_0_1"
+
+
+def braided(*arguments: str, text: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "braided", *arguments], input=text, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def finished(job: Job) -> Job:
+    for _ in job.run():
+        pass
+    return job
+
+
+def write_csv(path: Path, values: Any, labels: list[Any]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*(f"f{j}" for j in range(values.shape[1])), "y"])
+        for row, label in zip(values, labels, strict=True):
+            writer.writerow([*("" if np.isnan(v) else repr(float(v)) for v in row), "" if label is None else label])
+    return path
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A regression: a target of numbers that are not whole."""
+    values, _ = made_up(900, d=4)
+    filled = np.nan_to_num(values)
+    targets = (filled[:, 0] - 2 * filled[:, 1] + 0.25).tolist()
+    return write_csv(tmp_path_factory.mktemp("numbers") / "numbers.csv", values, targets)
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three classes; every tenth record has no label."""
+    values, labels = made_up(1_600, d=4, classes=3)
+    some = [None if t % 10 == 9 else f"c{label}" for t, label in enumerate(labels)]
+    return write_csv(tmp_path_factory.mktemp("classes") / "classes.csv", values, some)
+
+
+def test_a_regression_is_found_and_told(numbers: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = braided("run", str(numbers), "--json", "--out", str(out), "-m", "modl", "-m", "river-linear", "-m", "mean")
+    document = json.loads(done.stdout)
+    assert "numbers that are not whole" in done.stderr
+    assert "--task classification" in done.stderr
+    assert (document["task"], document["classes"], document["majority_errors"]) == ("regression", None, None)
+    model = MODLRegressor()
+    errors = []
+    with numbers.open() as file:
+        for row in csv.DictReader(file):
+            target = float(row.pop("y"))
+            x = {name: float(value) if value else None for name, value in row.items()}
+            errors.append(model.predict_one(x) - target)
+            model.learn_one(x, target)
+    run = document["runs"][0]
+    assert run["metrics"]["mae"] == pytest.approx(np.mean(np.abs(errors)))
+    assert run["metrics"]["rmse"] == pytest.approx(np.sqrt(np.mean(np.square(errors))))
+    assert run["state_sha256"] == state_digest(model)
+    assert document["summary"]["modl"]["metrics"]["mae"] == run["metrics"]["mae"]
+    assert document["summary"]["mean"]["metrics"]["mae"] == pytest.approx(document["mean_mae"], rel=1e-9)
+    text = (out / "report.html").read_text()
+    for words in ("MAE of modl", "RMSE", "mean so far", "Each learner&#x27;s own error", "Weights at the end"):
+        assert words in text, words
+    for words in ("Confusion", "Calibration", "classes"):
+        assert words not in text.replace("--task classification", ""), words
+    rows = list(csv.DictReader((out / "curve.csv").read_text().splitlines()))
+    assert float(rows[-1]["absolute_error"]) > 0
+    table = braided("run", str(numbers), "--metric", "r2", "--metric", "mae", "--limit", "200").stdout
+    assert table.index("R2") < table.index("MAE")
+    assert "RMSE" not in table
+
+
+def test_the_task_can_be_given(numbers: Path, tmp_path: Path) -> None:
+    few = write_csv(tmp_path / "few.csv", np.arange(60.0)[:, None], [t % 3 for t in range(60)])
+    assert finished(Job(RunOptions(str(few), ("olr",)))).options.task == "classification"
+    assert finished(Job(RunOptions(str(few), ("olr",), task="regression"))).options.task == "regression"
+    many = write_csv(tmp_path / "many.csv", np.arange(60.0)[:, None], list(range(60)))
+    assert finished(Job(RunOptions(str(many), ("olr",)))).options.task == "regression"
+    job = finished(Job(RunOptions(str(many), ("olr",), task="classification")))
+    assert job.document()["classes"] == 60
+    text = "".join(json.dumps({"x": {"a": t}, "y": t + 0.5}) + "\n" for t in range(40))
+    done = braided("run", "-", "--json", "-m", "olr", text=text)
+    assert json.loads(done.stdout)["records"] == 40, "what was looked at is learned too"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "odl"], "model 'odl' is not for regression: use one of modl"),
+        (["--model", "majority"], "model 'majority' is not for regression"),
+        (["--model", "river-logistic", "--task", "regression"], "model 'river-logistic' is not for regression"),
+        (["--model", "mean", "--task", "classification"], "model 'mean' is not for classification"),
+        (["--metric", "kappa"], "--metric 'kappa' is not known: use one of mae, rmse, r2"),
+        (["--metric", "f2"], "--metric 'f2' is not known"),
+        (["--task", "ranking"], "--task 'ranking' is not known: use one of auto, classification, regression"),
+        (["--delay", "-1"], "--delay is -1: give a whole number from 0 on"),
+        (["--predictions", "p.txt"], "give a file that ends in .csv, .jsonl, .parquet"),
+        (["--predictions", "/no such folder/p.csv"], "--predictions /no such folder/p.csv: No such file"),
+        (["--combiner", "moe", "--task", "regression"], "combiner 'moe'"),
+    ],
+)
+def test_what_cannot_be_is_one_line(numbers: Path, arguments: list[str], message: str) -> None:
+    done = braided("run", str(numbers), *arguments, "--json", code=2)
+    assert message in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_target_that_is_no_number_is_told(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "d.csv", np.arange(50.0)[:, None], [0.5] * 40 + ["high"] + [0.25] * 9)
+    arguments = ["run", str(path), "-m", "olr", "--task", "regression", "--json"]
+    done = braided(*arguments, code=2)
+    assert "the target of record 41 is 'high', and a regression needs numbers" in done.stderr
+    skipped = json.loads(braided(*arguments, "--on-error", "skip").stdout)
+    assert (skipped["records"], skipped["skipped_records"], skipped["unlabelled"]) == (49, 1, 0)
+    missing = json.loads(braided(*arguments, "--on-error", "missing").stdout)
+    assert (missing["records"], missing["unlabelled"]) == (49, 1)
+
+
+def test_a_regression_resumes(numbers: Path, tmp_path: Path) -> None:
+    options = RunOptions(str(numbers), ("modl-olr+mlp", "mean"), delay=13)
+    straight = finished(Job(options))
+    broken = Job(options, checkpoint=tmp_path / "c", every=0.0)
+    next(broken.run())
+    resumed = finished(Job(options, checkpoint=tmp_path / "c", resume=True))
+    for one, other in zip(straight.finished, resumed.finished, strict=True):
+        assert one.result["metrics"] == other.result["metrics"]
+        assert one.result["state_sha256"] == other.result["state_sha256"]
+    with pytest.raises(BraidedError, match="was made with delay = 13, and now it is 0"):
+        Job(RunOptions(str(numbers), ("modl-olr+mlp", "mean")), checkpoint=tmp_path / "c", resume=True)
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Rows of a file of predictions, whatever its kind, with text for what is there."""
+    if path.suffix == ".parquet":
+        parquet = pytest.importorskip(
+            "pyarrow.parquet", reason="pyarrow is not installed: pip install 'braided[files]'"
+        )
+        rows = parquet.read_table(path).to_pylist()
+    elif path.suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+    plain = []
+    for row in rows:
+        there = {name: value for name, value in row.items() if value not in (None, "")}
+        plain.append({k: float(v) if k.startswith("p_") else str(v) for k, v in there.items()})
+    return plain
+
+
+def test_predictions_are_those_of_the_model(classes: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / f"p{ending}" for ending in (".csv", ".jsonl", ".parquet")]
+    for path in paths:
+        job = finished(Job(RunOptions(str(classes), ("olr",)), predictions=path))
+    assert rows_of(paths[0]) == rows_of(paths[1]) == rows_of(paths[2])
+    assert not (tmp_path / "p.parquet.part").exists()
+    assert job.document()["unlabelled"] == 160
+    model = job._fresh("olr", 0).model
+    expected = []
+    with classes.open() as file:
+        for number, row in enumerate(csv.DictReader(file), start=1):
+            label = row.pop("y")
+            x = {name: float(value) for name, value in row.items() if value}
+            said = model.predict_proba_one(x)  # type: ignore[attr-defined]
+            entry: dict[str, Any] = {"record": str(number)} | ({"label": label} if label else {})
+            if said:
+                entry["prediction"] = max(said, key=said.__getitem__)
+                entry |= {f"p_{name}": probability for name, probability in said.items()}
+            expected.append(entry)
+            if label:
+                model.learn_one(x, label)  # type: ignore[attr-defined]
+    assert rows_of(paths[0]) == expected
+
+
+def test_predictions_of_several_runs_have_their_names(numbers: Path, tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    finished(Job(RunOptions(str(numbers), ("olr", "mean"), seeds=2, limit=50), predictions=path))
+    rows = rows_of(path)
+    assert list(rows[0]) == ["model", "seed", "record", "label", "prediction"]
+    assert {(row["model"], row["seed"]) for row in rows} == {("olr", "0"), ("olr", "1"), ("mean", "0"), ("mean", "1")}
+    assert len(rows) == 200
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path, ending: str) -> None:
+    common = ["run", str(classes), "-m", "modl-olr+mlp", "-m", "river-tree", "--delay", "100", "--json"]
+    straight = tmp_path / f"straight{ending}"
+    expected = json.loads(braided(*common, "--predictions", str(straight)).stdout)
+    path, checkpoint = tmp_path / f"broken{ending}", tmp_path / "c"
+    again = [
+        *common,
+        "--predictions",
+        str(path),
+        "--checkpoint",
+        str(checkpoint),
+        "--checkpoint-every",
+        "0",
+        "--resume",
+    ]
+    kills = 0
+    for wait in (0.0, 0.05, 0.2):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "braided", *again], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        while process.poll() is None:
+            if checkpoint.exists() and checkpoint.stat().st_mtime_ns > before:
+                time.sleep(wait)
+                if process.poll() is None:
+                    os.kill(process.pid, signal.SIGKILL)
+                    kills += 1
+                break
+            time.sleep(0.005)
+        process.wait()
+    assert kills >= 1
+    found = json.loads(braided(*again).stdout)
+    assert [run["errors"] for run in found["runs"]] == [run["errors"] for run in expected["runs"]]
+    assert [run["metrics"] for run in found["runs"]] == [run["metrics"] for run in expected["runs"]]
+    assert found["runs"][0]["state_sha256"] == expected["runs"][0]["state_sha256"]
+    assert rows_of(path) == rows_of(straight)
+    assert len(rows_of(path)) == 3_200
+
+
+def test_a_file_of_predictions_is_cut_where_the_checkpoint_stands(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text('record,label,prediction,p_a\n1,"two\nlines",a,1.0\n2,a,a,0.5\n3,a,')
+    PredictionFile(path, several=False).begin(1)
+    assert path.read_text() == 'record,label,prediction,p_a\n1,"two\nlines",a,1.0\n'
+    with pytest.raises(BraidedError, match="has fewer rows than the checkpoint counts, 5"):
+        PredictionFile(path, several=False).begin(5)
+
+
+def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was written by that version after 1,000 of 1,200 records, under the drift detector ddm."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("stream.csv", "half.checkpoint"):
+        shutil.copy(OLD / name, tmp_path)
+    options = RunOptions("stream.csv", models=("olr", "majority"), drift="ddm")
+    straight = finished(Job(options))
+    resumed = finished(Job(options, checkpoint=Path("half.checkpoint"), resume=True))
+    for one, other in zip(straight.finished, resumed.finished, strict=True):
+        assert one.result["errors"] == other.result["errors"]
+        assert one.result["learners"] == other.result["learners"]
+        assert one.result["state_sha256"] == other.result["state_sha256"]
+        np.testing.assert_array_equal(one.history.confusion, other.history.confusion)
+        np.testing.assert_array_equal(one.history.curve()[-1], other.history.curve()[-1])
+    first, second = (run.result["metrics"] for run in resumed.finished)
+    assert first["accuracy"] == straight.finished[0].result["metrics"]["accuracy"]
+    assert first["roc_auc"] is None, "the first 1,000 probabilities are not known"
+    assert second == straight.finished[1].result["metrics"], "a run begun afterwards has all"
+    assert resumed.finished[0].result["window"] == 200
+    assert state_digest(MODLClassifier.load(OLD / "half.checkpoint"))
