@@ -100,11 +100,6 @@ def as_category(cell: Any) -> str | None:
     return str(cell)
 
 
-def is_date(cell: Any) -> bool:
-    """Whether a cell is a date, a time or a span of time, typed or as text."""
-    return isinstance(cell, _DATES) or (isinstance(cell, str) and _DATE.fullmatch(cell.strip()) is not None)
-
-
 def kind_of(cell: Any) -> Kind | None:
     """What one cell is; None if it is missing or of no use."""
     if isinstance(cell, BadCell | bytes | bytearray | memoryview):
@@ -112,7 +107,8 @@ def kind_of(cell: Any) -> Kind | None:
     number = as_number(cell)
     if number is not None:
         return None if math.isnan(number) else Kind.NUMERIC
-    return Kind.DATE if is_date(cell) else Kind.CATEGORICAL
+    is_date = isinstance(cell, _DATES) or (isinstance(cell, str) and _DATE.fullmatch(cell.strip()))
+    return Kind.DATE if is_date else Kind.CATEGORICAL
 
 
 def kind_of_column(cells: Cells) -> Kind | None:
