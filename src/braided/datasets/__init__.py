@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from braided.datasets import river
 from braided.datasets.catalogue import CATALOGUE, Dataset
-from braided.datasets.locate import locate
 from braided.datasets.protocol import PAPER_SETTINGS, PaperSettings, settings_for
 from braided.streams.named import NAMED_STREAMS, NamedStream
 
@@ -33,6 +32,8 @@ def _made(name: str, data_dir: Path | None) -> Stream:
 
 
 def _paths(name: str, data_dir: Path | None) -> tuple[Path, ...]:
+    from braided.datasets.locate import locate
+
     return locate(name, data_dir).paths
 
 

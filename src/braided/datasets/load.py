@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ class WhitespaceStream(FileStream):
 
     n_features: int
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records, split at any run of white space."""
 
         def chunk(places: list[int], rows: list[list[str]]) -> Chunk:
@@ -61,8 +61,8 @@ class LabelFirstStream:
 
     def batches(self) -> Iterator[Batch]:
         """The CSV's records, the first column as label."""
-        first, _, _ = CSVStream(self.path).columns()
-        yield from CSVStream(self.path, target=first[0], n_features=self.n_features).batches()
+        first = CSVStream(self.path).columns()[0]
+        yield from CSVStream(self.path, target=first, n_features=self.n_features).batches()
 
 
 @dataclass(frozen=True)

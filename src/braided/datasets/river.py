@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
@@ -16,22 +17,15 @@ RECORDS = 10_000
 _MakeRecords = Callable[[], Iterable[tuple[dict[Any, Any], Any]]]
 
 
-def _bundled(name: str) -> _MakeRecords:
+def _from_river(module: str, name: str, **arguments: Any) -> _MakeRecords:
     def make() -> Iterable[tuple[dict[Any, Any], Any]]:
-        from river import datasets
-
-        return getattr(datasets, name)()  # type: ignore[no-any-return]
+        return getattr(importlib.import_module(module), name)(**arguments)  # type: ignore[no-any-return]
 
     return make
 
 
-def _generated(name: str, **arguments: Any) -> _MakeRecords:
-    def make() -> Iterable[tuple[dict[Any, Any], Any]]:
-        from river.datasets import synth
-
-        return getattr(synth, name)(**arguments)  # type: ignore[no-any-return]
-
-    return make
+_bundled = partial(_from_river, "river.datasets")
+_generated = partial(_from_river, "river.datasets.synth")
 
 
 def _changing(before: _MakeRecords, after: _MakeRecords) -> _MakeRecords:

@@ -24,20 +24,9 @@ _MODULES = {
     "transform": ("Limited", "shuffled"),
 }
 __all__ = [
-    "MASKS",
-    "ArrayStream",
-    "Batch",
-    "IterableStream",
-    "Limited",
-    "Masked",
-    "Peeked",
-    "Rules",
-    "SQLStream",
-    "Stream",
-    "open_stream",
-    "read_whole",
-    "shuffled",
-]
+    "MASKS", "ArrayStream", "Batch", "IterableStream", "Limited", "Masked", "Peeked", "Rules", "SQLStream", "Stream",
+    "open_stream", "read_whole", "shuffled",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

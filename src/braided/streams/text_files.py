@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
@@ -63,8 +63,12 @@ def decoded(block: bytes, path: Path, before: int) -> str:
 
 def lines(path: Path) -> Iterator[str]:
     """The lines of a text file, unpacked if its name ends in .gz or .zst."""
-    before = 0
-    for block in blocks(path):
+    return lines_of(blocks(path), path)
+
+
+def lines_of(some: Iterable[bytes], path: Path, before: int = 0) -> Iterator[str]:
+    """The lines of blocks of a file; `before` lines came before them."""
+    for block in some:
         yield from io.StringIO(decoded(block, path, before), newline="")
         before += block.count(b"\n")
 

@@ -99,11 +99,6 @@ def as_category(cell: Any) -> str | None:
     return str(cell)
 
 
-def is_date(cell: Any) -> bool:
-    """Whether a cell is a date, a time or a span of time, typed or as text."""
-    return isinstance(cell, _DATES) or (isinstance(cell, str) and _DATE.fullmatch(cell.strip()) is not None)
-
-
 def kind_of(cell: Any) -> Kind | None:
     """What one cell is; None if it is missing or of no use."""
     if isinstance(cell, BadCell | bytes | bytearray | memoryview):
@@ -111,7 +106,8 @@ def kind_of(cell: Any) -> Kind | None:
     number = as_number(cell)
     if number is not None:
         return None if math.isnan(number) else Kind.NUMERIC
-    return Kind.DATE if is_date(cell) else Kind.CATEGORICAL
+    is_date = isinstance(cell, _DATES) or (isinstance(cell, str) and _DATE.fullmatch(cell.strip()))
+    return Kind.DATE if is_date else Kind.CATEGORICAL
 
 
 def kind_of_column(cells: Cells) -> Kind | None:
@@ -188,6 +184,8 @@ def as_label(cell: Any, spelled: bool = False) -> Any:
     """
     if spelled and isinstance(cell, str):
         return _spelled_label(cell)
+    if type(cell) is int:  # most labels of typed sources: the same as below, many times faster
+        return cell
     if isinstance(cell, BadCell):
         raise BraidedError(f"the label {cell.reason}")
     if isinstance(cell, np.generic):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -13,7 +13,7 @@ from braided.streams import text_files
 from braided.streams.encode.cells import BadCell, Kind
 from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
 from braided.streams.encode.encoder import Encoder, no_dates
-from braided.streams.readers.base import FileStream, check_columns, target_place
+from braided.streams.readers.base import FileStream, target_place
 from braided.values import shown
 
 _NUMERIC = frozenset({"numeric", "real", "integer"})
@@ -108,7 +108,7 @@ class ARFFStream(FileStream):
 
     target: str | None = None
 
-    def attributes(self) -> tuple[list[_Attribute], int]:
+    def _attributes(self) -> tuple[list[_Attribute], int]:
         """The declared columns, and the number of the line @data."""
         found: list[_Attribute] = []
         count = 0
@@ -130,14 +130,13 @@ class ARFFStream(FileStream):
             raise BraidedError(f"{self.path}:{max(count, 1)}: the file ends before @data: give a whole ARFF file")
         if len(found) < 2:
             raise BraidedError(f"{self.path}:{count}: {len(found)} attributes: declare a target and a feature at least")
-        check_columns([attribute.name for attribute in found], str(self.path), self.rules.drop)
         return found, count
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records."""
-        attributes, data = self.attributes()
+        attributes, data = self._attributes()
         names = [attribute.name for attribute in attributes]
-        target = target_place(names, self.target, str(self.path))
+        target = target_place(names, self.target, str(self.path), self.rules.drop)
         encoder.target = names[target]
         for attribute in attributes:
             if attribute.kind is Kind.DATE and attribute.name not in {*self.rules.drop, names[target]}:

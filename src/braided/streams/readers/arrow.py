@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from braided.streams import text_files
 from braided.streams.encode.cells import Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
 from braided.streams.encode.encoder import Encoder, no_dates
-from braided.streams.readers.base import FileStream, check_columns, target_place
+from braided.streams.readers.base import FileStream, target_place
 from braided.streams.readers.mappings import unnested
 
 #: What files begin with that are read here, and the first version of Feather.
@@ -58,14 +58,13 @@ class ArrowStream(FileStream):
             reason = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
             raise BraidedError(f"{self.path}: cannot be read as Parquet or Arrow: {reason}") from None
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records."""
         arrow = require("pyarrow", "files")
         with self._opened() as (schema, batches):
             if len(schema.names) < 2:
                 raise BraidedError(f"{self.path}: {len(schema.names)} columns: give a target and a feature at least")
-            check_columns(schema.names, str(self.path), self.rules.drop)
-            place = target_place(schema.names, self.target, str(self.path))
+            place = target_place(schema.names, self.target, str(self.path), self.rules.drop)
             encoder.target = schema.names[place]
             for name, kind in zip(schema.names, schema.types, strict=True):
                 if arrow.types.is_dictionary(kind):

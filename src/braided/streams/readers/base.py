@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
@@ -42,21 +43,17 @@ class EncodedStream(ABC):
         return None
 
     @abstractmethod
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records in order."""
 
     def batches(self) -> Iterator[Batch]:
         """The records as numbers."""
         self.counts.restart()
         encoder = Encoder(self.rules, self.counts)
-        pieces = self.chunks(encoder)
-        try:
+        # Closed at once, also after an error: files and cursors are not to wait for the garbage collector.
+        with closing(self.chunks(encoder)) as pieces:
             for batch, _ in encoder.encode(pieces):
                 yield batch
-        finally:
-            close = getattr(pieces, "close", None)
-            if close is not None:  # files and cursors are let go of at once, also after an error
-                close()
 
     def least_width(self) -> int:
         """How many numbered columns this source needs: 0 unless its format leaves out columns that are 0."""
@@ -85,21 +82,20 @@ class FileStream(EncodedStream):
         return self.path.name
 
 
-def target_place(names: Sequence[str], target: str | None, source: str, named: bool = True) -> int:
-    """The target among the columns: the one asked for, else one called target, label, class or y, else the last."""
-    if target is None:
-        usual = [i for i, name in enumerate(names) if named and str(name).lower() in TARGET_NAMES]
-        return usual[0] if usual else len(names) - 1
-    if target not in names:
-        raise BraidedError(f"{source}: there is no column {target!r}: choose --target from {listed(names)}")
-    return list(names).index(target)
+def target_place(
+    names: Sequence[str], target: str | None, where: str, drop: Sequence[str] = (), named: bool = True
+) -> int:
+    """The target among the columns: the one asked for, else one called target, label, class or y, else the last.
 
-
-def check_columns(names: Sequence[str], source: str, drop: Sequence[str] = ()) -> None:
-    """Refuse a table with a repeated column or with too few, and to drop what is not there."""
+    A table with a repeated column is refused, and so is to choose or drop a column that is not there.
+    """
     if len(set(names)) != len(names):
         repeated = next(name for name in names if list(names).count(name) > 1)
-        raise BraidedError(f"{source}: column {repeated!r} appears twice: rename one of them")
-    for name in drop:
-        if name not in names:
-            raise BraidedError(f"{source}: there is no column {name!r}: choose --drop from {listed(names)}")
+        raise BraidedError(f"{where}: column {repeated!r} appears twice: rename one of them")
+    for option, name in [*(("--drop", name) for name in drop), ("--target", target)]:
+        if name is not None and name not in names:
+            raise BraidedError(f"{where}: there is no column {name!r}: choose {option} from {listed(names)}")
+    if target is not None:
+        return list(names).index(target)
+    usual = [i for i, name in enumerate(names) if named and str(name).lower() in TARGET_NAMES]
+    return usual[0] if usual else len(names) - 1

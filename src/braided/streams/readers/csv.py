@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import io
 import re
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
@@ -22,7 +21,7 @@ from braided.streams.encode.cells import MISSING
 from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.rules import Rules
-from braided.streams.readers.base import TARGET_NAMES, FileStream, check_columns, target_place
+from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 
 #: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")
@@ -112,8 +111,7 @@ def layout(
     names = [field.strip() for field in first] if named else [str(i) for i in range(len(first))]
     if len(names) < 2:
         raise BraidedError(f"{source}:{line}: only one column: fields are separated by one of , ; | or a tab")
-    check_columns(names, f"{source}:{line}", rules.drop)
-    place = target_place(names, target, source, named)
+    place = target_place(names, target, f"{source}:{line}", rules.drop, named)
     features = [i for i in range(len(names)) if i != place and names[i] not in rules.drop]
     return Layout(names, named, place, features)
 
@@ -153,12 +151,11 @@ class CSVStream(FileStream):
             raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record per line")
         return layout(opening, self.header, self.target, str(self.path), self.rules)
 
-    def columns(self) -> tuple[list[str], bool, int]:
-        """The column names, whether the first line is a header, and the place of the target."""
-        shape = self._layout(self._delimiter())
-        return shape.names, shape.header, shape.target
+    def columns(self) -> list[str]:
+        """The names of all columns, numbers if the file gives none."""
+        return self._layout(self._delimiter()).names
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records.
 
         Once the kinds are known and all are numeric, blocks of plain numbers alone are read by compiled code, with the
@@ -168,14 +165,13 @@ class CSVStream(FileStream):
         delimiter = self._delimiter()
         shape = self._layout(delimiter)
         encoder.target = shape.names[shape.target]
-        features = shape.features[: self.n_features]
-        shape = replace(shape, features=features)
-        kept = tuple(shape.names[i] for i in features)
+        shape = replace(shape, features=shape.features[: self.n_features])
+        kept = tuple(shape.names[i] for i in shape.features)
         blocks, before = text_files.blocks(self.path), 0
         for block in blocks:
             plain = None
             if before and encoder.all_numbers(kept):
-                plain = _plain_numbers(block, delimiter, len(shape.names), features, shape.target)
+                plain = _plain_numbers(block, delimiter, shape)
             if plain is not None:
                 values, labels = plain
                 for start in range(0, len(labels), BATCH):
@@ -184,16 +180,10 @@ class CSVStream(FileStream):
                 continue
             # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.
             quoted = b'"' in block
-            lines = self._lines(chain([block], blocks) if quoted else [block], before)
+            lines = text_files.lines_of(chain([block], blocks) if quoted else [block], self.path, before)
             checked = self._checked(lines, delimiter, shape, before)
             yield from in_chunks(checked, partial(shape.chunk, str(self.path)))
             before += max(block.count(b"\n"), 1)
-
-    def _lines(self, blocks: Iterable[bytes], before: int) -> Iterator[str]:
-        """The lines of blocks; `before` lines were read before these."""
-        for block in blocks:
-            yield from io.StringIO(text_files.decoded(block, self.path, before), newline="")
-            before += block.count(b"\n")
 
     def _checked(
         self, lines: Iterable[str], delimiter: str, shape: Layout, before: int
@@ -207,18 +197,16 @@ class CSVStream(FileStream):
                 yield BadRecord(f"{self.path}:{before + line}", wrong)
 
 
-def _plain_numbers(
-    block: bytes, delimiter: str, n_columns: int, features: list[int], target: int
-) -> tuple[NDArray[np.float64], list[Any]] | None:
+def _plain_numbers(block: bytes, delimiter: str, shape: Layout) -> tuple[NDArray[np.float64], list[Any]] | None:
     """Values and labels of a block in which all that is read is plain numbers and labels are whole; else None."""
-    wanted = np.zeros(n_columns, dtype=np.bool_)
-    wanted[[*features, target]] = True
+    wanted = np.zeros(len(shape.names), dtype=np.bool_)
+    wanted[[*shape.features, shape.target]] = True
     bits = np.empty((block.count(b"\n") + 1, int(wanted.sum())), dtype=np.uint64)
     n = parse_lines(np.frombuffer(block, dtype=np.uint8), np.uint8(ord(delimiter)), wanted, POWERS, bits)
     if n < 0:
         return None
     numbers = bits[:n].view(np.float64)
-    place = int(wanted[:target].sum())
+    place = int(wanted[: shape.target].sum())
     labels = numbers[:, place]
     if (np.abs(labels) >= 2**53).any() or (labels != np.trunc(labels)).any():
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class FolderStream(EncodedStream):
         width = max(part.least_width() for part in parts)
         return [part.widened(width) for part in parts]
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records of each file in turn."""
         for part in self._parts():
             yield from part.chunks(encoder)

@@ -172,6 +172,7 @@ class FollowStream:
         return kind
 
     def _after(self, spot: list[Any]) -> dict[str, Any]:
+        """The reader's part of `position`; its keys are those of checkpoints."""
         return {"done": list(self._done), "file": self._reading, "spot": spot, "largest": self._width}
 
     def _whole(self, path: Path, encoder: Encoder, skip: int) -> Iterator[Piece]:
@@ -210,7 +211,7 @@ class FollowStream:
         """Chunks of what is there, whenever nothing more is; `records` are records, or what is wrong with one."""
         places: list[int] = []
         taken: list[Any] = []
-        place = tail.place()
+        place = (tail.offset, tail.line)
 
         def gathered() -> Iterator[Chunk]:
             if taken:
@@ -235,7 +236,7 @@ class FollowStream:
             self._last = time.monotonic()
             places.append(tail.line)
             taken.append(record)
-            place = tail.place()
+            place = (tail.offset, tail.line)
         yield from gathered()
 
     def _json(self, tail: Tail, encoder: Encoder) -> Iterator[Piece]:
@@ -259,7 +260,7 @@ class FollowStream:
     def _csv(self, tail: Tail, encoder: Encoder) -> Iterator[Piece]:
         source = str(tail.path)
         delimiter = "\t" if tail.path.suffix.lower() == ".tsv" and self.delimiter is None else self.delimiter
-        # The first two rows are looked at apart, so that a file that is gone on with needs no other treatment.
+        # The first two rows are read apart, so that it does not matter where in the file the tail begins.
         start = Tail(tail.path, FilePosition(), self._over, lambda _: None)
         first = next((line for line in start if line.strip()), None)
         if first is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,7 @@ class IterableStream(EncodedStream):
         self._passes.append(1)
         return iterator
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """Records in chunks whose columns are the names that appear in them."""
         encoder.target = self.target
         numbered = enumerate(self._iterator(), start=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ class JSONLinesStream(EncodedStream):
     open: Callable[[], Iterable[str]]
     target: str | None = None
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """Records in chunks whose columns are the names that appear in them."""
         encoder.target = self.target
         numbered = ((count, line) for count, line in enumerate(self.open(), start=1) if line.strip())

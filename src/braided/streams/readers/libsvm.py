@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -96,7 +96,7 @@ class LibsvmStream(FileStream):
         """The same with this many features."""
         return replace(self, n_features=width)
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records, dense."""
         n = self.least_width() if self.n_features is None else self.n_features
         names = tuple(range(1, n + 1))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Generator, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from braided.extras import require
 from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.rules import Rules
-from braided.streams.readers.base import EncodedStream, check_columns, target_place
+from braided.streams.readers.base import EncodedStream, target_place
 from braided.streams.readers.mappings import unnested
 
 _SQLITE, _POSTGRES = "sqlite:///", ("postgresql://", "postgres://")
@@ -99,7 +100,7 @@ class SQLStream(EncodedStream):
             if connection is not None and not kept_open:
                 connection.close()
 
-    def chunks(self, encoder: Encoder) -> Iterator[Piece]:
+    def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The rows."""
         with self._cursor() as cursor:
             rows = cursor.fetchmany(CHUNK_RECORDS)
@@ -108,8 +109,7 @@ class SQLStream(EncodedStream):
             names = [column[0] for column in cursor.description]
             if len(names) < 2:
                 raise BraidedError(f"{self.name}: {len(names)} columns: select a target and a feature at least")
-            check_columns(names, self.name, self.rules.drop)
-            target = target_place(names, self.target, self.name)
+            target = target_place(names, self.target, self.name, self.rules.drop)
             encoder.target = names[target]
             before = 0
             while rows:
@@ -132,7 +132,10 @@ def _new_cursor(connection: Any) -> Any:
 
 def open_address(source: str, query: str, target: str | None, rules: Rules) -> SQLStream:
     """The stream of `sqlite:///FILE` or `postgresql://...`, read only."""
-    connect = _sqlite(source) if source.startswith(_SQLITE) else _postgres(source)
+    path = sqlite_path(source)
+    if path is not None and not path.is_file():
+        raise BraidedError(f"{source}: there is no file {path}: give sqlite:///FILE with the path of a data base")
+    connect = partial(_postgres, source) if path is None else partial(_sqlite, path)
     return SQLStream(connect, query, target, without_password(source), rules=rules)
 
 
@@ -141,23 +144,13 @@ def sqlite_path(source: str) -> Path | None:
     return Path(source.removeprefix(_SQLITE)) if source.startswith(_SQLITE) else None
 
 
-def _sqlite(source: str) -> Callable[[], Any]:
-    path = sqlite_path(source)
-    if path is None or not path.is_file():
-        raise BraidedError(f"{source}: there is no file {path}: give sqlite:///FILE with the path of a data base")
+def _sqlite(path: Path) -> Any:
+    import sqlite3  # not every build of Python has it
 
-    def connect() -> Any:
-        import sqlite3
-
-        return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-
-    return connect
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
-def _postgres(source: str) -> Callable[[], Any]:
-    def connect() -> Any:
-        connection = require("psycopg", "sql").connect(source)
-        connection.read_only = True
-        return connection
-
-    return connect
+def _postgres(source: str) -> Any:
+    connection = require("psycopg", "sql").connect(source)
+    connection.read_only = True
+    return connection

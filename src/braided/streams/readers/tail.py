@@ -68,10 +68,6 @@ class Tail:
                 say(f"{path} is another file than before: reading it from its start")
                 self.offset = self.line = 0
 
-    def place(self) -> tuple[int, int]:
-        """The bytes and the lines that were given so far."""
-        return self.offset, self.line
-
     def position(self, offset: int, line: int) -> list[Any]:
         """A place in the file as it is stored, to go on from there."""
         return list(FilePosition(offset, line, "" if self._file is None else _head(self._file, offset)))
