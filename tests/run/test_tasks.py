@@ -211,7 +211,7 @@ def test_predictions_of_several_runs_have_their_names(numbers: Path, tmp_path: P
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
 def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path, ending: str) -> None:
-    common = ["run", str(classes), "-m", "modl-olr+mlp", "-m", "river-tree", "--delay", "100", "--json"]
+    common = ["run", str(classes), "-m", "modl-olr+mlp", "-m", "majority", "--delay", "100", "--json"]
     straight = tmp_path / f"straight{ending}"
     expected = json.loads(braided(*common, "--predictions", str(straight)).stdout)
     path, checkpoint = tmp_path / f"broken{ending}", tmp_path / "c"
@@ -252,7 +252,9 @@ def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path,
 def test_a_file_of_predictions_is_cut_where_the_checkpoint_stands(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text('record,label,prediction,p_a\n1,"two\nlines",a,1.0\n2,a,a,0.5\n3,a,')
-    PredictionFile(path, several=False).begin(1)
+    file = PredictionFile(path, several=False)
+    file.begin(1)
+    file.close()
     assert path.read_text() == 'record,label,prediction,p_a\n1,"two\nlines",a,1.0\n'
     with pytest.raises(BraidedError, match="has fewer rows than the checkpoint counts, 5"):
         PredictionFile(path, several=False).begin(5)

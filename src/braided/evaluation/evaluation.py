@@ -14,7 +14,7 @@ from braided.errors import BraidedError
 from braided.estimators.base import Progress
 from braided.evaluation.history import History
 from braided.streams import Batch, Stream
-from braided.streams.base import joined
+from braided.streams.base import joined, records_before
 
 
 class Model(Protocol):
@@ -158,7 +158,7 @@ class Evaluation:
 
     def run(self, stream: Stream) -> Iterator[Batch]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was observed."""
-        skip = self.seen
+        skip = self.seen - records_before(stream)
         for batch in stream.batches():
             if skip >= len(batch):
                 skip -= len(batch)

@@ -124,7 +124,8 @@ class History(Tally):
     def shares(self) -> Floats:
         """Mean share of each learner in each block, (blocks, learners); NaN where none was measured.
 
-        Measured on the record at which a block of the first length ended; `estimators.explain.shares` has the formula.
+        Measured on the last record of each block, before blocks are merged; `estimators.explain` has the formula. The
+        scores are those it was predicted from, the combiner's weights those after it was learned.
         """
         measured = self._blocks[:, _MEASURED, None]
         return np.where(measured > 0, self._learner_columns(0) / np.maximum(measured, 1.0), np.nan)

@@ -186,7 +186,8 @@ class Tally:
             return value_metrics(float(self.totals[0]), self._sums)
         metrics = class_metrics(self.confusion, self._odds, self._sums)
         if self.counted_from:
-            known = {"errors": float(self.totals[0]), "error_rate": self.error, "accuracy": 1.0 - self.error}
+            right = (self.records - self.totals[0]) / self.records
+            known = {"errors": float(self.totals[0]), "error_rate": self.error, "accuracy": float(right)}
             return {name: known.get(name) for name in metrics}
         return metrics
 

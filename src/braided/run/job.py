@@ -173,7 +173,7 @@ class Job:
         options = self.options
         stream = self._source
         if options.task == REGRESSION:
-            stream = NumericTargets(stream, options.on_error)
+            stream = NumericTargets(stream, options.on_error, self.counts)
             if options.shuffle:
                 stream = read_whole(stream)
         if options.shuffle and isinstance(stream, ArrayStream):

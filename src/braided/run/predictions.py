@@ -1,8 +1,8 @@
 """`--predictions FILE`: every prediction as a row of a CSV, JSON lines or Parquet file, written as it goes.
 
 The columns are the record's number, its label if it has one, the prediction, and for each class its probability; where
-a command runs several models or seeds, the model and the seed come first. A probability is empty, or null, where the
-class was not known yet.
+a command runs several models or seeds, the model and the seed come first. A probability is left out where it is 0,
+as that of a class that was not known yet.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class PredictionFile:
                 best = max(range(len(row)), key=row.__getitem__, default=None)
                 said = None if best is None or row[best] == 0.0 else classes[best]
             fixed = [*self._run, first + t, label, said]
-            shares = dict(zip(names, row, strict=True)) if names and said is not None else {}
+            shares = {name: share for name, share in zip(names, row, strict=True) if share} if names else {}
             if self._csv:
                 writer.writerow([*fixed, *(repr(shares[name]) if name in shares else "" for name in self._columns)])
             else:

@@ -10,6 +10,9 @@ from typing import Any
 from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, REGRESSION
 from braided.streams import Batch, Stream
+from braided.streams.base import records_before
+from braided.streams.encode.rules import ReadingCounts
+from braided.values import shown
 
 #: The first so many records are looked at; more whole numbers than this among them are taken for quantities.
 LOOKED_AT, MOST_CLASSES = 1_000, 20
@@ -65,29 +68,39 @@ class NumericTargets:
         The stream.
     on_error
         What becomes of a record whose target is no number: `stop`, `skip` the record, or take the target as `missing`.
+    counts
+        Where to count such records.
     """
 
-    def __init__(self, stream: Stream, on_error: str) -> None:
+    def __init__(self, stream: Stream, on_error: str, counts: ReadingCounts) -> None:
         self.name, self.n_records = stream.name, stream.n_records
         self._stream = stream
         self._on_error = on_error
-        self.skipped = 0
+        self._counts = counts
+
+    @property
+    def records_before(self) -> int:
+        """Records that came before the first that is given."""
+        return records_before(self._stream)
 
     def batches(self) -> Iterator[Batch]:
         """The batches, each label a number, or None where there is none."""
         seen = 0
         for batch in self._stream.batches():
             targets = [None if label is None else number(label) for label in batch.labels]
-            wrong = [i for i, target in enumerate(targets) if target is None and batch.labels[i] is not None]
-            if wrong and self._on_error == "stop":
-                raise BraidedError(
-                    f"{self.name}: the target of record {seen + wrong[0] + 1} is {batch.labels[wrong[0]]!r:.60}, and a "
-                    "regression needs numbers: give --task classification, or --on-error skip or missing"
-                )
+            wrong = {i for i, target in enumerate(targets) if target is None and batch.labels[i] is not None}
+            for i in sorted(wrong):
+                what = f"{self.name}: the target of record {seen + i + 1} is {shown(batch.labels[i])}"
+                if self._on_error == "stop":
+                    raise BraidedError(
+                        f"{what}, and a regression needs numbers: give --task classification, or --on-error skip or "
+                        "missing"
+                    )
+                skip = self._on_error == "skip"
+                self._counts.add(what, records=int(skip), values=int(not skip))
             seen += len(batch)
             if wrong and self._on_error == "skip":
-                self.skipped += len(wrong)
-                kept = [i for i in range(len(batch)) if i not in set(wrong)]
+                kept = [i for i in range(len(batch)) if i not in wrong]
                 yield Batch(batch.names, batch.values[kept], [targets[i] for i in kept])
             else:
                 yield replace(batch, labels=targets)
