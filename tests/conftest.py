@@ -12,15 +12,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from braided.streams import datasets
+from excerpts import write as write_excerpts
+
 DATA = Path(os.environ.get("BRAIDED_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
-@pytest.fixture(scope="session")
-def data_dir() -> Path:
-    """The folder with the real data sets; tests that need it are skipped where it is not."""
-    if not (DATA / "german").is_dir():
-        pytest.skip(f"no data sets under {DATA}: set BRAIDED_DATA to run the tests on real files")
+def real(*names: str) -> Path:
+    """The folder with the real data sets; a test of these is skipped where one of them is neither there nor fetched."""
+    for name in names:
+        if datasets.search(name, DATA) is None:
+            pytest.skip(f"{name} is not here: run `braided datasets fetch NAME`, or set BRAIDED_DATA")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def excerpts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with small files in the formats of the paper's data sets."""
+    folder = tmp_path_factory.mktemp("excerpts")
+    write_excerpts(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DATA
+from braided.streams.datasets import SOURCES
+from conftest import DATA, real
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -46,7 +47,7 @@ def test_python_blocks(page: Path, tmp_path: Path) -> None:
             pytest.skip(f"{NEEDS[word]} is not installed: pip install 'braided[{NEEDS[word]}]'")
     if "needs-capymoa" in words:
         if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-            pytest.skip("there is no Java runtime, which CapyMOA needs: install one, version 17 or later")
+            pytest.skip("there is no Java, which CapyMOA needs: install version 17 or later")
         run_apart(source, tmp_path)
         return
     test = doctest.DocTestParser().get_doctest(source, {}, page.name, str(page), 0)
@@ -131,7 +132,9 @@ def test_console_blocks(body: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("body", console_blocks(slow=True))
-def test_slow_console_blocks(body: str, data_dir: Path, tmp_path: Path) -> None:
+def test_slow_console_blocks(body: str, tmp_path: Path) -> None:
+    words = body.split("\n")[0].split()
+    real(*(SOURCES if "verify" in words else SOURCES.keys() & words))
     run_console(body, tmp_path)
 
 

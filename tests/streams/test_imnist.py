@@ -13,6 +13,7 @@ from braided.streams import Limited, datasets, read_whole
 from braided.streams.images import IdxStream
 from braided.streams.imnist import SIDE, STRENGTH, DeformedDigits, smooth_fields
 from braided.streams.sheet import contact_sheet
+from conftest import real
 
 
 @pytest.fixture
@@ -53,8 +54,9 @@ def test_blank_images_stay_blank_and_flat_ones_flat(tmp_path: Path, digits: IdxS
     np.testing.assert_allclose(images[2:, 1:-1, 1:-1], 0.4, rtol=1e-6)
 
 
-def test_real_digits_change_and_stay_digits(data_dir: Path) -> None:
-    stream = datasets.load("imnist", data_dir)
+@pytest.mark.parametrize("official", [True, False], ids=["MNIST", "an excerpt"])
+def test_real_digits_change_and_stay_digits(official: bool, excerpts: Path) -> None:
+    stream = datasets.load("imnist", real("mnist") if official else excerpts)
     assert isinstance(stream, DeformedDigits)
     batch = next(stream.batches())
     originals, labels = next(stream.digits.bytes())
