@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,28 @@ def as_records(values: NDArray[np.float64]) -> list[dict[int, float]]:
     return [{j: float(v) for j, v in enumerate(row) if not np.isnan(v)} for row in values]
 
 
-#: Modules whose examples need an extra: name -> (what they import, the extra).
-NEED = {"braided.learners.torch_learner": ("torch", "torch")}
+#: Modules whose examples need a package that EXTRAS=all alone installs.
+NEED = {"braided.learners.torch_learner": "torch"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the examples of what needs an extra where it is not installed."""
     for item in items:
-        for module, (needed, extra) in NEED.items():
+        for module, needed in NEED.items():
             if item.name.startswith(f"{module}.") and importlib.util.find_spec(needed) is None:
-                item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: pip install 'braided[{extra}]'"))
+                item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: run make test EXTRAS=all"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say last what was skipped, and what brings it back: a reason is `what is missing: remedy`."""
+    yield
+    skipped = terminalreporter.getreports("skipped")
+    missing: dict[str, Counter[str]] = defaultdict(Counter)
+    for report in skipped:
+        what, _, remedy = report.longrepr[2].removeprefix("Skipped: ").rpartition(": ")
+        missing[remedy][what] += 1
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} skipped. What brings them back:")
+    for remedy, whats in sorted(missing.items(), key=lambda item: -item[1].total()):
+        terminalreporter.write_line(f"{whats.total():5d}  {remedy}  ({', '.join(sorted(whats))})")

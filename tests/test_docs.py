@@ -44,7 +44,7 @@ def test_python_blocks(page: Path, tmp_path: Path) -> None:
     words = {word for listed, _ in found_here for word in listed}
     for word in words & NEEDS.keys():
         if importlib.util.find_spec(NEEDS[word]) is None:
-            pytest.skip(f"{NEEDS[word]} is not installed: pip install 'braided[{NEEDS[word]}]'")
+            pytest.skip(f"{NEEDS[word]} is not installed: run make test EXTRAS=all")
     if "needs-capymoa" in words:
         if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
             pytest.skip("there is no Java, which CapyMOA needs: install version 17 or later")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra 'serve' is not installed: run make test EXTRAS=all")
+pytest.importorskip("fastapi", reason="the extra serve is not installed: run make test")
 
 import httpx
 import uvicorn

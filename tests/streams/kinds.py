@@ -88,12 +88,12 @@ def as_json(records: list[Record], flat: bool) -> str:
 
 
 def _zstd(path: Path, content: bytes) -> None:
-    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: run make test")
     path.write_bytes(zstandard.ZstdCompressor().compress(content))
 
 
 def _arrow(path: Path, records: list[Record]) -> None:
-    reason = "pyarrow is not installed: pip install 'braided[files]'"
+    reason = "pyarrow is not installed: run make test"
     arrow = pytest.importorskip("pyarrow", reason=reason)
     table = arrow.table({name: [record[name] for record in records] for name in NAMES})
     if path.suffix == ".parquet":

@@ -102,7 +102,9 @@ print(n, status["VmHWM"].split()[0])
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc to read a process's peak from: use Linux")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="this system does not tell a process's peak of memory: run on Linux"
+)
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """200,000 rows in HIGGS's format, 140 MB of text: the process stays below 300 MB, and within 20 MB of a tenth."""
     rng = np.random.default_rng(0)

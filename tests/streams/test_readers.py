@@ -217,7 +217,7 @@ def test_typed_dates_are_refused(tmp_path: Path) -> None:
     arff = "@relation r\n@attribute when date 'yyyy'\n@attribute y {0,1}\n@data\n"
     with pytest.raises(BraidedError, match="column 'when' is declared a date"):
         table(tmp_path / "d.arff", arff)
-    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: run make test")
     from pyarrow import parquet
 
     parquet.write_table(arrow.table({"when": [datetime.date(2024, 1, 5)], "y": [1]}), tmp_path / "d.parquet")
@@ -286,7 +286,7 @@ def test_nested_records_and_numbers_of_all_types() -> None:
 
 
 def test_arrow_types(tmp_path: Path) -> None:
-    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: run make test")
     from pyarrow import parquet
 
     columns = {
@@ -340,9 +340,9 @@ def test_arrow_types(tmp_path: Path) -> None:
 )
 def test_malformed_files_are_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     if name.endswith(".zst"):
-        pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
+        pytest.importorskip("zstandard", reason="zstandard is not installed: run make test")
     if name.endswith((".parquet", ".feather")):
-        pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed: run make test")
     with pytest.raises(BraidedError, match=message) as caught:
         table(tmp_path / name, content)
     assert "\n" not in str(caught.value)
@@ -377,7 +377,7 @@ def test_mutants_are_read_or_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_zstd_file_that_expands_very_much_is_unpacked_little_by_little(tmp_path: Path) -> None:
-    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: run make test")
     size = 2**26
     path = tmp_path / "d.csv.zst"
     path.write_bytes(zstandard.ZstdCompressor().compress(b"1,2,3,4\n" * (size // 8)))
@@ -393,7 +393,7 @@ def test_a_zstd_file_that_expands_very_much_is_unpacked_little_by_little(tmp_pat
 
 
 def test_a_zstd_file_that_breaks_off_is_noticed(tmp_path: Path) -> None:
-    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: pip install 'braided[files]'")
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed: run make test")
     one = zstandard.ZstdCompressor().compress(as_csv(made_up_records(300)).encode())
     two = zstandard.ZstdCompressor().compress("\r\n".join(as_csv(made_up_records(9)).split("\r\n")[1:]).encode())
     path = tmp_path / "d.csv.zst"
