@@ -80,8 +80,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
     skipped = terminalreporter.getreports("skipped")
     missing: dict[str, Counter[str]] = defaultdict(Counter)
     for report in skipped:
-        what, _, remedy = report.longrepr[2].removeprefix("Skipped: ").rpartition(": ")
-        missing[remedy][what] += 1
+        what, colon, remedy = report.longrepr[2].removeprefix("Skipped: ").rpartition(": ")
+        missing[remedy if colon else "not known"][what or remedy] += 1
     if skipped:
         terminalreporter.write_line(f"{len(skipped)} skipped. What brings them back:")
     for remedy, whats in sorted(missing.items(), key=lambda item: -item[1].total()):
