@@ -28,7 +28,7 @@ FLAGS = (
 def opened(profile: Path) -> Iterator[webdriver.Chrome]:
     """A browser with a fresh profile; what the console and the network saw is kept."""
     if CHROMIUM is None or DRIVER is None:
-        pytest.skip("no chromium and chromedriver: install chromium and chromium-driver")
+        pytest.skip("there is no Chromium: install the system's packages chromium and chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in (*FLAGS, f"--user-data-dir={profile}"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,26 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from braided.datasets.locate import search
+from excerpts import write as write_excerpts
+
 DATA = Path(os.environ.get("BRAIDED_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 
-@pytest.fixture(scope="session")
-def data_dir() -> Path:
-    """The folder with the real data sets; tests that need it are skipped where it is not."""
-    if not (DATA / "german").is_dir():
-        pytest.skip(f"no data sets under {DATA}: set BRAIDED_DATA to run the tests on real files")
+def real(*names: str) -> Path:
+    """The folder with the real data sets; a test of these is skipped where one of them is neither there nor fetched."""
+    for name in names:
+        if search(name, DATA) is None:
+            pytest.skip(f"{name} is not here: run `braided datasets fetch NAME`, or set BRAIDED_DATA")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def excerpts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with small files in the formats of the paper's data sets."""
+    folder = tmp_path_factory.mktemp("excerpts")
+    write_excerpts(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +61,28 @@ def as_records(values: NDArray[np.float64]) -> list[dict[int, float]]:
     return [{j: float(v) for j, v in enumerate(row) if not np.isnan(v)} for row in values]
 
 
-#: Modules whose examples need an extra: name -> (what they import, the extra).
-NEED = {"braided.learners.torch_learner": ("torch", "torch")}
+#: Modules whose examples need a package that EXTRAS=all alone installs.
+NEED = {"braided.learners.torch_learner": "torch"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the examples of what needs an extra where it is not installed."""
     for item in items:
-        for module, (needed, extra) in NEED.items():
+        for module, needed in NEED.items():
             if item.name.startswith(f"{module}.") and importlib.util.find_spec(needed) is None:
-                item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: pip install 'braided[{extra}]'"))
+                item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: run make test EXTRAS=all"))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say last what was skipped, and what brings it back: a reason is `what is missing: remedy`."""
+    yield
+    skipped = terminalreporter.getreports("skipped")
+    missing: dict[str, Counter[str]] = defaultdict(Counter)
+    for report in skipped:
+        what, colon, remedy = report.longrepr[2].removeprefix("Skipped: ").rpartition(": ")
+        missing[remedy if colon else "not known"][what or remedy] += 1
+    if skipped:
+        terminalreporter.write_line(f"{len(skipped)} skipped. What brings them back:")
+    for remedy, whats in sorted(missing.items(), key=lambda item: -item[1].total()):
+        terminalreporter.write_line(f"{whats.total():5d}  {remedy}  ({', '.join(sorted(whats))})")

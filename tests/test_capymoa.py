@@ -19,9 +19,9 @@ SCRIPT = Path(__file__).with_name("capymoa_script.py")
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     if importlib.util.find_spec("capymoa") is None:
-        pytest.skip("capymoa is not installed: pip install 'braided[capymoa]'")
+        pytest.skip("CapyMOA is not installed: run make test EXTRAS=all")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("there is no Java runtime, which CapyMOA needs: install one, version 17 or later")
+        pytest.skip("there is no Java, which CapyMOA needs: install version 17 or later")
     folder = str(tmp_path_factory.mktemp("capymoa"))
     return {**os.environ, "CAPYMOA_DATASETS_DIR": folder, "CAPYMOA_JVM_ARGS": "-Xmx512m -Xss10M"}
 
@@ -89,7 +89,7 @@ def test_regression(seen: Any) -> None:
 def test_electricity_tiny(environment: dict[str, str]) -> None:
     result = output(environment, "electricity")
     if "not to be had" in result:
-        pytest.skip(f"ElectricityTiny is not in CapyMOA's package and cannot be downloaded: {result['not to be had']}")
+        pytest.skip(f"ElectricityTiny cannot be downloaded ({result['not to be had']}): go online")
     assert result["accuracy"] > max(80, result["naive Bayes"])
 
 

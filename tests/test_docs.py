@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import DATA
+from braided.datasets.catalogue import CATALOGUE
+from conftest import DATA, real
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,10 +44,10 @@ def test_python_blocks(page: Path, tmp_path: Path) -> None:
     words = {word for listed, _ in found_here for word in listed}
     for word in words & NEEDS.keys():
         if importlib.util.find_spec(NEEDS[word]) is None:
-            pytest.skip(f"{NEEDS[word]} is not installed: pip install 'braided[{NEEDS[word]}]'")
+            pytest.skip(f"{NEEDS[word]} is not installed: run make test EXTRAS=all")
     if "needs-capymoa" in words:
         if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-            pytest.skip("there is no Java runtime, which CapyMOA needs: install one, version 17 or later")
+            pytest.skip("there is no Java, which CapyMOA needs: install version 17 or later")
         run_apart(source, tmp_path)
         return
     test = doctest.DocTestParser().get_doctest(source, {}, page.name, str(page), 0)
@@ -131,7 +132,9 @@ def test_console_blocks(body: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("body", console_blocks(slow=True))
-def test_slow_console_blocks(body: str, data_dir: Path, tmp_path: Path) -> None:
+def test_slow_console_blocks(body: str, tmp_path: Path) -> None:
+    words = body.split("\n")[0].split()
+    real(*(CATALOGUE if "verify" in words else CATALOGUE.keys() & words))
     run_console(body, tmp_path)
 
 

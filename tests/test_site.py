@@ -14,9 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 MISSING = [name for name in ("mkdocs", "material", "mkdocstrings") if find_spec(name) is None]
-pytestmark = pytest.mark.skipif(
-    bool(MISSING), reason=f"{', '.join(MISSING)} not installed: pip install 'braided[docs]' to build the site"
-)
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed: run make test")
 
 
 @pytest.fixture(scope="module")

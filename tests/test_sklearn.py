@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: run make test")
 
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
@@ -136,8 +136,8 @@ def test_labels_outside_the_classes_are_refused_and_nothing_is_learned() -> None
 
 
 def test_missing_labels_are_refused() -> None:
-    pd = pytest.importorskip("pandas", reason="pandas is not installed")
-    pl = pytest.importorskip("polars", reason="Polars is not installed")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed: run make test")
+    pl = pytest.importorskip("polars", reason="Polars is not installed: run make test")
     values = np.ones((3, 2))
     for y in (pd.Series(["a", None, "b"], dtype="string"), pl.Series(["a", None, "b"]), ["a", None, "b"]):
         with pytest.raises(BraidedError, match=r"y is (None|<NA>) in row 1: every record"):
@@ -149,7 +149,7 @@ def test_missing_labels_are_refused() -> None:
 
 
 def test_labels_keep_their_type() -> None:
-    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed: run make test")
     values = np.arange(8.0).reshape(4, 2)
     for y, kind in (
         (pd.Series([2, 1, 2, 1], dtype="Int64"), "i"),
@@ -245,9 +245,9 @@ def test_clone_and_parameters() -> None:
 
 
 def test_data_frames_by_name() -> None:
-    pd = pytest.importorskip("pandas", reason="pandas is not installed")
-    pl = pytest.importorskip("polars", reason="Polars is not installed")
-    pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed: run make test")
+    pl = pytest.importorskip("polars", reason="Polars is not installed: run make test")
+    pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: run make test")
     values, labels = made_up(40)
     names = list("fedcba")
     by_array = MODLClassifier(random_state=0).fit(values, labels)
@@ -272,7 +272,7 @@ def test_data_frames_by_name() -> None:
 
 
 def test_a_refused_fit_leaves_the_old_one_in_place() -> None:
-    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed: run make test")
     values, labels = made_up(30)
     model = MODLClassifier(learners=FAST, random_state=0).fit(values, labels)
     before = pickle.dumps(model)
@@ -284,7 +284,7 @@ def test_a_refused_fit_leaves_the_old_one_in_place() -> None:
 @pytest.mark.parametrize("combiner", ["kalman", "moe", "greedy"])
 def test_a_read_only_copy_predicts_and_learns_on(combiner: str, tmp_path: Path) -> None:
     """The kernels write to addresses: arrays that joblib maps from a file read-only would end the process."""
-    joblib = pytest.importorskip("joblib", reason="joblib is not installed")
+    joblib = pytest.importorskip("joblib", reason="joblib is not installed: run make test")
     values, labels = made_up(60)
     model = MODLClassifier(combiner=combiner, random_state=0).fit(values, labels)
     joblib.dump(model, tmp_path / "model")

@@ -18,6 +18,7 @@ from braided.datasets.images import CifarStream, IdxStream
 from braided.datasets.load import load
 from braided.datasets.locate import locate
 from braided.streams import read_whole
+from conftest import real
 
 
 def write_idx(folder: Path, n: int, gz: bool, side: int = 28) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -53,8 +54,8 @@ def test_mnist(tmp_path: Path, gz: bool) -> None:
     assert type(table.labels[0]) is int
 
 
-def test_real_mnist(data_dir: Path) -> None:
-    stream = load("mnist", data_dir)
+def test_real_mnist() -> None:
+    stream = load("mnist", real("mnist"))
     assert isinstance(stream, IdxStream)
     pieces = list(stream.bytes())
     labels = [label for _, some in pieces for label in some]
@@ -135,9 +136,7 @@ def test_broken_cifar_batches(tmp_path: Path) -> None:
         read_whole(CifarStream((path,)))
 
 
-def test_real_cifar(data_dir: Path) -> None:
-    located = locate("cifar10", data_dir)
-    batch = next(load("cifar10", data_dir).batches())
-    assert located.sample
+def test_real_cifar() -> None:
+    batch = next(load("cifar10", real("cifar10")).batches())
     assert batch.labels[:5] == [6, 9, 9, 4, 1]  # frog, truck, truck, deer, car
     assert (batch.values.min(), batch.values.max()) == (0.0, 1.0)

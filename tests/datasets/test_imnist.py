@@ -14,6 +14,7 @@ from braided.datasets.images import IdxStream
 from braided.datasets.imnist import SIDE, STRENGTH, DeformedDigits, smooth_fields
 from braided.datasets.load import load
 from braided.streams import Limited, read_whole
+from conftest import real
 
 
 @pytest.fixture
@@ -54,8 +55,9 @@ def test_blank_images_stay_blank_and_flat_ones_flat(tmp_path: Path, digits: IdxS
     np.testing.assert_allclose(images[2:, 1:-1, 1:-1], 0.4, rtol=1e-6)
 
 
-def test_real_digits_change_and_stay_digits(data_dir: Path) -> None:
-    stream = load("imnist", data_dir)
+@pytest.mark.parametrize("official", [True, False], ids=["MNIST", "an excerpt"])
+def test_real_digits_change_and_stay_digits(official: bool, excerpts: Path) -> None:
+    stream = load("imnist", real("mnist") if official else excerpts)
     assert isinstance(stream, DeformedDigits)
     batch = next(stream.batches())
     originals, labels = next(stream.digits.bytes())

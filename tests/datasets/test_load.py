@@ -14,6 +14,7 @@ from braided.datasets.locate import locate
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.datasets.river import shuttle
 from braided.streams import read_whole
+from conftest import real
 
 
 @pytest.mark.parametrize(
@@ -25,26 +26,52 @@ from braided.streams import read_whole
         ("a8a", {-1: 24_720, 1: 7_841}),
     ],
 )
-def test_records_features_and_labels(name: str, counts: dict[object, int], data_dir: Path) -> None:
-    table = read_whole(load(name, data_dir)).table
+def test_records_features_and_labels(name: str, counts: dict[object, int]) -> None:
+    table = read_whole(load(name, real(name))).table
     assert Counter(table.labels) == counts
     assert len(table.names) == PAPER_SETTINGS[name].n_features
     assert np.isfinite(table.values).all()
 
 
-def test_german_splits_at_any_white_space(data_dir: Path) -> None:
+def test_the_other_formats_are_read_as_they_are_written(excerpts: Path) -> None:
+    """Names and one-based places before a colon, signs before labels, letters for classes."""
+    table = read_whole(load("magic04", excerpts)).table
+    lines = [line.split(",") for line in (excerpts / "magic04" / "magic04.data").read_text().splitlines()]
+    assert table.values.tolist() == [[float(cell) for cell in line[:-1]] for line in lines]
+    assert table.labels == [line[-1] for line in lines]
+    for name, file, n_features in (("svmguide3", "svmguide3.txt", 22), ("a8a", "a8a.txt", 123)):
+        used = PAPER_SETTINGS[name].n_features
+        table = read_whole(load(name, excerpts)).table
+        lines = [line.split() for line in (excerpts / name / file).read_text().splitlines()]
+        expected = np.zeros((len(lines), n_features))
+        for row, (_, *cells) in zip(expected, lines, strict=True):
+            for place, value in (cell.split(":") for cell in cells):
+                row[int(place) - 1] = float(value)
+        np.testing.assert_array_equal(table.values, expected[:, :used])
+        assert table.labels == [int(line[0]) for line in lines]
+        assert set(table.labels) == {-1, 1}
+
+
+def test_german_splits_at_any_white_space(excerpts: Path) -> None:
     """Rows with three-digit amounts have single spaces between fields."""
-    table = read_whole(load("german", data_dir)).table
-    raw = np.loadtxt(data_dir / "german" / "german.data-numeric")
+    table = read_whole(load("german", excerpts)).table
+    raw = np.loadtxt(excerpts / "german" / "german.data-numeric")
+    assert (raw[:, 3] > 99).any()
     np.testing.assert_array_equal(table.values, raw[:, :24])
+    assert table.labels == raw[:, 24].tolist()
 
 
 @pytest.mark.parametrize(("name", "first"), [("higgs", "lepton_pT"), ("susy", "lepton 1 pT")])
-def test_label_first_files(name: str, first: str, data_dir: Path) -> None:
-    table = read_whole(load(name, data_dir)).table
+def test_label_first_files(
+    name: str, first: str, excerpts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    table = read_whole(load(name, excerpts)).table
+    raw = np.loadtxt(next((excerpts / name).iterdir()), delimiter=",", skiprows=1)
     assert table.names[0] == first
-    assert len(table.names) == PAPER_SETTINGS[name].n_features
+    assert table.labels == raw[:, 0].tolist()
     assert set(table.labels) == {0, 1}
+    np.testing.assert_array_equal(table.values, raw[:, 1 : 1 + PAPER_SETTINGS[name].n_features])
 
 
 def test_the_official_format_has_no_header(tmp_path: Path) -> None:

@@ -286,7 +286,7 @@ def test_a_learner_without_the_method_is_left_alone() -> None:
 
 
 def test_a_torch_learner_takes_longer_steps() -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'braided[torch]'")
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: run make test EXTRAS=all")
     from braided.learners import TorchLearner
 
     learner = TorchLearner(lambda n, k: torch.nn.Bilinear(n, n, k), partial(torch.optim.SGD, lr=0.5))

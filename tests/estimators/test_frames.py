@@ -19,9 +19,9 @@ from braided.estimators import frames
 from braided.learners import LogisticConfig, MLPConfig
 from conftest import made_up
 
-pd = pytest.importorskip("pandas", reason="pandas is not installed")
-pl = pytest.importorskip("polars", reason="Polars is not installed")
-pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+pd = pytest.importorskip("pandas", reason="pandas is not installed: run make test")
+pl = pytest.importorskip("polars", reason="Polars is not installed: run make test")
+pa = pytest.importorskip("pyarrow", reason="PyArrow is not installed: run make test")
 
 SMALL = (LogisticConfig(), MLPConfig(hidden=(8,)))
 NAMES = ["wind", "age", "rpm", "load", "heat", "b"]

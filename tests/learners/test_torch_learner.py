@@ -18,7 +18,7 @@ from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, TorchLearner
 from conftest import as_records, made_up
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'braided[torch]'")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: run make test EXTRAS=all")
 
 
 class Masked(torch.nn.Module):

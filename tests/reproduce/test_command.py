@@ -35,16 +35,16 @@ def without_times(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def in_one_go(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> tuple[Path, dict[str, Any]]:
+def in_one_go(tmp_path_factory: pytest.TempPathFactory, excerpts: Path) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("in one go")
-    return out, json.loads(reproduce(*CELLS, "--out", str(out), "--json", data=data_dir).stdout)
+    return out, json.loads(reproduce(*CELLS, "--out", str(out), "--json", data=excerpts).stdout)
 
 
-def test_cells_are_what_braided_run_gives(in_one_go: tuple[Path, dict[str, Any]], data_dir: Path) -> None:
+def test_cells_are_what_braided_run_gives(in_one_go: tuple[Path, dict[str, Any]], excerpts: Path) -> None:
     out, document = in_one_go
     assert document["what"] == "table1"
     cell = next(cell for cell in document["cells"] if cell["method"] == "auxdrop-ogd")
-    job = Job(RunOptions("svmguide3", ("auxdrop-ogd",), "released", seeds=3, limit=400), data_dir)
+    job = Job(RunOptions("svmguide3", ("auxdrop-ogd",), "released", seeds=3, limit=400), excerpts)
     for _ in job.run():
         pass
     expected = job.document()["summary"]["auxdrop-ogd"]
@@ -56,10 +56,10 @@ def test_cells_are_what_braided_run_gives(in_one_go: tuple[Path, dict[str, Any]]
 
 
 def test_killed_and_run_again_nothing_finished_is_recomputed(
-    in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, data_dir: Path
+    in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, excerpts: Path
 ) -> None:
     process = subprocess.Popen(
-        command(*CELLS, "--out", str(tmp_path), "--jobs", "1", data=data_dir), stderr=subprocess.DEVNULL,
+        command(*CELLS, "--out", str(tmp_path), "--jobs", "1", data=excerpts), stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     cells = tmp_path / "cells"
@@ -70,21 +70,21 @@ def test_killed_and_run_again_nothing_finished_is_recomputed(
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in cells.glob("[!.]*.json")}
     assert 4 <= len(before) < 15
-    done = reproduce(*CELLS, "--out", str(tmp_path), "--json", data=data_dir)
+    done = reproduce(*CELLS, "--out", str(tmp_path), "--json", data=excerpts)
     assert f"{len(before)} runs were done before, {15 - len(before)} are left" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
 
 
-def test_workers_leave_with_a_killed_run(tmp_path: Path, data_dir: Path) -> None:
+def test_workers_leave_with_a_killed_run(tmp_path: Path, excerpts: Path) -> None:
     process = subprocess.Popen(
-        command("table1", "--dataset", "magic04", "--out", str(tmp_path), "--jobs", "1", data=data_dir),
+        command("table1", "--dataset", "magic04", "--out", str(tmp_path), "--jobs", "1", data=excerpts),
         stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():
         process.kill()
-        pytest.skip("this system does not list a process's children")
+        pytest.skip("this system does not list a process's children: run on Linux")
     deadline = time.monotonic() + 60
     workers: list[int] = []
     while not workers and time.monotonic() < deadline:
@@ -112,10 +112,10 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_failing_cell_is_shown_and_tried_again(tmp_path: Path, data_dir: Path) -> None:
+def test_a_failing_cell_is_shown_and_tried_again(tmp_path: Path, excerpts: Path) -> None:
     folder = tmp_path / "data" / "svmguide3"
     folder.mkdir(parents=True)
-    lines = (data_dir / "svmguide3" / "svmguide3.txt").read_text().splitlines()
+    lines = (excerpts / "svmguide3" / "svmguide3.txt").read_text().splitlines()
     (folder / "svmguide3.txt").write_text("\n".join([*lines, *["2 1:0.5 2:0.5"] * 200]))  # a third class
     out = ["--out", str(tmp_path / "out")]
     done = reproduce(*CELLS, *out, "--json", data=tmp_path / "data", code=1)
@@ -129,10 +129,10 @@ def test_a_failing_cell_is_shown_and_tried_again(tmp_path: Path, data_dir: Path)
     assert "12 runs were done before, 3 are left" in again.stderr
 
 
-def test_a_missing_data_set_leaves_the_others_alone(tmp_path: Path, data_dir: Path) -> None:
+def test_a_missing_data_set_leaves_the_others_alone(tmp_path: Path, excerpts: Path) -> None:
     only = tmp_path / "data" / "svmguide3"
     only.mkdir(parents=True)
-    (only / "svmguide3.txt").symlink_to(data_dir / "svmguide3" / "svmguide3.txt")
+    (only / "svmguide3.txt").symlink_to(excerpts / "svmguide3" / "svmguide3.txt")
     arguments = ["table1", "--dataset", "svmguide3", "--dataset", "german", "--seeds", "1", "--limit", "50"]
     done = reproduce(*arguments, "--out", str(tmp_path / "out"), "--json", data=tmp_path / "data", code=1)
     cells = json.loads(done.stdout)["cells"]
@@ -168,17 +168,17 @@ def test_toy_needs_no_data_and_writes_a_page(tmp_path: Path) -> None:
     assert "(out/toy.png)" in text
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra ray is not installed")
-def test_ray_gives_the_same_results(in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, data_dir: Path) -> None:
-    done = reproduce(*CELLS, "--out", str(tmp_path), "--ray", "local", "--jobs", "2", "--json", data=data_dir)
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: run make test EXTRAS=all")
+def test_ray_gives_the_same_results(in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, excerpts: Path) -> None:
+    done = reproduce(*CELLS, "--out", str(tmp_path), "--ray", "local", "--jobs", "2", "--json", data=excerpts)
     assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
-    failed = reproduce("toy", "--out", str(tmp_path), data=data_dir)
+    failed = reproduce("toy", "--out", str(tmp_path), data=excerpts)
     assert failed.returncode == 0
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra ray is not installed")
-def test_no_cluster_at_an_address_is_one_line(tmp_path: Path, data_dir: Path) -> None:
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: run make test EXTRAS=all")
+def test_no_cluster_at_an_address_is_one_line(tmp_path: Path, excerpts: Path) -> None:
     done = reproduce(
-        *CELLS, "--out", str(tmp_path), "--ray", "127.0.0.1:1", data=data_dir, code=2
+        *CELLS, "--out", str(tmp_path), "--ray", "127.0.0.1:1", data=excerpts, code=2
     )  # nothing listens on port 1
     assert "--ray 127.0.0.1:1: no cluster answers there" in done.stderr

@@ -34,7 +34,10 @@ def test_every_published_figure_has_its_cell_and_every_cell_its_figure(what: str
     assert len({(cell.job, cell.seeds) for cell in cells}) == len(cells)
 
 
-@pytest.mark.skipif(not TABLES_OF_THE_PAPER.exists(), reason="the paper's tables are not beside the checkout")
+@pytest.mark.skipif(
+    not TABLES_OF_THE_PAPER.exists(),
+    reason="the paper's tables are not here: put them as CSV files into ../shared/paper/tables",
+)
 def test_the_figures_are_those_of_the_paper() -> None:
     checked_figures = 0
     for name, what, scale in (("table1_uci", "table1", 1), ("table2_missingness", "table2", 1_000)):
@@ -67,10 +70,10 @@ def fake(errors: dict[str, list[int]], records: int) -> tuple[list[Any], dict[Jo
     return cells, results
 
 
-def test_means_deviations_and_the_paired_test(data_dir: Path) -> None:
+def test_means_deviations_and_the_paired_test(excerpts: Path) -> None:
     errors = {"modl": [280, 290, 300, 285, 292, 288], "olvf": [330, 341, 350, 335, 340, 339]}
     cells, results = fake(errors, 1_000)
-    by_method = {c["method"]: c for c in table_document("table1", cells, results, data_dir)["cells"]}
+    by_method = {c["method"]: c for c in table_document("table1", cells, results, excerpts)["cells"]}
     assert by_method["olvf"]["ours_mean"] == np.mean(errors["olvf"])
     assert by_method["olvf"]["ours_sd"] == pytest.approx(np.std(errors["olvf"], ddof=1))
     assert (by_method["olvf"]["paper_mean"], by_method["olvf"]["paper_sd"]) == (333.4, 9.7)
@@ -80,9 +83,9 @@ def test_means_deviations_and_the_paired_test(data_dir: Path) -> None:
     assert by_method["modl"]["us_per_record"] == pytest.approx(500.0)
 
 
-def test_a_shorter_stream_scales_the_published_figure_and_is_named(data_dir: Path) -> None:
+def test_a_shorter_stream_scales_the_published_figure_and_is_named(excerpts: Path) -> None:
     cells, results = fake({"modl": [140, 150], "auxdrop-odl": [150, 150]}, 500)
-    document = table_document("table1", cells, results, data_dir)
+    document = table_document("table1", cells, results, excerpts)
     by_method = {c["method"]: c for c in document["cells"]}
     modl = by_method["modl"]
     assert modl["sample"]
@@ -92,11 +95,11 @@ def test_a_shorter_stream_scales_the_published_figure_and_is_named(data_dir: Pat
     assert grid.stream_label(modl) == ["german", "(first 500 of 1,000)"]
 
 
-def test_a_failed_cell_is_shown_with_its_reason_and_the_others_stay(data_dir: Path) -> None:
+def test_a_failed_cell_is_shown_with_its_reason_and_the_others_stay(excerpts: Path) -> None:
     cells, results = fake({"modl": [280, 290], "olvf": [330, 341]}, 1_000)
     for job in cells[0].jobs():
         results[job] = {"error": "ValueError: no luck"}
-    document = table_document("table1", cells, results, data_dir)
+    document = table_document("table1", cells, results, excerpts)
     assert (document["cells"][0]["failed"], document["cells"][0]["seeds"]) == (2, 0)
     assert document["cells"][1]["ours_mean"] == 285
     text = pages.markdown([finished(document)], "results")
@@ -110,9 +113,9 @@ def finished(document: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_the_page_stands_alone(data_dir: Path) -> None:
+def test_the_page_stands_alone(excerpts: Path) -> None:
     cells, results = fake({"modl": [280, 290], "olvf": [330, 341]}, 1_000)
-    text = pages.page([finished(table_document("table1", cells, results, data_dir)), finished(toy.document(seed=0))])
+    text = pages.page([finished(table_document("table1", cells, results, excerpts)), finished(toy.document(seed=0))])
     assert "<code>braided reproduce table1</code>" in text
     assert not re.search(r"(src|href)=['\"]?http", text)
     assert text.count("data:image/png;base64,") == 2
@@ -143,11 +146,11 @@ def test_one_pass_of_the_fast_learner_comes_near_the_most_likely_weights() -> No
 
 
 @pytest.mark.parametrize("what", TABLES)
-def test_every_table_can_be_drawn(what: str, data_dir: Path) -> None:
+def test_every_table_can_be_drawn(what: str, excerpts: Path) -> None:
     cells = [replace(cell, seeds=2) for cell in TABLES[what].cells("released") if TABLES[what].quick(cell)]
     result = {"errors": 300, "records": 1_000, "majority_errors": 400, "seconds": 0.5, "wall_seconds": 1.0}
     results = {job: result for cell in cells for job in cell.jobs()}
-    document = table_document(what, cells, results, data_dir)
+    document = table_document(what, cells, results, excerpts)
     if what == "curves":
         document["curves"] = [
             {"dataset": "german", "method": "modl", **band([{"records": [1, 2, 3], "errors": [1, 1, 2]}] * 2)}

@@ -239,8 +239,9 @@ def test_a_run_resumes_under_every_mask(mask: str, csv_file: Path, tmp_path: Pat
     assert plain.document()["runs"][0]["errors"] != expected["errors"], "the mask hides something"
 
 
-def test_a_sample_is_told(data_dir: Path) -> None:
-    job = Job(RunOptions(stream="higgs", limit=500, models=("olr",)), data_dir)
+def test_a_sample_is_told(excerpts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # a full file there would be taken
+    job = Job(RunOptions(stream="higgs", limit=500, models=("olr",)), excerpts)
     for _ in job.run():
         pass
     assert job.document()["sample"]
@@ -248,9 +249,9 @@ def test_a_sample_is_told(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("stream", "features"), [("mnist", 784), ("imnist", 784), ("cifar10", 3_072)])
-def test_images_run_under_the_papers_presets(stream: str, features: int, data_dir: Path) -> None:
+def test_images_run_under_the_papers_presets(stream: str, features: int, excerpts: Path) -> None:
     for preset in ("paper", "released"):
-        job = Job(RunOptions(stream=stream, limit=60, preset=preset), data_dir)
+        job = Job(RunOptions(stream=stream, limit=60, preset=preset), excerpts)
         for _ in job.run():
             pass
         document = job.document()

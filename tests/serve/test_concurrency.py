@@ -142,22 +142,25 @@ def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
     state = State("m", small_model(), settings.limits)
     worker = Worker(state, Store.create(tmp_path, state, settings, Disk()), settings, Recovery(0, 0, []))
     worker.start()
-    items = ITEMS[:300]
+    items = ITEMS[:1_000]
     future: Future[Any] = Future()
-    worker.submit(Job("learn", future, records(items)))
     seen: list[tuple[int, dict[str, Any]]] = []
+    reading = threading.Barrier(3)
 
     def read() -> None:
+        reading.wait(timeout=60)
         while not future.done():
             seen.extend((place, worker.predict(records([{"x": QUESTIONS[place]}], False))[1][0]) for place in range(3))
 
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
+    reading.wait(timeout=60)  # a thread that starts late on a busy machine would find the chunk done
+    worker.submit(Job("learn", future, records(items)))
     future.result(timeout=60)
     for thread in threads:
         thread.join()
-    inside = {found["version"] for _, found in seen} - {0, 300}
+    inside = {found["version"] for _, found in seen} - {0, len(items)}
     assert inside, "no reader got in before the chunk was done"
     worker.stop()
     reference = taught([])

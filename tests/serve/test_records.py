@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("orjson", reason="the extra serve is not installed")
+pytest.importorskip("orjson", reason="the extra serve is not installed: run make test")
 from braided.serve.problems import Problem
 from braided.serve.records import Reader, _decode_slowly, decode_json
 from braided.serve.settings import Limits

@@ -88,7 +88,7 @@ def as_json(records: list[Record], flat: bool) -> str:
 
 
 def pyarrow() -> Any:
-    return pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'braided[files]'")
+    return pytest.importorskip("pyarrow", reason="pyarrow is not installed: run make test")
 
 
 def zstd(content: bytes) -> bytes:

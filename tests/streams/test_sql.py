@@ -129,16 +129,16 @@ def _unprivileged() -> dict[str, Any]:
         except KeyError:
             continue
         return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-    pytest.skip("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+    pytest.skip("PostgreSQL does not run as root: run as another user, or add a user postgres")
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
     """The address of a server that lives as long as these tests."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'braided[sql]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: run make test")
     initdb, pg_ctl = _program("initdb"), _program("pg_ctl")
     if initdb is None or pg_ctl is None:
-        pytest.skip("no PostgreSQL server is installed: initdb and pg_ctl are not there")
+        pytest.skip("there is no PostgreSQL server: install the system's package postgresql")
     as_user = _unprivileged()
     folder = Path(tempfile.mkdtemp(prefix="braided-postgres-", dir="/tmp"))  # the path of a socket must be short
     if as_user:
@@ -202,7 +202,7 @@ def test_postgresql_gives_the_errors_of_a_file(postgres: str, tmp_path: Path) ->
 
 
 def test_a_server_that_is_not_there_is_one_line() -> None:
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'braided[sql]'")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: run make test")
     with pytest.raises(BraidedError) as caught:
         read_whole(open_stream("postgresql://ann:secret@127.0.0.1:1/none", query="SELECT 1, 2"))
     assert "secret" not in str(caught.value)

@@ -75,7 +75,8 @@ class AtOnce:
         ):
             return None
         classes, found = worker.predict_one(x)
-        return orjson.dumps({"classes": classes, "predictions": [found]})
+        answer: bytes = orjson.dumps({"classes": classes, "predictions": [found]})
+        return answer
 
 
 def protocol_for(service: Service, tokens: Tokens) -> type[BoundedProtocol]:

@@ -25,9 +25,10 @@ class App(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """The document."""
-        if self.openapi_schema is not None:
-            return self.openapi_schema
-        document = super().openapi()
+        made: dict[str, Any] | None = self.openapi_schema
+        if made is not None:
+            return made
+        document: dict[str, Any] = super().openapi()
         components = document.setdefault("components", {})
         described = components.setdefault("schemas", {})
         for model in _KEPT:

@@ -80,4 +80,5 @@ def exposition(service: Service) -> bytes:
     """The text."""
     registry = CollectorRegistry()
     registry.register(Collector(service))
-    return generate_latest(registry)
+    text: bytes = generate_latest(registry)
+    return text

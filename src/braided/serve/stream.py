@@ -95,7 +95,8 @@ async def _parts(
 
 def line(answer: dict[str, Any]) -> bytes:
     """An answer as a line."""
-    return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+    encoded: bytes = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+    return encoded
 
 
 async def learn(

@@ -1,0 +1,105 @@
+"""Test files can be imported, and say what they lack, in the environment that plain `make test` makes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+PROJECT = tomllib.loads((TESTS.parent / "pyproject.toml").read_text())["project"]
+#: Distributions that are imported under another name.
+IMPORTED_AS = {"scikit-learn": "sklearn"}
+SKIPPING = {"skip", "skipif", "importorskip"}
+
+
+def installed_by(*requirements: str) -> set[str]:
+    """The modules of these requirements, and of those of the extras among them."""
+    found = set()
+    for requirement in requirements:
+        name, extras = re.match(r"([\w-]+)(?:\[([\w,]+)\])?", requirement).groups()  # type: ignore[union-attr]
+        if name == PROJECT["name"]:
+            for extra in extras.split(","):
+                found |= installed_by(*PROJECT["optional-dependencies"][extra])
+        else:
+            found.add(IMPORTED_AS.get(name, name.replace("-", "_")))
+    return found
+
+
+PLAIN = installed_by(*PROJECT["dependencies"], "braided[dev]")
+HERE = {path.stem for path in TESTS.rglob("*.py")} | {PROJECT["name"]}
+
+
+def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """What runs when a file is imported, in order: functions do not."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.ClassDef):
+            for part in ("body", "handlers", "orelse", "finalbody"):
+                yield from at_import(getattr(node, part, []))
+        elif isinstance(node, ast.ExceptHandler):
+            yield from at_import(node.body)
+
+
+def unguarded(source: str) -> list[str]:
+    """The modules that a file imports at its top although plain `make test` does not install them."""
+    guarded: set[str] = set()
+    found = []
+    for node in at_import(ast.parse(source).body):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module or ""]
+        else:
+            guarded |= {
+                call.args[0].value.partition(".")[0]
+                for call in ast.walk(node)
+                if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.importorskip"
+            }  # fmt: skip
+            continue
+        packages = {module.partition(".")[0] for module in modules}
+        found += sorted(packages - sys.stdlib_module_names - PLAIN - HERE - guarded)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.relative_to(TESTS).as_posix())
+def test_the_top_of_a_file_imports_only_what_make_test_installs(path: Path) -> None:
+    modules = ", ".join(unguarded(path.read_text()))
+    assert not modules, f"{path.relative_to(TESTS.parent)} imports {modules}: call pytest.importorskip before"
+
+
+@pytest.mark.parametrize(
+    ("source", "modules"),
+    [
+        ("import torch", ["torch"]),
+        ("from ray.util import x\nimport numpy, selenium", ["ray", "selenium"]),
+        ("try:\n    import capymoa.base\nexcept ImportError:\n    import torch", ["capymoa", "torch"]),
+        ("import pytest\ntorch = pytest.importorskip('torch', reason='')\nfrom torch import nn", []),
+        ("import torch\nimport pytest\npytest.importorskip('torch')", ["torch"]),
+        ("def test():\n    import torch", []),
+        ("import httpx, sklearn.base, psycopg, json, conftest, braided", []),
+    ],
+)
+def test_an_import_at_the_top_is_seen(source: str, modules: list[str]) -> None:
+    assert unguarded(source) == modules
+
+
+def reasons(path: Path) -> Iterator[tuple[int, str]]:
+    """The reasons of a file's skips, with their lines."""
+    for call in ast.walk(ast.parse(path.read_text())):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in SKIPPING:
+            given = [keyword.value for keyword in call.keywords if keyword.arg == "reason"] or call.args[:1]
+            yield call.lineno, ast.unparse(given[0])
+
+
+def test_every_skip_names_its_remedy() -> None:
+    """The last lines of `make test` are made of the remedies."""
+    seen = [(path, line, reason) for path in TESTS.rglob("*.py") for line, reason in reasons(path)]
+    assert len(seen) > 20
+    for path, line, reason in seen:
+        assert ": " in reason or reason == "reason", f"{path.name}:{line}: {reason} names no remedy"
