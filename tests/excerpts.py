@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from braided.streams.catalogue import CATALOGUE
+from braided.datasets.catalogue import CATALOGUE
 from numpy.typing import NDArray
 
 
