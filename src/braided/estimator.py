@@ -97,6 +97,10 @@ class DryRun:
         self._model._classes = copy.copy(model._classes)
         self._model._classes.places = dict(model._classes.places)
 
+    def copy(self) -> DryRun:
+        """One that knows the same, and goes its own way."""
+        return DryRun(self._model)
+
     def learn_many(self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
         """Refuse a chunk that the model would refuse after those before it; else count its names and labels as known.
 

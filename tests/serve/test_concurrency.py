@@ -21,11 +21,12 @@ from help_serve import SMALL_SPEC, records, rows, served, small_model, taught
 from braided import MODLClassifier
 from braided.bench.serve import Connection, lines
 from braided.serve.disk import Disk
-from braided.serve.gate import Gate
+from braided.serve.model_folder import ModelFolder, Recovery
+from braided.serve.model_lock import ModelLock
+from braided.serve.model_state import ModelState
 from braided.serve.settings import Settings
-from braided.serve.state import State
-from braided.serve.store import Recovery, Store
-from braided.serve.worker import Job, Worker
+from braided.serve.worker import Worker
+from braided.serve.write_request import WriteRequest
 
 MODELS = ("a", "b", "c")
 ITEMS = rows(4_000)
@@ -34,14 +35,14 @@ QUESTIONS = [item["x"] for item in rows(20, seed=9)]
 
 def journalled(folder: Path) -> list[tuple[dict[str, float], Any]]:
     """What the journal says was learned, in order."""
-    from braided.serve.group import Group
-    from braided.serve.journal import Scan
+    from braided.serve.commit_group import CommitGroup
+    from braided.serve.journal import JournalReader
 
-    store = Store(folder, Settings(folder), Disk())
+    store = ModelFolder(folder, Settings(folder), Disk())
     state, _ = store._last_good()
     learned = []
-    for _, payload in Scan(Disk(), folder, state.uid, 0).frames():
-        group = Group.decode(payload)
+    for _, payload in JournalReader(Disk(), folder, state.uid, 0).frames():
+        group = CommitGroup.decode(payload)
         learned += [(group.records.one(i), label) for i, label in enumerate(group.records.labels)]
     return learned
 
@@ -139,12 +140,12 @@ def test_many_readers_and_writers_for_a_minute(tmp_path: Path, capsys: pytest.Ca
 def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
     """While one long chunk is learned, predictions see versions within it, and learning is as if they had not been."""
     settings = Settings(tmp_path)
-    state = State("m", small_model(), settings.limits)
-    worker = Worker(state, Store.create(tmp_path, state, settings, Disk()), settings, Recovery(0, 0, []))
+    state = ModelState("m", small_model(), settings.limits)
+    worker = Worker(state, ModelFolder.create(tmp_path, state, settings, Disk()), settings, Recovery(0, 0, []))
     worker.start()
     items = ITEMS[:300]
     future: Future[Any] = Future()
-    worker.submit(Job("learn", future, records(items)))
+    worker.submit(WriteRequest("learn", future, records(items)))
     seen: list[tuple[int, dict[str, Any]]] = []
 
     def read() -> None:
@@ -172,21 +173,20 @@ def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
 
 
 def test_a_reader_does_not_wait_for_the_chunk() -> None:
-    """The gate lets a reader in as soon as the writer gives way."""
-    gate = Gate()
+    """The lock lets a reader in as soon as the writer allows it."""
+    lock = ModelLock()
     order = []
-    gate.hold()
 
     def read() -> None:
-        with gate:
+        with lock:
             order.append("reader")
 
     thread = threading.Thread(target=read)
-    thread.start()
-    while gate.waiting[0] == 0:
-        time.sleep(0.001)
-    gate.give_way()
-    order.append("writer")
-    gate.leave()
+    with lock.writing():
+        thread.start()
+        while lock.readers_waiting[0] == 0:
+            time.sleep(0.001)
+        lock.let_readers_in()
+        order.append("writer")
     thread.join()
     assert order == ["reader", "writer"]

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from braided.errors import BraidedError
-from braided.serve.guard import NDJSON
+from braided.serve.endpoint import NDJSON
 from braided.streams import Batch, Stream
 from braided.streams.columns import DEFAULT_RULES, Rules
 from braided.streams.datasets import SOURCES, find

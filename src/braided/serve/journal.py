@@ -204,7 +204,7 @@ class Segment(NamedTuple):
 
 
 @dataclass
-class Scan:
+class JournalReader:
     """A reading of a journal from its beginning.
 
     Attributes

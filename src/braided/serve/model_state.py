@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import Checkpoint, encode
 from braided.model import MODLClassifier, MODLRegressor
-from braided.serve.gate import Gate
-from braided.serve.group import Group
+from braided.serve.commit_group import CommitGroup
+from braided.serve.model_lock import ModelLock
 from braided.serve.records import Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
@@ -38,7 +37,7 @@ class Observation:
     x: dict[str, float]
 
 
-class State:
+class ModelState:
     """A model with what is kept beside it.
 
     Parameters
@@ -67,20 +66,16 @@ class State:
         self._waiting_values = 0
         #: What the model knows, to be looked at while it learns.
         self.features: set[str] = {str(name) for name in model.feature_names}
-        self.labels: set[Any] = set(self.classes)
-        self.gate: Gate | None = None
+        #: Held by the writer while it learns; readers come in between two records.
+        self.lock = ModelLock()
+        model.braid.give_way(self.lock.readers_waiting, self.lock.let_readers_in)
 
     @property
     def classes(self) -> list[Any]:
         """The labels seen so far; none for a regressor."""
         return self.model.classes if isinstance(self.model, MODLClassifier) else []
 
-    def guard(self, gate: Gate) -> None:
-        """From now on let readers in between two records."""
-        self.gate = gate
-        self.model.braid.give_way(gate.waiting, gate.give_way)
-
-    def apply(self, number: int, group: Group, live: bool = True) -> None:
+    def apply(self, number: int, group: CommitGroup, live: bool = True) -> None:
         """Take in a frame of the journal."""
         labels = group.records.labels
         if all(entry.kind in ("learn", "label") for entry in group.entries):
@@ -126,14 +121,10 @@ class State:
     def _learn(self, records: Records, live: bool) -> None:
         for rows, table in records.tables():
             part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
-            with self._writing():
+            with self.lock.writing():
                 progress = self.model.predict_learn_many(table, part.labels, records.names)
             self.stats.update(progress, part, self.classes, live)
-            self.labels.update(() if self.regression else part.labels)
         self.features.update(records.names)
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.gate is None else _held(self.gate)
 
     def snapshot(self) -> bytes:
         """Everything, as the bytes of a checkpoint that `MODLClassifier.load` reads as well.
@@ -160,7 +151,7 @@ class State:
         return encode(type(self.model).__name__, *self.model.snapshot())
 
     @classmethod
-    def restored(cls, checkpoint: Checkpoint, limits: Limits) -> State:
+    def restored(cls, checkpoint: Checkpoint, limits: Limits) -> ModelState:
         """The inverse of `snapshot`."""
         kept = checkpoint.metadata["serve"]
         model = restored_model(checkpoint)
@@ -181,15 +172,6 @@ def restored_model(checkpoint: Checkpoint) -> Model:
         name: array for name, array in checkpoint.arrays.items() if not name.startswith(_PREFIX)
     }
     return KINDS[checkpoint.kind].restore(checkpoint.metadata, arrays)
-
-
-@contextmanager
-def _held(gate: Gate) -> Iterator[None]:
-    gate.hold()
-    try:
-        yield
-    finally:
-        gate.leave()
 
 
 def _selected(records: Records, keep: NDArray[np.bool_]) -> Records:
