@@ -29,6 +29,7 @@ from braided.learners import LogisticConfig, MLPConfig
 from braided.serve.app import make_app
 from braided.serve.connection_limits import HeadLimitProtocol
 from braided.serve.disk import Disk
+from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import KINDS, ModelState, restored_model
 from braided.serve.problems import HTTPProblem as HTTPProblem
 from braided.serve.records import RecordParser, Records
@@ -93,6 +94,14 @@ def ask(worker: Worker, kind: Any, **what: Any) -> Any:
     future: Future[Any] = Future()
     worker.submit(WriteRequest(kind, future, **what))
     return future.result(timeout=30)
+
+
+def served_model(folder: Path, settings: Settings, model: MODLClassifier | None = None) -> Worker:
+    """A new model in service, without HTTP."""
+    state = ModelState("m", model or small_model(), settings.limits)
+    worker = Worker(state, ModelFolder.create(folder, state, settings, Disk()), settings, Recovery(0, 0, []))
+    worker.start()
+    return worker
 
 
 class FaultyDisk(Disk):

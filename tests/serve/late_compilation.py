@@ -56,10 +56,11 @@ def specs() -> dict[str, dict[str, Any]]:
 
 def items(task: str, classes: int) -> list[dict[str, Any]]:
     """Records in which features and classes keep coming."""
-    return [
-        {"x": {f"f{j}": float(i * j % 7) for j in range(1 + i // 2)}, "y": i % classes if task == "classification" else i}
-        for i in range(40)
-    ]  # fmt: skip
+    records = []
+    for i in range(40):
+        x = {f"f{j}": float(i * j % 7) for j in range(1 + i // 2)}
+        records.append({"x": x, "y": i % classes if task == "classification" else i})
+    return records
 
 
 def exercise(client: Any, name: str, spec: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -13,6 +14,7 @@ import pytest
 from help_serve import SMALL_SPEC, rows, serving
 from httpx import Client
 
+from braided.serve import connection_limits
 from braided.serve.security import Tokens
 
 ITEMS = rows(40)
@@ -115,7 +117,7 @@ def test_a_body_beyond_the_limit_is_refused(tmp_path: Path) -> None:
             assert connection.recv(100).startswith(b"HTTP/1.1 413")
 
 
-def test_a_slow_body_is_left_to_the_application(client: Client) -> None:
+def test_a_slow_body_and_a_long_number(client: Client) -> None:
     head = b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     long = b'{"x": {"f0": ' + b"0" * 70_000 + b"1.0}}"
     with socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as connection:
@@ -137,3 +139,102 @@ def test_half_a_request_that_is_broken_off_does_no_harm(client: Client) -> None:
         )
         assert connection.recv(100).startswith(b"HTTP/1.1 400")
     assert client.post("/models/m/predict", json=RECORD).status_code == 200
+
+
+def connected(client: Client) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", client.base_url.port or 0))
+    connection.settimeout(30)
+    return connection
+
+
+def test_a_head_that_is_too_long_ends_the_connection(client: Client) -> None:
+    with connected(client) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(200):
+                connection.sendall(b"X-Long: " + b"a" * 1_000 + b"\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert connection.recv(100) == b""
+    assert client.get("/healthz", headers={"X-Long": "a" * 50_000}).status_code == 200
+
+
+def test_a_head_that_is_too_slow_ends_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "_MOST_HEAD_SECONDS", 0.2)
+    with serving(tmp_path / "state") as client:
+        for beginning in (b"", b"GET /healthz HTTP/1.1\r\nHost: loc"):
+            with connected(client) as connection:
+                connection.sendall(beginning)
+                assert connection.recv(100) == b""
+        healthy = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with connected(client) as connection:  # between two requests the bound is that of idle connections
+            connection.sendall(healthy)
+            assert connection.recv(10_000).startswith(b"HTTP/1.1 200")
+            time.sleep(0.5)
+            connection.sendall(healthy)
+            assert connection.recv(10_000).startswith(b"HTTP/1.1 200")
+            connection.sendall(healthy[:10])
+            assert connection.recv(100) == b""
+
+
+def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    head = b"POST /models/m/%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: %b\r\nContent-Length: 100\r\n\r\n{"
+    with serving(tmp_path / "state", request_seconds=0.3) as client:
+        while client.put("/models/m", json=SMALL_SPEC).status_code != 409:  # it may be made after its answer
+            time.sleep(0.1)
+        for operation, kind, status in (
+            (b"predict", b"application/json", b"503"),
+            (b"learn", b"application/json", b"503"),
+            (b"predict", b"application/x-ndjson", b"408"),
+            (b"learn", b"application/x-ndjson", b"408"),
+        ):
+            with connected(client) as connection:
+                connection.sendall(head % (operation, kind))
+                assert connection.recv(100).startswith(b"HTTP/1.1 " + status)
+        assert client.get("/models/m").json()["records"] == 0
+
+
+def test_requests_in_flight_are_bounded_and_health_is_not(tmp_path: Path) -> None:
+    head = b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with serving(tmp_path / "state", in_flight=2) as client, contextlib.ExitStack() as open_connections:
+        assert client.put("/models/m", json=SMALL_SPEC).status_code == 201
+        slow = [open_connections.enter_context(connected(client)) for _ in range(2)]
+        for connection in slow:
+            connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY[:5])
+        answer = client.post("/models/m/predict", json=RECORD)
+        while answer.status_code == 200:  # until the service has seen the other two
+            answer = client.post("/models/m/predict", json=RECORD)
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        assert client.get("/healthz").status_code == 200
+        for connection in slow:
+            connection.sendall(BODY[5:])
+            assert connection.recv(100).startswith(b"HTTP/1.1 200")
+        assert client.post("/models/m/predict", json=RECORD).status_code == 200
+
+
+def test_who_may_not_ask_is_not_told_what_there_is(tmp_path: Path) -> None:
+    tokens = Tokens([("read", "a-long-read-token")])
+    with serving(tmp_path / "state", tokens) as client:
+        for method, path in (("GET", "/nowhere"), ("POST", "/models"), ("PATCH", "/models/m"), ("GET", "/models/m")):
+            assert client.request(method, path).status_code == 401
+        reading = {"Authorization": "Bearer a-long-read-token"}
+        assert client.get("/nowhere", headers=reading).status_code == 404
+        assert client.post("/nowhere", headers=reading).status_code == 403
+        answer = client.post("/healthz")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+
+
+def test_every_answer_carries_the_same_headers(client: Client) -> None:
+    for path in ("/", "/healthz", "/models/m", "/models/none", "/nowhere", "/openapi.json"):
+        headers = client.get(path).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+
+
+def test_a_fault_of_ours_is_told_without_details(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*anything: Any) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("braided.serve.handlers.details", fail)
+    answer = client.get("/models/m")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")
+    assert "secret" not in answer.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from array import array
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -132,7 +133,9 @@ class ModelState:
         Only the writer may call it: readers change nothing that it reads.
         """
         metadata, arrays = self.model.snapshot()
-        figures, figure_arrays = self.stats.state()
+        figures, kept_arrays = self.stats.state()
+        waiting, waiting_arrays = _packed(self.waiting)
+        kept_arrays |= waiting_arrays
         metadata["serve"] = {
             "name": self.name,
             "uid": self.uid.hex(),
@@ -140,10 +143,10 @@ class ModelState:
             "number": self.number,
             "stats": figures,
             "clients": self.clients,
-            "waiting": [[id_, item.time, item.x] for id_, item in self.waiting.items()],
+            "waiting": waiting,
             "labelled": list(self.labelled),
         }
-        arrays |= {f"{_PREFIX}{name}": array for name, array in figure_arrays.items()}
+        arrays |= {f"{_PREFIX}{name}": kept for name, kept in kept_arrays.items()}
         return encode(type(self.model).__name__, metadata, arrays)
 
     def export(self) -> bytes:
@@ -157,19 +160,49 @@ class ModelState:
         model = restored_model(checkpoint)
         state = cls(kept["name"], model, limits, bytes.fromhex(kept["uid"]), kept["created"])
         state.number = kept["number"]
-        arrays = {name[len(_PREFIX) :]: array for name, array in checkpoint.arrays.items() if name.startswith(_PREFIX)}
+        arrays = {name[len(_PREFIX) :]: kept for name, kept in checkpoint.arrays.items() if name.startswith(_PREFIX)}
         state.stats.load_state(kept["stats"], arrays)
         state.clients = dict(kept["clients"])
-        state.waiting = OrderedDict((id_, Observation(time, x)) for id_, time, x in kept["waiting"])
+        state.waiting = _unpacked(kept["waiting"], arrays)
         state._waiting_values = sum(len(item.x) for item in state.waiting.values())
         state.labelled = OrderedDict.fromkeys(kept["labelled"])
         return state
 
 
+def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Observations as JSON and arrays: all their values as one JSON text would hold up every other thread."""
+    places: dict[str, int] = {}
+    times, counts, columns, values = array("d"), array("q"), array("q"), array("d")
+    for item in waiting.values():
+        times.append(item.time)
+        counts.append(len(item.x))
+        columns.extend([places.setdefault(name, len(places)) for name in item.x])
+        values.extend(item.x.values())
+    arrays = {"times": times, "counts": counts, "columns": columns, "values": values}
+    packed = {f"waiting {name}": np.asarray(numbers) for name, numbers in arrays.items()}
+    return {"ids": list(waiting), "names": list(places)}, packed
+
+
+def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[str, Observation]:
+    """The inverse of `_packed`; older snapshots have all of it as JSON."""
+    if isinstance(packed, list):
+        return OrderedDict((id_, Observation(time, x)) for id_, time, x in packed)
+    counts, columns, values = (arrays[f"waiting {name}"] for name in ("counts", "columns", "values"))
+    ends = np.cumsum(counts).tolist()
+    found = OrderedDict()
+    for id_, time, count, end in zip(
+        packed["ids"], arrays["waiting times"].tolist(), counts.tolist(), ends, strict=True
+    ):
+        inside = slice(end - count, end)
+        names = [packed["names"][column] for column in columns[inside].tolist()]
+        found[id_] = Observation(time, dict(zip(names, values[inside].tolist(), strict=True)))
+    return found
+
+
 def restored_model(checkpoint: Checkpoint) -> Model:
     """The model alone."""
     arrays: Mapping[str, NDArray[Any]] = {
-        name: array for name, array in checkpoint.arrays.items() if not name.startswith(_PREFIX)
+        name: kept for name, kept in checkpoint.arrays.items() if not name.startswith(_PREFIX)
     }
     return KINDS[checkpoint.kind].restore(checkpoint.metadata, arrays)
 
