@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -125,16 +124,15 @@ class Admission:
         if access not in scopes:
             raise HTTPProblem(403, "this token may only read: use one with the scope write")
 
-    @contextlib.contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count a request as in flight, or refuse it."""
+    def begin(self) -> None:
+        """Count a request as in flight, or refuse it; whoever begins, ends."""
         if self.in_flight >= self.limits.in_flight:
             raise HTTPProblem(429, f"{self.in_flight} requests are in flight: try again later", {"Retry-After": "1"})
         self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
+
+    def end(self) -> None:
+        """It is answered."""
+        self.in_flight -= 1
 
 
 class Endpoint:
@@ -176,22 +174,32 @@ class Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         operation = self._authorised(scope)
+        if not operation.counted:
+            await self._call(operation, scope, receive, send)
+            return
+        self.admission.begin()
+        try:
+            await self._call(operation, scope, receive, send)
+        finally:
+            self.admission.end()
+
+    async def _call(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the handler answer, within the bounds that it does not keep itself."""
+        if operation.lasting or (operation.in_lines and content_type(scope) == NDJSON):
+            response = await operation.handler(Request(scope, receive))
+            await response(scope, receive, send)
+            return
         limits = self.admission.limits
-        with self.admission.counted() if operation.counted else contextlib.nullcontext():
-            if operation.lasting or (operation.in_lines and content_type(scope) == NDJSON):
-                response = await operation.handler(Request(scope, receive))
-                await response(scope, receive, send)
-                return
-            bounded = _bounded(scope, receive, limits.body_bytes)
-            try:
-                async with asyncio.timeout(limits.request_seconds):
-                    response = await operation.handler(Request(scope, bounded))
-                    await response(scope, bounded, send)
-            except TimeoutError:
-                raise HTTPProblem(
-                    503, f"the request took longer than {limits.request_seconds:g} s: whether it was learned is not "
-                    "known; with a client and a sequence number it can safely be sent again", {"Retry-After": "1"}
-                ) from None  # fmt: skip
+        bounded = _bounded(scope, receive, limits.body_bytes)
+        try:
+            async with asyncio.timeout(limits.request_seconds):
+                response = await operation.handler(Request(scope, bounded))
+                await response(scope, bounded, send)
+        except TimeoutError:
+            raise HTTPProblem(
+                503, f"the request took longer than {limits.request_seconds:g} s: whether it was learned is not known; "
+                "with a client and a sequence number it can safely be sent again", {"Retry-After": "1"}
+            ) from None  # fmt: skip
 
     def _authorised(self, scope: Scope) -> Operation:
         """The operation that is asked for; who may not ask is not told whether there is one."""
@@ -211,12 +219,15 @@ def _fault(scope: Scope) -> HTTPProblem:
     return HTTPProblem(500, "the service made a mistake: its log says more")
 
 
+def _too_long(most: int) -> HTTPProblem:
+    return HTTPProblem(413, f"the body is longer than {most} bytes: send less at a time, or stream it as {NDJSON}")
+
+
 def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
     """`receive`, of a body that is not too long."""
-    problem = HTTPProblem(413, f"the body is longer than {most} bytes: send less at a time, or stream it as {NDJSON}")
     length = header(scope, b"content-length")
     if length is not None and length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
-        raise problem
+        raise _too_long(most)
     seen = 0
 
     async def receive_counted() -> Message:
@@ -224,7 +235,7 @@ def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > most:
-            raise problem
+            raise _too_long(most)
         return message
 
     return receive_counted

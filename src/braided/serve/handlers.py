@@ -23,7 +23,7 @@ from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
 from braided.serve.model_spec import ModelSpec
 from braided.serve.problems import HTTPProblem, shown
-from braided.serve.records import RecordParser, Records, check_text, decode_json
+from braided.serve.records import RecordParser, Records, check_text, decode_json, is_plain
 from braided.serve.service import Service, brief, details
 from braided.serve.worker import PREDICT_CHUNK, Worker
 from braided.serve.write_request import WriteRequest
@@ -170,6 +170,9 @@ class Handlers:
         if content_type(request.scope) == NDJSON:
             return await ndjson.predict(request, worker, self.limits, self.stopping)
         document = await self._json(request)
+        if is_plain(document, worker.state.features):
+            classes, answer_to_one = worker.predict_one(document["x"])
+            return answer({"classes": classes, "predictions": [answer_to_one]})
         items = document["records"] if _is_list(document, {"records"}) else [document]
         records = await self._records(items, worker, labelled=False)
         classes, found = await self._predict(worker, records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -191,6 +191,19 @@ def joined(parts: Sequence[Records]) -> Records:
         np.concatenate([np.zeros(0), *(part.values for part in parts)]),
         [label for part in parts for label in part.labels],
     )
+
+
+def is_plain(document: Any, known: Set[str]) -> bool:
+    """Whether a document is one record without a label in which there is nothing to check: numbers of known features.
+
+    >>> [is_plain({"x": x}, {"a", "b"}) for x in ({"a": 1.0}, {"a": 1e400}, {"c": 1.0})]
+    [True, False, False]
+    """
+    if type(document) is not dict or document.keys() != {"x"} or type(document["x"]) is not dict:
+        return False
+    x = document["x"]
+    # A sum is finite only if all its parts are; where huge parts overflow it, the record is checked one by one.
+    return x.keys() <= known and set(map(type, x.values())) == _ONLY_FLOATS and math.isfinite(sum(x.values()))
 
 
 class RecordParser:
