@@ -16,16 +16,14 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from help_serve import SMALL_SPEC, records, rows, served, small_model, taught
+from help_serve import SMALL_SPEC, records, rows, served, served_model, small_model, taught
 
 from braided import MODLClassifier
 from braided.bench.serve import Connection, lines
 from braided.serve.disk import Disk
-from braided.serve.model_folder import ModelFolder, Recovery
+from braided.serve.model_folder import ModelFolder
 from braided.serve.model_lock import ModelLock
-from braided.serve.model_state import ModelState
 from braided.serve.settings import Settings
-from braided.serve.worker import Worker
 from braided.serve.write_request import WriteRequest
 
 MODELS = ("a", "b", "c")
@@ -139,13 +137,10 @@ def test_many_readers_and_writers_for_a_minute(tmp_path: Path, capsys: pytest.Ca
 
 def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
     """While one long chunk is learned, predictions see versions within it, and learning is as if they had not been."""
-    settings = Settings(tmp_path)
-    state = ModelState("m", small_model(), settings.limits)
-    worker = Worker(state, ModelFolder.create(tmp_path, state, settings, Disk()), settings, Recovery(0, 0, []))
-    worker.start()
+    worker = served_model(tmp_path, Settings(tmp_path))
+    state = worker.state
     items = ITEMS[:300]
     future: Future[Any] = Future()
-    worker.submit(WriteRequest("learn", future, records(items)))
     seen: list[tuple[int, dict[str, Any]]] = []
 
     def read() -> None:
@@ -155,6 +150,9 @@ def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
+    while len(seen) < 20:  # both are at it
+        time.sleep(0.001)
+    worker.submit(WriteRequest("learn", future, records(items)))
     future.result(timeout=60)
     for thread in threads:
         thread.join()

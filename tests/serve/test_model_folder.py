@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import FaultyDisk, HTTPProblem, ask, digest, records, rows, small_model, taught
+from help_serve import FaultyDisk, HTTPProblem, ask, digest, records, rows, served_model, small_model, taught
 
 from braided import MODLClassifier
 from braided.errors import BraidedError
@@ -344,11 +344,8 @@ def refusal(worker: Worker, what: Callable[[], Any]) -> HTTPProblem:
 
 def test_a_model_cannot_outgrow_its_limits(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    state = ModelState("m", MODLClassifier(learners=small_model().learners, max_features=4, max_classes=2), Limits())
-    worker = Worker(
-        state, ModelFolder.create(tmp_path, state, place.settings, Disk()), place.settings, Recovery(0, 0, [])
-    )
-    worker.start()
+    small = MODLClassifier(learners=small_model().learners, max_features=4, max_classes=2)
+    worker = served_model(tmp_path, place.settings, small)
     ask(worker, "learn", records=records([{"x": {"a": 1.0, "b": 2.0}, "y": 1}, {"x": {"c": 1.0}, "y": 2}]))
     many = records([{"x": {"d": 1.0}, "y": 1}, {"x": {"e": 1.0}, "y": 1}])
     assert "at most 4 features" in refusal(worker, lambda: ask(worker, "learn", records=many)).detail

@@ -173,18 +173,18 @@ class Handlers:
         if is_plain(document, worker.state.features):
             classes, answer_to_one = worker.predict_one(document["x"])
             return answer({"classes": classes, "predictions": [answer_to_one]})
-        items = document["records"] if _is_list(document, {"records"}) else [document]
-        records = await self._records(items, worker, labelled=False)
+        records = await self._records(_items(document), worker, labelled=False)
         classes, found = await self._predict(worker, records)
         return answer({"classes": classes, "predictions": found})
 
     async def _predict(self, worker: Worker, records: Records) -> tuple[list[Any], list[dict[str, Any]]]:
         """Predict any number of records, with pauses for others."""
-        classes, found = worker.predict(records.part(0, PREDICT_CHUNK) if len(records) > PREDICT_CHUNK else records)
-        for start in range(PREDICT_CHUNK, len(records), PREDICT_CHUNK):
-            await asyncio.sleep(0)
+        classes: list[Any] = []
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(records), PREDICT_CHUNK):
             classes, more = worker.predict(records.part(start, start + PREDICT_CHUNK))
             found += more
+            await asyncio.sleep(0)
         return classes, found
 
     async def learn(self, request: Request) -> Response:
@@ -202,8 +202,7 @@ class Handlers:
         if isinstance(document, dict):
             document = dict(document)
             client, sequence = _client(document.pop("client", None), document.pop("sequence", None), self.limits.text)
-        items = document["records"] if _is_list(document, {"records"}) else [document]
-        records = await self._records(items, worker, labelled=True)
+        records = await self._records(_items(document), worker, labelled=True)
         return answer(await self._write(worker, "learn", records=records, client=client, sequence=sequence))
 
     async def observe(self, request: Request) -> Response:
@@ -237,8 +236,9 @@ class Handlers:
         return answer(await self._write(worker, "forget", client=client))
 
 
-def _is_list(document: Any, keys: set[str]) -> bool:
-    return isinstance(document, dict) and document.keys() == keys
+def _items(document: Any) -> Any:
+    """The records of a body: a list of several, or the one that it is."""
+    return document["records"] if isinstance(document, dict) and document.keys() == {"records"} else [document]
 
 
 def _client(client: Any, sequence: Any, most_text: int) -> tuple[str | None, int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -86,7 +85,7 @@ class ModelFolder:
         found = [(int(m[1]), path) for path in self.path.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
         return sorted(found, reverse=True)
 
-    def open(self, progress: Callable[[int], None] = lambda frames: None) -> tuple[ModelState, Recovery]:
+    def open(self) -> tuple[ModelState, Recovery]:
         """The model as it was when the last record was acknowledged."""
         for leftover in self.path.glob(".*.tmp"):
             self.disk.remove(leftover)
@@ -104,7 +103,6 @@ class ModelFolder:
                     "wrote it, or report this"
                 ) from error
             replayed += state.stats.records - before
-            progress(replayed)
         self._start_journal(state, reader.serial, reader.number)
         return state, Recovery(number, replayed, [*notes, *reader.notes])
 
@@ -159,16 +157,6 @@ class ModelFolder:
             if following.first <= oldest + 1:
                 self.disk.remove(segment.path)
         self.disk.sync_folder(self.path)
-
-    def size(self) -> int:
-        """Bytes on disk."""
-        total = 0
-        for path in self.path.iterdir():
-            try:
-                total += path.stat().st_size
-            except FileNotFoundError:
-                continue
-        return total
 
     def delete(self) -> None:
         """Remove everything; after a kill in between, the rest is removed on the next start."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 import numpy as np
 
@@ -33,9 +32,7 @@ class ModelLock:
             self._clear.clear()
         self._lock.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._lock.release()
         with self._count:
             self.readers_waiting[0] -= 1

@@ -54,7 +54,6 @@ class Service:
         self.settings = settings
         self.disk = disk or Disk()
         self.workers: dict[str, Worker] = {}
-        self.started = time.time()
         #: Takes results from the models' threads to those who wait for them.
         self.deliver: Deliver = deliver_here
         self._changes = threading.Lock()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from braided.kernels import loop
 from braided.model import MODLClassifier
 from braided.serve.model_state import Model
 
@@ -23,18 +22,13 @@ def warm_up(model: Model) -> None:
     if isinstance(model, MODLClassifier):
         room |= {"max_classes": _CLASSES, "first_features": None}
     twin = model.clone(room)
-    braid = twin.braid
     for width in range(1, _FEATURES + 1):
         names = [f"feature {i}" for i in range(width)]
         label = 1.0 if not isinstance(twin, MODLClassifier) else width % min(_CLASSES, twin.class_limit)
         rows = [[0.5 * width] * width, [float(width)] * width]
         twin.predict_learn_many(rows, [label, label], names)
         twin.learn_one(dict(zip(names, rows[0], strict=True)), label)
-        if isinstance(twin, MODLClassifier):
-            twin.predict_proba_one({names[0]: 1.0})
-            twin.predict_proba_many(rows, names)
-        else:
-            twin.predict_one({names[0]: 1.0})
-            twin.predict_many(rows, names)
-    braid.health[:, loop.IN_A_ROW] = loop.PATIENCE
-    twin.predict_learn_many([[1.0]], [label], names[:1])
+        twin.predict_one({names[0]: 1.0})
+        twin.predict_many(rows, names)
+    for learner in twin.braid.learners:
+        learner.reset()

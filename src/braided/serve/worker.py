@@ -77,7 +77,6 @@ class Worker:
         self.refused = 0
         self.commits = 0
         self.snapshots = 0
-        self.last_snapshot = time.time()
         self._queue: deque[WriteRequest] = deque()
         self._queued_records = 0
         self._wake = threading.Condition()
@@ -265,7 +264,6 @@ class Worker:
             return False
         self._saved_number, self._saved_records = self.state.number, self.state.stats.records
         self.snapshots += 1
-        self.last_snapshot = time.time()
         return True
 
     def _commit(self, requests: list[WriteRequest]) -> None:
