@@ -63,6 +63,7 @@ def serve(settings: Settings, disk: Disk | None = None) -> None:
         host=settings.host,
         port=settings.port,
         http=HeadLimitProtocol,
+        proxy_headers=False,  # nothing here asks where a request comes from
         log_level="warning",
         access_log=False,
         server_header=False,

@@ -44,9 +44,14 @@ def header(scope: Scope, name: bytes) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=64)
+def _media_type(value: str) -> str:
+    return value.partition(";")[0].strip().lower()
+
+
 def content_type(scope: Scope) -> str:
     """The media type of a request's body, without parameters."""
-    return (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+    return _media_type(header(scope, b"content-type") or "")
 
 
 @functools.lru_cache(maxsize=64)
