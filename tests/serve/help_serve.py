@@ -96,10 +96,12 @@ def ask(worker: Worker, kind: Any, **what: Any) -> Any:
     return future.result(timeout=30)
 
 
-def served_model(folder: Path, settings: Settings, model: MODLClassifier | None = None) -> Worker:
+def served_model(
+    folder: Path, settings: Settings, model: MODLClassifier | None = None, disk: Disk | None = None
+) -> Worker:
     """A new model in service, without HTTP."""
     state = ModelState("m", model or small_model(), settings.limits)
-    worker = Worker(state, ModelFolder.create(folder, state, settings, Disk()), settings, Recovery(0, 0, []))
+    worker = Worker(state, ModelFolder.create(folder, state, settings, disk or Disk()), Recovery(0, 0, []))
     worker.start()
     return worker
 

@@ -33,19 +33,15 @@ class Place:
         self.settings = Settings(folder, **{"segment_bytes": 2_000, "snapshot_records": 60, **settings})
 
     def create(self, disk: Disk | None = None) -> Worker:
-        state = ModelState("m", small_model(), self.settings.limits)
-        store = ModelFolder.create(self.folder, state, self.settings, disk or Disk())
-        worker = Worker(state, store, self.settings, Recovery(0, 0, []))
-        worker.start()
-        return worker
+        return served_model(self.folder, self.settings, disk=disk)
 
     def recover(self) -> tuple[ModelState, Recovery]:
         return ModelFolder(self.folder / "m", self.settings, Disk()).open()
 
     def serve_again(self, disk: Disk | None = None) -> Worker:
-        store = ModelFolder(self.folder / "m", self.settings, disk or Disk())
-        state, recovery = store.open()
-        worker = Worker(state, store, self.settings, recovery)
+        folder = ModelFolder(self.folder / "m", self.settings, disk or Disk())
+        state, recovery = folder.open()
+        worker = Worker(state, folder, recovery)
         worker.start()
         return worker
 

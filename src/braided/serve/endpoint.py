@@ -20,12 +20,8 @@ from braided.serve.security import Tokens, is_loopback
 from braided.serve.settings import Limits
 
 log = logging.getLogger("braided.serve")
-JSON, NDJSON, OCTETS, PROBLEM = (
-    "application/json",
-    "application/x-ndjson",
-    "application/octet-stream",
-    "application/problem+json",
-)
+JSON, NDJSON = "application/json", "application/x-ndjson"
+OCTETS, PROBLEM = "application/octet-stream", "application/problem+json"
 #: Of every answer.
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),

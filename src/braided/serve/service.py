@@ -107,7 +107,7 @@ class Service:
         self._lock_file = file
 
     def _add(self, state: ModelState, folder: ModelFolder, recovery: Recovery) -> Worker:
-        worker = Worker(state, folder, self.settings, recovery, lambda results: self.deliver(results))
+        worker = Worker(state, folder, recovery, lambda results: self.deliver(results))
         self.workers = {**self.workers, state.name: worker}
         worker.start()
         return worker

@@ -18,7 +18,6 @@ from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem
 from braided.serve.records import Records
-from braided.serve.settings import Settings
 from braided.serve.stats import finite
 from braided.serve.write_request import WriteRequest
 
@@ -48,8 +47,8 @@ class Worker:
 
     Parameters
     ----------
-    state, folder, settings
-        The model, its files, and how to treat them.
+    state, folder
+        The model, and its files, which know the settings of the service.
     recovery
         What was found when it was opened.
     deliver
@@ -57,16 +56,11 @@ class Worker:
     """
 
     def __init__(
-        self,
-        state: ModelState,
-        folder: ModelFolder,
-        settings: Settings,
-        recovery: Recovery,
-        deliver: Deliver = deliver_here,
+        self, state: ModelState, folder: ModelFolder, recovery: Recovery, deliver: Deliver = deliver_here
     ) -> None:
         self.state = state
         self.folder = folder
-        self.settings = settings
+        self.settings = settings = folder.settings
         self.recovery = recovery
         self.deliver = deliver
         self.lock = state.lock
