@@ -25,8 +25,8 @@ log = logging.getLogger("braided.serve")
 BATCH = 100
 #: Batches of one stream that may be on their way through the journal.
 _WINDOW = 16
-#: Lines read before others get their turn.
-_LINES = 8
+#: Bytes of lines read before others get their turn; each turn costs a wait for Python's lock.
+_TURN_BYTES = 2**13
 
 
 class StreamedAnswer(Response):
@@ -141,7 +141,7 @@ async def _take(
     loop = asyncio.get_running_loop()
     end: asyncio.Future[Any] = loop.create_future()
     batches = StreamBatches()
-    count = 0
+    count = read = 0
 
     async def commit(parser: RecordParser) -> None:
         nonlocal sequence
@@ -169,7 +169,9 @@ async def _take(
                     if len(parser) == BATCH:
                         await commit(parser)
                         parser = fresh()
-                    if count % _LINES == 0:
+                    read += len(text)
+                    if read >= _TURN_BYTES:
+                        read = 0
                         await asyncio.sleep(0)
                 if len(parser):
                     await commit(parser)
