@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from braided.datasets.catalogue import CATALOGUE
 from numpy.typing import NDArray
+
+from braided.datasets.catalogue import CATALOGUE
 
 
 def _records(n: int, d: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra serve is not installed: run make test")
+pytest.importorskip("starlette", reason="the extra serve is not installed: run make test")
 
 import httpx
 import uvicorn
@@ -27,15 +27,17 @@ from braided.checkpoint import decode
 from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, MLPConfig
 from braided.serve.app import make_app
-from braided.serve.at_once import protocol_for
+from braided.serve.connection_limits import HeadLimitProtocol
 from braided.serve.disk import Disk
-from braided.serve.problems import Problem as Problem
-from braided.serve.records import Reader, Records
+from braided.serve.model_folder import ModelFolder, Recovery
+from braided.serve.model_state import KINDS, ModelState, restored_model
+from braided.serve.problems import HTTPProblem as HTTPProblem
+from braided.serve.records import RecordParser, Records
 from braided.serve.security import Tokens
 from braided.serve.service import Service
 from braided.serve.settings import Limits, Settings
-from braided.serve.state import KINDS, State, restored_model
-from braided.serve.worker import Job, Worker
+from braided.serve.worker import Worker
+from braided.serve.write_request import WriteRequest
 from conftest import made_up
 
 #: Small enough to be quick, with a learner of each speed that matters to files: closed form and gradient.
@@ -61,7 +63,7 @@ def rows(n: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def records(items: list[dict[str, Any]], labelled: bool = True) -> Records:
-    reader = Reader(labelled, False, Limits())
+    reader = RecordParser(labelled, False, Limits())
     for item in items:
         reader.add(item if labelled else {"x": item["x"]})
     return reader.done()
@@ -82,7 +84,7 @@ def digest_of(content: bytes) -> str:
     return state_digest(model)
 
 
-def digest(state: State) -> str:
+def digest(state: ModelState) -> str:
     assert isinstance(state.model, MODLClassifier)
     return state_digest(state.model)
 
@@ -90,8 +92,18 @@ def digest(state: State) -> str:
 def ask(worker: Worker, kind: Any, **what: Any) -> Any:
     """Send a job and wait for its answer."""
     future: Future[Any] = Future()
-    worker.submit(Job(kind, future, **what))
+    worker.submit(WriteRequest(kind, future, **what))
     return future.result(timeout=30)
+
+
+def served_model(
+    folder: Path, settings: Settings, model: MODLClassifier | None = None, disk: Disk | None = None
+) -> Worker:
+    """A new model in service, without HTTP."""
+    state = ModelState("m", model or small_model(), settings.limits)
+    worker = Worker(state, ModelFolder.create(folder, state, settings, disk or Disk()), Recovery(0, 0, []))
+    worker.start()
+    return worker
 
 
 class FaultyDisk(Disk):
@@ -213,12 +225,8 @@ def serving(
     service = Service(Settings(folder, limits=Limits(**limits)), disk)
     service.open(say=lambda text: None)
     port = free_port()
-    tokens = tokens or Tokens([])
-    server = uvicorn.Server(
-        uvicorn.Config(
-            make_app(service, tokens), port=port, http=protocol_for(service, tokens), log_level="warning", ws="none"
-        )
-    )
+    app = make_app(service, tokens or Tokens([]))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, http=HeadLimitProtocol, log_level="warning", ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

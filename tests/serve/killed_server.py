@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("fastapi", reason="the extra serve is not installed: run make test")
+pytest.importorskip("starlette", reason="the extra serve is not installed: run make test")
 
 from braided.cli import app
 from braided.serve import command

@@ -18,7 +18,7 @@ from braided.serve.journal import (
     CorruptJournalError,
     Journal,
     JournalError,
-    Scan,
+    JournalReader,
     frame,
     path_of,
 )
@@ -36,8 +36,8 @@ def write(
     return journal
 
 
-def read(folder: Path, after: int = 0) -> tuple[list[bytes], Scan]:
-    scan = Scan(Disk(), folder, UID, after)
+def read(folder: Path, after: int = 0) -> tuple[list[bytes], JournalReader]:
+    scan = JournalReader(Disk(), folder, UID, after)
     return [payload for _, payload in scan.frames()], scan
 
 
@@ -132,7 +132,7 @@ def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
 def test_a_segment_of_another_model_is_refused(tmp_path: Path) -> None:
     write(tmp_path, [b"x"])
     with pytest.raises(CorruptJournalError, match="another model"):
-        list(Scan(Disk(), tmp_path, bytes(16), 0).frames())
+        list(JournalReader(Disk(), tmp_path, bytes(16), 0).frames())
 
 
 def test_a_segment_whose_creation_was_broken_off_is_removed(tmp_path: Path) -> None:

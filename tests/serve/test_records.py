@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("orjson", reason="the extra serve is not installed: run make test")
-from braided.serve.problems import Problem
-from braided.serve.records import Reader, _decode_slowly, decode_json
+from braided.serve.problems import HTTPProblem
+from braided.serve.records import RecordParser, _decode_strictly, decode_json
 from braided.serve.settings import Limits
 
 NUMBERS = st.floats() | st.integers(-(2**80), 2**80) | st.integers(-9, 9)
@@ -25,7 +25,7 @@ VALUES = st.recursive(
 def outcome(decode: Any, content: bytes) -> tuple[str, str]:
     try:
         return "read", repr(decode(content, "the body"))
-    except Problem as problem:
+    except HTTPProblem as problem:
         return "refused", problem.detail
 
 
@@ -55,14 +55,14 @@ def almost_json(draw: st.DrawFn) -> bytes:
 def test_both_ways_to_read_agree(content: bytes) -> None:
     if content.strip().lstrip(b"-").isdigit():
         content = b"[" + content + b"]"  # a body that is a number alone is refused later, whatever it is
-    assert outcome(decode_json, content) == outcome(_decode_slowly, content)
+    assert outcome(decode_json, content) == outcome(_decode_strictly, content)
 
 
 def test_a_reader_takes_floats_at_once_as_one_by_one() -> None:
     rows: list[dict[str, Any]] = [
         {"a": 1.0, "b": 2.0}, {"b": 3.0}, {"a": 4, "b": None}, {"b": 5.5, "a": 6.5}, {}, {"c": 7.0, "a": 8.0}
     ]  # fmt: skip
-    reader = Reader(True, False, Limits())
+    reader = RecordParser(True, False, Limits())
     for row in rows:
         reader.add({"x": row, "y": 1})
     records = reader.done()

@@ -6,6 +6,7 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -45,6 +46,72 @@ class Progress(NamedTuple):
 
     predictions: Any
     own: Any
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Records that a model has checked and will learn.
+
+    Attributes
+    ----------
+    values, columns, targets
+        (n, columns) numbers, the names of the columns, and (n,) targets as the engine takes them.
+    new_features, new_labels
+        Record -> the names, in the order of their slots, or the label that it is the first to have.
+    """
+
+    values: Floats
+    columns: list[Hashable]
+    targets: Floats
+    new_features: dict[int, list[Hashable]]
+    new_labels: dict[int, Any]
+
+
+class DryRun:
+    """Whether a model would learn certain chunks, one after another; made by `dry_run`.
+
+    The answer is that of the check with which learning itself begins. A model of compiled learners has no other reason
+    to refuse a chunk; a learner in Python may still refuse to grow.
+
+    Parameters
+    ----------
+    model
+        The model. It is not changed, and should not be while it is asked.
+
+    Examples
+    --------
+    >>> from braided import MODLClassifier
+    >>> dry_run = MODLClassifier(max_features=2).dry_run()
+    >>> dry_run.learn_many([[1.0, 2.0]], ["idle"], ["a", "b"])
+    >>> dry_run.learn_many([[1.0]], ["idle"], ["c"])
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: feature 'c' would be number 3, and max_features is 2: raise max_features, or drop or
+    hash rare features
+    """
+
+    def __init__(self, model: MODL) -> None:
+        model.braid  # noqa: B018 (making it may lower the limit on classes)
+        # The engine, whose counts the check may look at, is shared; names and labels are its own.
+        self._model = copy.copy(model)
+        self._model._features = copy.copy(model._features)
+        self._model._features.slots = dict(model._features.slots)
+        self._model._classes = copy.copy(model._classes)
+        self._model._classes.places = dict(model._classes.places)
+
+    def copy(self) -> DryRun:
+        """One that knows the same, and goes its own way."""
+        return DryRun(self._model)
+
+    def learn_many(self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
+        """Refuse a chunk that the model would refuse after those before it; else count its names and labels as known.
+
+        Arguments as of `MODL.learn_many`, but for data frames.
+        """
+        chunk = self._model._checked(X, y, names)
+        self._model._features.admit([name for names in chunk.new_features.values() for name in names])
+        for label in chunk.new_labels.values():
+            self._model._classes.admit(label)
 
 
 def listed(y: ArrayLike | Iterable[Any]) -> list[Any]:
@@ -358,37 +425,46 @@ class MODL(base.Estimator):
         self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, frame: frames.Frame | None = None
     ) -> Progress:
         """`predict_learn_many` of an array; what the answer's `frame` could not hold is refused before any learning."""
-        values, columns = self._array(X, names)
-        n = values.shape[0]
-        new_labels, targets, label_at = self._encode_targets(frames.targets(y), n)
+        chunk = self._checked(X, y, names)
         if frame is not None:
-            frame.check_names([*self._classes.places, *new_labels])
-        new_features: dict[int, list[Hashable]] = {}
-        for place, name in enumerate(columns):
-            if name not in self._features.slots:
-                present = np.flatnonzero(~np.isnan(values[:, place]))
-                if present.size:
-                    new_features.setdefault(int(present[0]), []).append(name)
-        order = [name for at in sorted(new_features) for name in self._features.sort(new_features[at])]
-        self._features.check_room(order)
-        self._classes.check_room(new_labels)
-
-        width = 1 if self._regression else len(self._classes) + len(new_labels)
+            frame.check_names([*self._classes.places, *chunk.new_labels.values()])
+        values, columns, targets = chunk.values, chunk.columns, chunk.targets
+        n = values.shape[0]
+        width = 1 if self._regression else len(self._classes) + len(chunk.new_labels)
         progress = self._nothing_said(n, width)
         # Where something new appears, the record is predicted by the model as it was and learned by the grown one.
-        breaks = sorted(set(new_features) | set(label_at))
+        breaks = sorted(set(chunk.new_features) | set(chunk.new_labels))
         start = 0
         for stop in [*breaks, n]:
             self._run_part(values[start:stop], columns, targets[start:stop], progress, start)
             if stop == n:
                 break
             self._run_part(values[stop : stop + 1], columns, None, progress, stop)
-            labels = [label_at[stop]] if stop in label_at else []
-            self._admit(self._features.sort(new_features.get(stop, [])), labels)
+            labels = [chunk.new_labels[stop]] if stop in chunk.new_labels else []
+            self._admit(chunk.new_features.get(stop, []), labels)
             part = slice(stop, stop + 1)
-            self._run(values[part], self._features.columns(columns), targets[part], stop in label_at)
+            self._run(values[part], self._features.columns(columns), targets[part], stop in chunk.new_labels)
             start = stop + 1
         return progress
+
+    def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None) -> _Chunk:
+        """A chunk as it will be learned, or the refusal of all of it; nothing changes."""
+        values, columns = self._array(X, names)
+        _, targets, new_labels = self._encode_targets(frames.targets(y), values.shape[0])
+        found: dict[int, list[Hashable]] = {}
+        for place, name in enumerate(columns):
+            if name not in self._features.slots:
+                present = np.flatnonzero(~np.isnan(values[:, place]))
+                if present.size:
+                    found.setdefault(int(present[0]), []).append(name)
+        new_features = {at: self._features.sort(found[at]) for at in sorted(found)}
+        self._features.check_room([name for at in new_features for name in new_features[at]])
+        self._classes.check_room(list(new_labels.values()))
+        return _Chunk(values, columns, targets, new_features, new_labels)
+
+    def dry_run(self) -> DryRun:
+        """Asks whether this model would learn certain chunks, one after another, without learning them."""
+        return DryRun(self)
 
     def _run_part(
         self, values: Floats, columns: list[Hashable], targets: Floats | None, progress: Progress, start: int

@@ -13,7 +13,7 @@ import uvicorn
 
 from braided.errors import BraidedError
 from braided.serve.app import make_app
-from braided.serve.at_once import protocol_for
+from braided.serve.connection_limits import HeadLimitProtocol
 from braided.serve.disk import Disk
 from braided.serve.security import Tokens, is_loopback, read_tokens
 from braided.serve.service import Service
@@ -62,14 +62,15 @@ def serve(settings: Settings, disk: Disk | None = None) -> None:
         app,
         host=settings.host,
         port=settings.port,
-        http=protocol_for(service, tokens),
+        http=HeadLimitProtocol,
+        proxy_headers=False,  # nothing here asks where a request comes from
         log_level="warning",
         access_log=False,
         server_header=False,
         ws="none",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        # Beyond requests in flight there may be idle connections, and those that the guard is about to refuse.
+        # Beyond requests in flight there may be idle connections, and those that are about to be refused.
         limit_concurrency=2 * settings.limits.in_flight + settings.limits.event_streams,
     )
     server = _Server(config)

@@ -23,7 +23,7 @@ from braided.datasets.locate import locate
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
-from braided.serve.guard import NDJSON
+from braided.serve.endpoint import NDJSON
 from braided.streams import Batch, Stream
 from braided.streams.fingerprint import fingerprint
 from braided.streams.readers.sql import is_address, without_password

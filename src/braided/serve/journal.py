@@ -204,7 +204,7 @@ class Segment(NamedTuple):
 
 
 @dataclass
-class Scan:
+class JournalReader:
     """A reading of a journal from its beginning.
 
     Attributes
@@ -238,8 +238,7 @@ class Scan:
             self.serial = serial + 1
             content = self.disk.read(path)
             head = content[: _HEADER.size]
-            empty = not content[HEADER_BYTES:].strip(b"\0")
-            if len(content) < HEADER_BYTES or (empty and not _sound_head(content)):
+            if not _sound_head(content) and not content[HEADER_BYTES:].strip(b"\0"):
                 # No frame was ever written to it; a frame that is missing is noticed by the numbers.
                 self.notes.append(f"{path.name}: its creation was broken off; removed")
                 self.disk.remove(path)

@@ -20,7 +20,7 @@ class Collector:
         """All families."""
         counters = {
             "records_learned": "Records learned.",
-            "commits": "Group commits to the journal.",
+            "commits": "CommitGroup commits to the journal.",
             "journal_bytes": "Bytes written to the journal by this process.",
             "snapshots": "Snapshots written by this process.",
             "refused": "Requests that the writer refused.",
@@ -45,7 +45,7 @@ class Collector:
         resets = CounterMetricFamily("braided_learner_resets", "Resets of each learner.", labels=["model", "learner"])
         for name, worker in self.service.workers.items():
             summary = worker.state.stats.summary()
-            journal = worker.store.journal
+            journal = worker.folder.journal
             values = {
                 "records_learned": worker.version(),
                 "commits": worker.commits,

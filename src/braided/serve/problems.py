@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 
-class Problem(Exception):  # noqa: N818 (the standard calls it that)
+class HTTPProblem(Exception):  # noqa: N818 (the standard calls it that)
     """A request that is refused.
 
     Parameters
@@ -32,7 +32,7 @@ class Problem(Exception):  # noqa: N818 (the standard calls it that)
     def document(self) -> dict[str, Any]:
         """The document.
 
-        >>> Problem(404, "no model 'a': create it first").document()
+        >>> HTTPProblem(404, "no model 'a': create it first").document()
         {'title': 'Not Found', 'status': 404, 'detail': "no model 'a': create it first"}
         """
         try:

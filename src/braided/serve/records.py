@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from braided.serve.problems import Problem, shown
+from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Limits
 
 #: A table of records to learn is built for at most so many cells at a time.
@@ -26,12 +26,12 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise Problem(400, f"the key {shown(twice)} stands twice in one object: give each key once")
+        raise HTTPProblem(400, f"the key {shown(twice)} stands twice in one object: give each key once")
     return found
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise Problem(400, f"{text} is not JSON: leave a missing feature out, or give null")
+    raise HTTPProblem(400, f"{text} is not JSON: leave a missing feature out, or give null")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant)
@@ -73,32 +73,32 @@ def decode_json(content: bytes, what: str = "the body") -> Any:
                 return document
         except (orjson.JSONDecodeError, RecursionError):
             pass
-    return _decode_slowly(content, what)
+    return _decode_strictly(content, what)
 
 
-def _decode_slowly(content: bytes, what: str) -> Any:
+def _decode_strictly(content: bytes, what: str) -> Any:
     try:
         return _DECODER.decode(content.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise Problem(400, f"{what} is not UTF-8 ({error.reason} at byte {error.start})") from None
+        raise HTTPProblem(400, f"{what} is not UTF-8 ({error.reason} at byte {error.start})") from None
     except RecursionError:
-        raise Problem(400, f"{what} is nested too deeply") from None
+        raise HTTPProblem(400, f"{what} is nested too deeply") from None
     except json.JSONDecodeError as error:
-        raise Problem(
+        raise HTTPProblem(
             400, f"{what} is not JSON: {error.msg} (line {error.lineno}, column {error.colno}, character {error.pos})"
         ) from None
     except ValueError:
-        raise Problem(400, f"{what} holds a number of too many digits: give at most 4,300") from None
+        raise HTTPProblem(400, f"{what} holds a number of too many digits: give at most 4,300") from None
 
 
 def check_text(text: Any, what: str, most: int) -> str:
     """A name or label that can be stored and shown."""
     if not isinstance(text, str):
-        raise Problem(422, f"{what} is {shown(text)}: give text")
+        raise HTTPProblem(422, f"{what} is {shown(text)}: give text")
     if not 1 <= len(text) <= most:
-        raise Problem(422, f"{what} has {len(text)} characters: give 1 to {most}")
+        raise HTTPProblem(422, f"{what} has {len(text)} characters: give 1 to {most}")
     if not text.isprintable():
-        raise Problem(422, f"{what} is {shown(text)}: it may hold printable characters only")
+        raise HTTPProblem(422, f"{what} is {shown(text)}: it may hold printable characters only")
     return text
 
 
@@ -142,9 +142,14 @@ class Records:
         names = [self.names[column] for column in self.columns[first:last].tolist()]
         return dict(zip(names, self.values[first:last].tolist(), strict=True))
 
+    @property
+    def rows_per_table(self) -> int:
+        """How many records `tables` puts into one table at most."""
+        return max(1, _MOST_CELLS // max(len(self.names), 1))
+
     def tables(self, most: int = 2**30) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Consecutive slices of at most `most` records, each with its (n, names) table, NaN for missing."""
-        step = max(1, min(most, _MOST_CELLS // max(len(self.names), 1)))
+        step = min(most, self.rows_per_table)
         ends = np.concatenate([[0], np.cumsum(self.counts)])
         for start in range(0, len(self), step):
             stop = min(start + step, len(self))
@@ -188,7 +193,20 @@ def joined(parts: Sequence[Records]) -> Records:
     )
 
 
-class Reader:
+def is_plain(document: Any, known: Set[str]) -> bool:
+    """Whether a document is one record without a label in which there is nothing to check: numbers of known features.
+
+    >>> [is_plain({"x": x}, {"a", "b"}) for x in ({"a": 1.0}, {"a": 1e400}, {"c": 1.0})]
+    [True, False, False]
+    """
+    if type(document) is not dict or document.keys() != {"x"} or type(document["x"]) is not dict:
+        return False
+    x = document["x"]
+    # A sum is finite only if all its parts are; where huge parts overflow it, the record is checked one by one.
+    return x.keys() <= known and set(map(type, x.values())) == _ONLY_FLOATS and math.isfinite(sum(x.values()))
+
+
+class RecordParser:
     """Turns decoded JSON objects `{"x": {...}, "y": ...}` into `Records`.
 
     Parameters
@@ -223,15 +241,15 @@ class Reader:
         allowed = ("x", "y") if self.labelled else ("x",)
         if type(record) is not dict or "x" not in record or type(record["x"]) is not dict or len(record) > len(allowed):
             wanted = '{"x": {"name": number, ...}, "y": label}' if self.labelled else '{"x": {"name": number, ...}}'
-            raise Problem(422, f"record {place} is {shown(record)}: give {wanted}")
+            raise HTTPProblem(422, f"record {place} is {shown(record)}: give {wanted}")
         if len(record["x"]) > self.limits.features:
-            raise Problem(
+            raise HTTPProblem(
                 422, f"record {place} has {len(record['x'])} features, and the limit is {self.limits.features}: leave "
                 "some out"
             )  # fmt: skip
         if self.labelled:
             if "y" not in record:
-                raise Problem(422, f'record {place} has no label "y": every record to learn needs one')
+                raise HTTPProblem(422, f'record {place} has no label "y": every record to learn needs one')
             self._labels.append(self.label(record["y"], place))
         names, columns, values = self._names, self._columns, self._values
         x = record["x"]
@@ -246,7 +264,7 @@ class Reader:
                 if value is None:
                     continue
                 if type(value) not in _NUMBERS:
-                    raise Problem(
+                    raise HTTPProblem(
                         422, f"feature {shown(name)} is {shown(value)} in record {place}: numbers, or null if missing"
                     )
                 try:
@@ -273,12 +291,12 @@ class Reader:
                     number = math.inf
                 if math.isfinite(number):
                     return number
-            raise Problem(422, f"{what} is {shown(y)}: this model predicts numbers, so give a finite one")
+            raise HTTPProblem(422, f"{what} is {shown(y)}: this model predicts numbers, so give a finite one")
         if type(y) is str:
             return check_text(y, what, self.limits.text)
         if type(y) is bool or (type(y) is int and abs(y) <= 2**53) or (type(y) is float and math.isfinite(y)):
             return y
-        raise Problem(422, f"{what} is {shown(y)}: give text, true, false or a number (whole ones up to 2**53)")
+        raise HTTPProblem(422, f"{what} is {shown(y)}: give text, true, false or a number (whole ones up to 2**53)")
 
     def done(self) -> Records:
         """What was taken in; values that are not finite are refused."""
@@ -288,7 +306,7 @@ class Reader:
             at = int(np.flatnonzero(~np.isfinite(values))[0])
             name = list(self._names)[self._columns[at]]
             place = int(np.searchsorted(np.cumsum(counts), at, side="right"))
-            raise Problem(
+            raise HTTPProblem(
                 422, f"feature {shown(name)} in record {place} is too large for a number: it must be finite, or null"
             )
         columns = np.array(self._columns, dtype=np.int64)

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier
+from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.warm_up import warm_up
-from braided.serve.build import ModelSpec, model_from, model_from_checkpoint
 from braided.serve.disk import Disk
-from braided.serve.problems import Problem, shown
+from braided.serve.model_folder import GONE, NEW, ModelFolder, Recovery
+from braided.serve.model_spec import ModelSpec, model_from, model_from_checkpoint
+from braided.serve.model_state import Model, ModelState
+from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Settings
-from braided.serve.state import Model, State
-from braided.serve.store import GONE, NEW, Recovery, Store
 from braided.serve.worker import Deliver, Worker, deliver_here
 
 log = logging.getLogger("braided.serve")
@@ -35,7 +35,7 @@ _CONFIRM_SECONDS = 120.0
 def check_name(name: str) -> str:
     """A model's name; it becomes a folder's, so the pattern leaves no way out."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or "\n" in name:
-        raise Problem(422, f"the name {shown(name)} cannot be used: 1 to 64 of a-z, 0-9, - and _, not - or _ first")
+        raise HTTPProblem(422, f"the name {shown(name)} cannot be used: 1 to 64 of a-z, 0-9, - and _, not - or _ first")
     return name
 
 
@@ -54,7 +54,6 @@ class Service:
         self.settings = settings
         self.disk = disk or Disk()
         self.workers: dict[str, Worker] = {}
-        self.started = time.time()
         #: Takes results from the models' threads to those who wait for them.
         self.deliver: Deliver = deliver_here
         self._changes = threading.Lock()
@@ -75,7 +74,8 @@ class Service:
             self._lock()
         except OSError as error:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
-        warm_up(MODLClassifier())
+        for default in (MODLClassifier(), MODLRegressor()):
+            warm_up(default)
         for path in sorted(self.folder.iterdir()):
             if path.name.startswith((NEW, GONE)):
                 shutil.rmtree(path, ignore_errors=True)
@@ -83,15 +83,16 @@ class Service:
             elif not _NAME.fullmatch(path.name) or not path.is_dir():
                 say(f"passed over {path.name}: no model has such a name")
             else:
-                store = Store(path, self.settings, self.disk)
-                state, recovery = store.open()
+                model_folder = ModelFolder(path, self.settings, self.disk)
+                state, recovery = model_folder.open()
+                warm_up(state.model)
                 for note in recovery.notes:
                     say(f"model {path.name}: {note}")
                 say(
                     f"model {path.name}: {state.stats.records} records, of which {recovery.replayed} were replayed "
                     "from the journal"
                 )
-                self._add(state, store, recovery)
+                self._add(state, model_folder, recovery)
 
     def _lock(self) -> None:
         """One process a folder: two would write over each other."""
@@ -105,8 +106,8 @@ class Service:
             ) from None
         self._lock_file = file
 
-    def _add(self, state: State, store: Store, recovery: Recovery) -> Worker:
-        worker = Worker(state, store, self.settings, recovery, lambda results: self.deliver(results))
+    def _add(self, state: ModelState, folder: ModelFolder, recovery: Recovery) -> Worker:
+        worker = Worker(state, folder, recovery, lambda results: self.deliver(results))
         self.workers = {**self.workers, state.name: worker}
         worker.start()
         return worker
@@ -115,7 +116,9 @@ class Service:
         """The model of that name."""
         worker = self.workers.get(name)
         if worker is None:
-            raise Problem(404, f"no model {shown(check_name(name))}: create it with PUT, or see the list at /models")
+            raise HTTPProblem(
+                404, f"no model {shown(check_name(name))}: create it with PUT, or see the list at /models"
+            )
         return worker
 
     def create(self, name: str, spec: ModelSpec) -> Worker:
@@ -130,18 +133,19 @@ class Service:
         check_name(name)
         with self._changes:
             if name in self.workers:
-                raise Problem(409, f"model {name!r} is there: take another name, or delete it first")
+                raise HTTPProblem(409, f"model {name!r} is there: take another name, or delete it first")
             if len(self.workers) >= self.settings.limits.models:
-                raise Problem(409, f"there are {len(self.workers)} models, which is the limit: delete one first")
-            state = State(name, build(), self.settings.limits, created=time.time())
+                raise HTTPProblem(409, f"there are {len(self.workers)} models, which is the limit: delete one first")
+            state = ModelState(name, build(), self.settings.limits, created=time.time())
+            warm_up(state.model)
             try:
-                store = Store.create(self.folder, state, self.settings, self.disk)
+                folder = ModelFolder.create(self.folder, state, self.settings, self.disk)
             except OSError as error:
                 log.error("model %s cannot be written: %s", name, error.strerror or error)
-                raise Problem(
+                raise HTTPProblem(
                     507, f"model {name!r} cannot be written to disk: {error.strerror or 'try again'}"
                 ) from None
-            return self._add(state, store, Recovery(0, 0, []))
+            return self._add(state, folder, Recovery(0, 0, []))
 
     def delete(self, name: str, confirmation: str | None) -> None:
         """Remove a model, once the token that the first call gives is given back."""
@@ -152,7 +156,7 @@ class Service:
             if not token or not fits or time.monotonic() > until:
                 token = secrets.token_hex(8)
                 self._confirmations = {name: (token, time.monotonic() + _CONFIRM_SECONDS)}
-                raise Problem(
+                raise HTTPProblem(
                     428, f"deleting model {name!r} loses its {worker.state.stats.records} records for good: send the "
                     "same request with ?confirm= and the token of this answer within two minutes", confirm=token
                 )  # fmt: skip
@@ -160,10 +164,12 @@ class Service:
             self.workers = {key: value for key, value in self.workers.items() if key != name}
             worker.stop(snapshot=False)
             try:
-                worker.store.delete()
+                worker.folder.delete()
             except OSError as error:
                 log.error("model %s cannot be removed from disk: %s", name, error.strerror or error)
-                raise Problem(503, f"model {name!r} is out of service, but its files could not be removed") from None
+                raise HTTPProblem(
+                    503, f"model {name!r} is out of service, but its files could not be removed"
+                ) from None
 
     def close(self) -> None:
         """Learn what is queued, write snapshots, and end."""
@@ -200,7 +206,7 @@ def details(worker: Worker) -> dict[str, Any]:
     health = worker.health()
     for learner in summary["learners"]:
         learner.update(health[learner["name"]])
-    model, journal = worker.state.model, worker.store.journal
+    model, journal = worker.state.model, worker.folder.journal
     assert journal is not None
     return {
         "name": worker.state.name,

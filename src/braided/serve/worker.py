@@ -7,22 +7,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any, Literal, cast
-
-import numpy as np
+from typing import Any, cast
 
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor
-from braided.serve.gate import Gate
-from braided.serve.group import Entry, Group
+from braided.estimators import MODLRegressor
+from braided.serve.commit_group import CommitGroup
+from braided.serve.group_draft import GroupDraft
 from braided.serve.journal import JournalError
-from braided.serve.problems import Problem, shown
-from braided.serve.records import Reader, Records, joined
-from braided.serve.settings import Settings
-from braided.serve.state import State
+from braided.serve.model_folder import ModelFolder, Recovery
+from braided.serve.model_state import ModelState
+from braided.serve.problems import HTTPProblem
+from braided.serve.records import Records
 from braided.serve.stats import finite
-from braided.serve.store import Recovery, Store
+from braided.serve.write_request import WriteRequest
 
 log = logging.getLogger("braided.serve")
 #: A group commit ends at so many records.
@@ -31,56 +28,18 @@ _GROUP_RECORDS = 500
 PREDICT_CHUNK = 16
 
 
-class Chain:
-    """The batches of one stream: once one of them is refused, those after it are too."""
-
-    def __init__(self) -> None:
-        self.broken = False
+Deliver = Callable[[list[tuple[WriteRequest, Any]]], None]
 
 
-@dataclass(eq=False)
-class Job:
-    """A request to the writer; `future` gets a dict, bytes (`export`) or a `Problem`."""
-
-    kind: Literal["learn", "observe", "label", "forget", "export"]
-    future: Any
-    records: Records | None = None
-    client: str | None = None
-    sequence: int = 0
-    id: str | None = None
-    label: Any = None
-    time: float = 0.0
-    chain: Chain | None = None
-
-    @property
-    def weight(self) -> int:
-        """Records that it adds to the queue."""
-        return max(1, 0 if self.records is None else len(self.records))
-
-
-@dataclass
-class _Draft:
-    """What the requests admitted to a group so far will have changed."""
-
-    features: set[str]
-    labels: set[Any]
-    clients: dict[str, int | None]
-    ids: set[str]
-    records: int
-
-
-Deliver = Callable[[list[tuple[Job, Any]]], None]
-
-
-def deliver_here(results: list[tuple[Job, Any]]) -> None:
+def deliver_here(results: list[tuple[WriteRequest, Any]]) -> None:
     """Complete the futures in the writer's own thread."""
-    for job, result in results:
-        if job.future.done():
+    for request, result in results:
+        if request.future.done():
             continue
         if isinstance(result, Exception):
-            job.future.set_exception(result)
+            request.future.set_exception(result)
         else:
-            job.future.set_result(result)
+            request.future.set_result(result)
 
 
 class Worker:
@@ -88,8 +47,8 @@ class Worker:
 
     Parameters
     ----------
-    state, store, settings
-        The model, its files, and how to treat them.
+    state, folder
+        The model, and its files, which know the settings of the service.
     recovery
         What was found when it was opened.
     deliver
@@ -97,15 +56,14 @@ class Worker:
     """
 
     def __init__(
-        self, state: State, store: Store, settings: Settings, recovery: Recovery, deliver: Deliver = deliver_here
+        self, state: ModelState, folder: ModelFolder, recovery: Recovery, deliver: Deliver = deliver_here
     ) -> None:
         self.state = state
-        self.store = store
-        self.settings = settings
+        self.folder = folder
+        self.settings = settings = folder.settings
         self.recovery = recovery
         self.deliver = deliver
-        self.gate = Gate()
-        state.guard(self.gate)
+        self.lock = state.lock
         #: Why nothing can be learned at present, if so; the writer tries again with every request.
         self.trouble: str | None = None
         #: A fault of ours after which the model in memory can no longer be trusted.
@@ -113,13 +71,12 @@ class Worker:
         self.refused = 0
         self.commits = 0
         self.snapshots = 0
-        self.last_snapshot = time.time()
-        self._queue: deque[Job] = deque()
+        self._queue: deque[WriteRequest] = deque()
         self._queued_records = 0
         self._wake = threading.Condition()
         self._stopping = False
         self._snapshot_at_end = True
-        self._saved_number = store.verified[0]
+        self._saved_number = folder.verified[0]
         self._saved_records = state.stats.records
         self._snapshot_due = time.monotonic() + settings.snapshot_seconds
         self._sync_due = time.monotonic() + settings.interval_seconds
@@ -143,23 +100,23 @@ class Worker:
         """Records that wait to be learned."""
         return self._queued_records
 
-    def submit(self, job: Job) -> None:
+    def submit(self, request: WriteRequest) -> None:
         """Queue a request; refused when too much is queued."""
         with self._wake:
             self._check_sound()
             if self._stopping:
-                raise Problem(503, "the service is stopping, or the model is being deleted: try again later")
-            if self._queued_records + job.weight > max(self.settings.limits.queue_records, job.weight):
-                raise Problem(
+                raise HTTPProblem(503, "the service is stopping, or the model is being deleted: try again later")
+            if self._queued_records + request.weight > max(self.settings.limits.queue_records, request.weight):
+                raise HTTPProblem(
                     429, f"{self._queued_records} records wait to be learned: try again later", {"Retry-After": "1"}
                 )
-            self._queue.append(job)
-            self._queued_records += job.weight
+            self._queue.append(request)
+            self._queued_records += request.weight
             self._wake.notify()
 
     def _check_sound(self) -> None:
         if self.broken:
-            raise Problem(503, "the model is out of service after a fault: restart the service, and report this")
+            raise HTTPProblem(503, "the model is out of service after a fault: restart the service, and report this")
 
     def predict_one(self, x: dict[str, float]) -> tuple[list[Any], dict[str, Any]]:
         """The classes, and the answer for a record by names: for one, that is the shorter way."""
@@ -167,10 +124,10 @@ class Worker:
         model = self.state.model
         named = cast(dict[Hashable, float], x)
         if isinstance(model, MODLRegressor):
-            with self.gate:
+            with self.lock:
                 version, value = model.records_learned, model.predict_one(named)
             return [], {"value": finite(value), "version": version}
-        with self.gate:
+        with self.lock:
             version, found = model.records_learned, model.predict_proba_one(named)
         classes = list(found)
         return classes, _prediction(classes, list(found.values()), version)
@@ -189,11 +146,11 @@ class Worker:
             return classes, [answer]
         for _, table in records.tables(PREDICT_CHUNK):
             if isinstance(model, MODLRegressor):
-                with self.gate:
+                with self.lock:
                     version, values = model.records_learned, model.predict_many(table, records.names)
                 answers += [{"value": finite(value), "version": version} for value in values.tolist()]
             else:
-                with self.gate:
+                with self.lock:
                     version, classes = model.records_learned, model.classes
                     rows = model.predict_proba_many(table, records.names)
                 answers += [_prediction(classes, row, version) for row in rows.tolist()]
@@ -205,12 +162,12 @@ class Worker:
 
     def classes(self) -> list[Any]:
         """The labels, in the order of the probabilities."""
-        with self.gate:
+        with self.lock:
             return self.state.classes
 
     def health(self) -> dict[str, dict[str, int]]:
         """Skipped updates and resets of each learner."""
-        with self.gate:
+        with self.lock:
             return self.state.model.health
 
     def _run(self) -> None:
@@ -224,13 +181,15 @@ class Worker:
             self.broken = True
             self.trouble = "the model's writer failed"
         finally:
-            self.store.close()
+            self.folder.close()
             with self._wake:
                 self._stopping = True
                 rest = list(self._queue)
                 self._queue.clear()
             if rest:
-                self.deliver([(job, Problem(503, "the model is out of service: restart it")) for job in rest])
+                self.deliver(
+                    [(request, HTTPProblem(503, "the model is out of service: restart it")) for request in rest]
+                )
 
     def _turn(self) -> bool:
         """Wait for requests or for something that is due, and do it."""
@@ -240,20 +199,20 @@ class Worker:
                 if timeout <= 0:
                     break
                 self._wake.wait(timeout)
-            jobs: list[Job] = []
+            requests: list[WriteRequest] = []
             weight = 0
-            while self._queue and (not jobs or weight + self._queue[0].weight <= _GROUP_RECORDS):
-                jobs.append(self._queue.popleft())
-                weight += jobs[-1].weight
-            if not jobs and self._stopping:
+            while self._queue and (not requests or weight + self._queue[0].weight <= _GROUP_RECORDS):
+                requests.append(self._queue.popleft())
+                weight += requests[-1].weight
+            if not requests and self._stopping:
                 return False
-        if jobs:
+        if requests:
             try:
-                self._commit(jobs)
+                self._commit(requests)
             except Exception as error:
                 self.broken = True
-                problem = Problem(500, "the model's writer failed: restart the service, and report this")
-                self.deliver([(job, problem) for job in jobs if not job.future.done()])
+                problem = HTTPProblem(500, "the model's writer failed: restart the service, and report this")
+                self.deliver([(request, problem) for request in requests if not request.future.done()])
                 raise error
             finally:
                 with self._wake:
@@ -265,14 +224,14 @@ class Worker:
         due = float("inf")
         if self.state.number != self._saved_number:
             due = self._snapshot_due
-        journal = self.store.journal
+        journal = self.folder.journal
         assert journal is not None
         if self.settings.durability == "interval" and journal.durable < journal.number - 1:
             due = min(due, self._sync_due)
         return min(due - time.monotonic(), 60.0)
 
     def _do_what_is_due(self) -> None:
-        journal = self.store.journal
+        journal = self.folder.journal
         assert journal is not None
         now = time.monotonic()
         if self.settings.durability == "interval" and now >= self._sync_due:
@@ -291,7 +250,7 @@ class Worker:
         """Write a snapshot; a failure is told, and tried again later: the journal still has everything."""
         self._snapshot_due = time.monotonic() + self.settings.snapshot_seconds
         try:
-            self.store.save(self.state)
+            self.folder.save(self.state)
         except (OSError, BraidedError) as error:
             log.error("model %s: no snapshot could be written: %s", self.state.name, error)
             # Without this, a model that learns fast on a full disk would try with every group.
@@ -299,172 +258,66 @@ class Worker:
             return False
         self._saved_number, self._saved_records = self.state.number, self.state.stats.records
         self.snapshots += 1
-        self.last_snapshot = time.time()
         return True
 
-    def _commit(self, jobs: list[Job]) -> None:
+    def _commit(self, requests: list[WriteRequest]) -> None:
         """Admit, journal, learn, answer."""
-        state = self.state
-        draft = _Draft(set(), set(), {}, set(), state.stats.records)
-        answers: list[tuple[Job, Any]] = []
-        admitted: list[tuple[Job, dict[str, Any]]] = []
-        entries: list[Entry] = []
-        parts: list[Records] = []
-        for job in jobs:
-            if job.kind == "export":
-                answers.append((job, state.export()))
+        draft = GroupDraft(self.state, self.settings.limits)
+        answers: list[tuple[WriteRequest, Any]] = []
+        admitted: list[tuple[WriteRequest, dict[str, Any]]] = []
+        for request in requests:
+            if request.kind == "export":
+                answers.append((request, self.state.export()))
                 continue
             try:
-                entry, records, answer = self._admit(job, draft)
-            except Problem as problem:
-                answers.append((job, problem))
-                if job.chain is not None:
-                    job.chain.broken = True
-                continue
-            # A duplicate may be one of a request in this very group, and is no safer than that.
-            admitted.append((job, answer))
-            if entry is not None:
-                entries.append(entry)
-                parts.append(records)
-        if entries:
-            group = Group(entries, joined(parts))
+                # A duplicate may be one of a request in this very group, and is no safer than that.
+                admitted.append((request, draft.add(request)))
+            except HTTPProblem as problem:
+                answers.append(_refusal(request, problem))
+        group = draft.group()
+        if group is not None:
             try:
                 number = self._write(group)
-            except Problem as problem:
-                answers += [(job, problem) for job, _ in admitted]
-                for job, _ in admitted:
-                    if job.chain is not None:
-                        job.chain.broken = True
+            except HTTPProblem as problem:
+                answers += [_refusal(request, problem) for request, _ in admitted]
                 admitted = []
             else:
-                state.apply(number, group)
+                self.state.apply(number, group)
                 self.commits += 1
         answers += admitted
-        self.refused += sum(isinstance(answer, Problem) for _, answer in answers)
+        self.refused += sum(isinstance(answer, HTTPProblem) for _, answer in answers)
         self.deliver(answers)
 
-    def _write(self, group: Group) -> int:
+    def _write(self, group: CommitGroup) -> int:
         """Journal a group, or say why not."""
-        journal = self.store.journal
+        journal = self.folder.journal
         assert journal is not None
         if journal.doubtful and not self._snapshot():
             self.trouble = "the journal lost a sync, and no snapshot can be written"
-            raise Problem(503, f"{self.trouble}: nothing was learned; predictions go on; send it again later")
+            raise HTTPProblem(503, f"{self.trouble}: nothing was learned; predictions go on; send it again later")
         try:
-            number = self.store.append(group)
+            number = self.folder.append(group)
         except JournalError as error:
             if error.full:
                 self.trouble = "the disk is full"
-                raise Problem(
+                raise HTTPProblem(
                     507, "the disk is full: nothing of this request was learned, predictions go on; free some space "
                     "and send it again"
                 ) from None  # fmt: skip
             self.trouble = f"the journal cannot be written ({error})"
             log.error("model %s: %s", self.state.name, self.trouble)
-            raise Problem(
+            raise HTTPProblem(
                 503, f"{self.trouble}: nothing of this request was learned, predictions go on; send it again later"
             ) from None
         self.trouble = None
         return number
 
-    def _admit(self, job: Job, draft: _Draft) -> tuple[Entry | None, Records, dict[str, Any]]:
-        """What a request adds to the group: an entry, its records, and the answer once they are durable."""
-        if job.chain is not None and job.chain.broken:
-            raise Problem(409, "an earlier batch of this stream was refused, and so is this one")
-        if job.kind == "forget":
-            assert job.client is not None
-            known = draft.clients.get(job.client, self.state.clients.get(job.client))
-            if known is None:
-                raise Problem(404, f"no client {shown(job.client)} has sent records to this model")
-            draft.clients[job.client] = None
-            return Entry("forget", client=job.client), _NOTHING, {"client": job.client, "next": 0}
-        if job.kind == "label":
-            return self._admit_label(job, draft)
-        assert job.records is not None
-        if job.kind == "observe":
-            assert job.id is not None
-            # Names count when they are learned; here they are bounded by the size of the request alone.
-            records = Records(job.records.names, job.records.counts, job.records.columns, job.records.values, [None])
-            return Entry("observe", 1, id=job.id, time=job.time), records, {"id": job.id}
-        return self._admit_learn(job, job.records, draft)
 
-    def _admit_learn(self, job: Job, records: Records, draft: _Draft) -> tuple[Entry | None, Records, dict[str, Any]]:
-        duplicates = 0
-        if job.client is not None:
-            expected = draft.clients.get(job.client, self.state.clients.get(job.client))
-            if expected is None:
-                taken = len(self.state.clients.keys() | {name for name, at in draft.clients.items() if at is not None})
-                if taken >= self.settings.limits.clients:
-                    raise Problem(
-                        409, f"{taken} clients are remembered, which is the limit: delete one that is done, or send "
-                        "without a client"
-                    )  # fmt: skip
-            expected = expected or 0
-            if job.sequence > expected:
-                raise Problem(
-                    409, f"sequence is {job.sequence}, and client {shown(job.client)} should go on with {expected}: "
-                    "send the records between them first", next=expected
-                )  # fmt: skip
-            duplicates = min(expected - job.sequence, len(records))
-            if duplicates == len(records):
-                return None, records, self._learned(0, duplicates, draft, expected)
-            if duplicates:
-                records = records.part(duplicates, len(records))
-        self._check_room(records, draft)
-        following = None
-        if job.client is not None:
-            following = job.sequence + duplicates + len(records)
-            draft.clients[job.client] = following
-        draft.records += len(records)
-        entry = Entry("learn", len(records), client=job.client, sequence=job.sequence + duplicates)
-        return entry, records, self._learned(len(records), duplicates, draft, following)
-
-    @staticmethod
-    def _learned(learned: int, duplicates: int, draft: _Draft, following: int | None) -> dict[str, Any]:
-        answer = {"learned": learned, "duplicates": duplicates, "records": draft.records}
-        return answer if following is None else {**answer, "next": following}
-
-    def _admit_label(self, job: Job, draft: _Draft) -> tuple[Entry | None, Records, dict[str, Any]]:
-        assert job.id is not None
-        if job.id in self.state.labelled or job.id in draft.ids:
-            return None, _NOTHING, {"learned": 0, "duplicates": 1, "records": draft.records}
-        found = self.state.waiting.get(job.id)
-        if found is None or time.time() - found.time > self.settings.limits.observation_seconds:
-            raise Problem(
-                404, f"no observation {shown(job.id)} waits for its label: it is unknown or has expired; send record "
-                "and label to learn"
-            )  # fmt: skip
-        reader = Reader(True, self.state.regression, self.settings.limits, self.state.features)
-        reader.add({"x": found.x, "y": job.label})
-        records = reader.done()
-        self._check_room(records, draft)
-        draft.ids.add(job.id)
-        draft.records += 1
-        answer = {"learned": 1, "duplicates": 0, "records": draft.records}
-        return Entry("label", 1, id=job.id), records, answer
-
-    def _check_room(self, records: Records, draft: _Draft) -> None:
-        """Refuse what the model would refuse, before anything is written; else note what will be new."""
-        state = self.state
-        names = {name for name in records.names if name not in state.features and name not in draft.features}
-        most = state.model.max_features
-        if len(state.features) + len(draft.features) + len(names) > most:
-            raise Problem(
-                422, f"feature {shown(min(names))} and {len(names) - 1} others are new, and the model has "
-                f"{len(state.features)} of at most {most} features: leave them out"
-            )  # fmt: skip
-        labels: set[Any] = set()
-        if isinstance(state.model, MODLClassifier):
-            known = state.labels
-            labels = {label for label in records.labels if label not in known and label not in draft.labels}
-            most = state.model.class_limit
-            if len(known) + len(draft.labels) + len(labels) > most:
-                raise Problem(
-                    422, f"label {shown(next(iter(labels)))} is new, and the model has {len(known)} of at most {most} "
-                    "classes: leave it out, or create a model for regression if the target is a quantity"
-                )  # fmt: skip
-        draft.features |= names
-        draft.labels |= labels
+def _refusal(request: WriteRequest, problem: HTTPProblem) -> tuple[WriteRequest, HTTPProblem]:
+    """A refused request, after which the rest of its stream is refused."""
+    if request.stream is not None:
+        request.stream.broken = True
+    return request, problem
 
 
 def _prediction(classes: list[Any], row: list[float], version: int) -> dict[str, Any]:
@@ -475,6 +328,3 @@ def _prediction(classes: list[Any], row: list[float], version: int) -> dict[str,
         "probabilities": [finite(p) for p in row],
         "version": version,
     }
-
-
-_NOTHING = Records([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), [])

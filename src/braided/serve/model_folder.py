@@ -11,18 +11,17 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from braided import checkpoint
 from braided.errors import BraidedError
+from braided.serve.commit_group import CommitGroup
 from braided.serve.disk import Disk
-from braided.serve.group import Group
-from braided.serve.journal import CorruptJournalError, Journal, JournalError, Scan
+from braided.serve.journal import CorruptJournalError, Journal, JournalError, JournalReader
+from braided.serve.model_state import KINDS, ModelState
 from braided.serve.settings import Settings
-from braided.serve.state import KINDS, State
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{20})\.braided")
 #: Folders with these beginnings are models that are being made or removed.
@@ -38,7 +37,7 @@ class Recovery:
     notes: list[str]
 
 
-class Store:
+class ModelFolder:
     """The files of one model.
 
     Parameters
@@ -52,7 +51,7 @@ class Store:
     """
 
     def __init__(self, folder: Path, settings: Settings, disk: Disk) -> None:
-        self.folder = folder
+        self.path = folder
         self.settings = settings
         self.disk = disk
         #: Frames that are in the last two verified snapshots, the newer one first.
@@ -60,7 +59,7 @@ class Store:
         self.journal: Journal | None = None
 
     @classmethod
-    def create(cls, parent: Path, state: State, settings: Settings, disk: Disk) -> Store:
+    def create(cls, parent: Path, state: ModelState, settings: Settings, disk: Disk) -> ModelFolder:
         """Write a new model."""
         temporary = parent / f"{NEW}{state.uid.hex()}"
         temporary.mkdir(mode=0o700)
@@ -75,51 +74,50 @@ class Store:
         store._start_journal(state, 1, state.number + 1)
         return store
 
-    def _start_journal(self, state: State, serial: int, number: int) -> None:
+    def _start_journal(self, state: ModelState, serial: int, number: int) -> None:
         self.journal = Journal(
-            self.disk, self.folder, state.uid, serial, number, self.settings.segment_bytes,
+            self.disk, self.path, state.uid, serial, number, self.settings.segment_bytes,
             self.settings.durability == "sync",
         )  # fmt: skip
 
     def _snapshots(self) -> list[tuple[int, Path]]:
         """Numbers and files, the newest first."""
-        found = [(int(m[1]), path) for path in self.folder.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
+        found = [(int(m[1]), path) for path in self.path.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
         return sorted(found, reverse=True)
 
-    def open(self, progress: Callable[[int], None] = lambda frames: None) -> tuple[State, Recovery]:
+    def open(self) -> tuple[ModelState, Recovery]:
         """The model as it was when the last record was acknowledged."""
-        for leftover in self.folder.glob(".*.tmp"):
+        for leftover in self.path.glob(".*.tmp"):
             self.disk.remove(leftover)
         state, notes = self._last_good()
         number = state.number
-        scan = Scan(self.disk, self.folder, state.uid, number)
+        reader = JournalReader(self.disk, self.path, state.uid, number)
         replayed = 0
-        for frame, payload in scan.frames():
+        for frame, payload in reader.frames():
             before = state.stats.records
             try:
-                state.apply(frame, Group.decode(payload), live=False)
+                state.apply(frame, CommitGroup.decode(payload), live=False)
             except Exception as error:  # whatever it is, the frame was sound and should have been learned as it was
                 raise CorruptJournalError(
-                    f"{self.folder}: frame {frame} of the journal cannot be replayed ({error}): use the braided that "
+                    f"{self.path}: frame {frame} of the journal cannot be replayed ({error}): use the braided that "
                     "wrote it, or report this"
                 ) from error
             replayed += state.stats.records - before
-            progress(replayed)
-        self._start_journal(state, scan.serial, scan.number)
-        return state, Recovery(number, replayed, [*notes, *scan.notes])
+        self._start_journal(state, reader.serial, reader.number)
+        return state, Recovery(number, replayed, [*notes, *reader.notes])
 
-    def _last_good(self) -> tuple[State, list[str]]:
+    def _last_good(self) -> tuple[ModelState, list[str]]:
         notes = []
         for number, path in self._snapshots():
             try:
                 found = checkpoint.decode(self.disk.read(path), path.name, *KINDS)
-                state = State.restored(found, self.settings.limits)
+                state = ModelState.restored(found, self.settings.limits)
             except (BraidedError, OSError) as error:
                 # Notes are shown to clients: the system's own messages hold the path.
                 why = error.strerror if isinstance(error, OSError) else error
                 notes.append(f"{path.name} is passed over: {why}")
                 continue
-            if state.number != number or state.name != self.folder.name:
+            if state.number != number or state.name != self.path.name:
                 raise BraidedError(
                     f"{path}: is a snapshot of model {state.name!r} at frame {state.number}: move it back to where it "
                     "came from"
@@ -128,18 +126,18 @@ class Store:
             return state, notes
         why = f" ({'; '.join(notes)})" if notes else ""
         raise BraidedError(
-            f"{self.folder}: holds no good snapshot{why}: restore one from a backup, or move the folder away to start "
+            f"{self.path}: holds no good snapshot{why}: restore one from a backup, or move the folder away to start "
             "without this model"
         )
 
-    def append(self, group: Group) -> int:
+    def append(self, group: CommitGroup) -> int:
         """Write a group to the journal, as durably as the settings say."""
         assert self.journal is not None
         return self.journal.append(group.encode())
 
-    def save(self, state: State) -> None:
+    def save(self, state: ModelState) -> None:
         """Write a snapshot, check it, and remove what it makes superfluous."""
-        path = self.folder / f"snapshot-{state.number:020d}.braided"
+        path = self.path / f"snapshot-{state.number:020d}.braided"
         content = state.snapshot()
         self.disk.write_file(path, content)
         if self.disk.read(path) != content:
@@ -149,33 +147,23 @@ class Store:
             self.journal.covered(state.number)
             self._remove_old(state)
 
-    def _remove_old(self, state: State) -> None:
+    def _remove_old(self, state: ModelState) -> None:
         oldest = self.verified[-1]
         for number, path in self._snapshots():
             if number not in self.verified:
                 self.disk.remove(path)
-        segments = Scan(self.disk, self.folder, state.uid, oldest).segments()
+        segments = JournalReader(self.disk, self.path, state.uid, oldest).segments()
         for segment, following in pairwise(segments):
             if following.first <= oldest + 1:
                 self.disk.remove(segment.path)
-        self.disk.sync_folder(self.folder)
-
-    def size(self) -> int:
-        """Bytes on disk."""
-        total = 0
-        for path in self.folder.iterdir():
-            try:
-                total += path.stat().st_size
-            except FileNotFoundError:
-                continue
-        return total
+        self.disk.sync_folder(self.path)
 
     def delete(self) -> None:
         """Remove everything; after a kill in between, the rest is removed on the next start."""
         self.close()
-        gone = self.folder.with_name(f"{GONE}{self.folder.name}")
+        gone = self.path.with_name(f"{GONE}{self.path.name}")
         shutil.rmtree(gone, ignore_errors=True)
-        self.disk.rename(self.folder, gone)
+        self.disk.rename(self.path, gone)
         shutil.rmtree(gone, ignore_errors=True)
 
     def close(self) -> None:

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import FaultyDisk, Problem, ask, digest, records, rows, small_model, taught
+from help_serve import FaultyDisk, HTTPProblem, ask, digest, records, rows, served_model, small_model, taught
 
 from braided import MODLClassifier
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
+from braided.serve.model_folder import ModelFolder, Recovery
+from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits, Settings
-from braided.serve.state import State
-from braided.serve.store import Recovery, Store
-from braided.serve.worker import Chain, Job, Worker
+from braided.serve.worker import Worker
+from braided.serve.write_request import StreamBatches, WriteRequest
 
 
 class Place:
@@ -32,19 +33,15 @@ class Place:
         self.settings = Settings(folder, **{"segment_bytes": 2_000, "snapshot_records": 60, **settings})
 
     def create(self, disk: Disk | None = None) -> Worker:
-        state = State("m", small_model(), self.settings.limits)
-        store = Store.create(self.folder, state, self.settings, disk or Disk())
-        worker = Worker(state, store, self.settings, Recovery(0, 0, []))
-        worker.start()
-        return worker
+        return served_model(self.folder, self.settings, disk=disk)
 
-    def recover(self) -> tuple[State, Recovery]:
-        return Store(self.folder / "m", self.settings, Disk()).open()
+    def recover(self) -> tuple[ModelState, Recovery]:
+        return ModelFolder(self.folder / "m", self.settings, Disk()).open()
 
     def serve_again(self, disk: Disk | None = None) -> Worker:
-        store = Store(self.folder / "m", self.settings, disk or Disk())
-        state, recovery = store.open()
-        worker = Worker(state, store, self.settings, recovery)
+        folder = ModelFolder(self.folder / "m", self.settings, disk or Disk())
+        state, recovery = folder.open()
+        worker = Worker(state, folder, recovery)
         worker.start()
         return worker
 
@@ -154,7 +151,7 @@ def test_a_full_disk_refuses_learning_and_nothing_else(place: Place) -> None:
     before = digest(worker.state)
     full = True
     for _ in range(3):
-        with pytest.raises(Problem, match=r"disk is full.*predictions go on") as refused:
+        with pytest.raises(HTTPProblem, match=r"disk is full.*predictions go on") as refused:
             ask(worker, "learn", records=records(items[40:50]), client="me", sequence=0)
         assert refused.value.status == 507
     assert worker.trouble == "the disk is full"
@@ -201,7 +198,7 @@ def test_no_single_failure_loses_or_alters_anything(tmp_path: Path, operation: s
             try:
                 ask(worker, "learn", records=records(batch))
                 acknowledged += batch
-            except Problem as problem:
+            except HTTPProblem as problem:
                 statuses.add(problem.status)
         assert not worker.broken
         worker.stop(snapshot=False)
@@ -230,7 +227,7 @@ def test_a_journal_that_cannot_be_written_is_told_and_tried_again(place: Place) 
     worker = place.create(FaultyDisk(fault))
     teach(worker, items[:10])
     broken = True
-    with pytest.raises(Problem, match="Input/output error") as refused:
+    with pytest.raises(HTTPProblem, match="Input/output error") as refused:
         teach(worker, items[10:20])
     assert refused.value.status == 503
     assert str(place.folder) not in refused.value.detail
@@ -250,7 +247,7 @@ def test_a_retry_does_not_teach_twice(place: Place) -> None:
     assert again == {"learned": 0, "duplicates": 10, "records": 10, "next": 10}
     overlap = ask(worker, "learn", records=records(items[5:20]), client="a", sequence=5)
     assert (overlap["learned"], overlap["duplicates"], overlap["next"]) == (10, 5, 20)
-    with pytest.raises(Problem, match="should go on with 20") as gap:
+    with pytest.raises(HTTPProblem, match="should go on with 20") as gap:
         ask(worker, "learn", records=records(items[25:]), client="a", sequence=25)
     assert gap.value.status == 409
     assert gap.value.members == {"next": 20}
@@ -264,9 +261,9 @@ def several(worker: Worker, jobs: list[dict[str, Any]]) -> list[Any]:
     futures: list[Future[Any]] = [Future() for _ in jobs]
     with worker._wake:
         for job, future in zip(jobs, futures, strict=True):
-            worker.submit(Job("learn", future, **job))
+            worker.submit(WriteRequest("learn", future, **job))
     done = [future.exception(timeout=30) or future.result() for future in futures]
-    return [answer.status if isinstance(answer, Problem) else answer for answer in done]
+    return [answer.status if isinstance(answer, HTTPProblem) else answer for answer in done]
 
 
 def test_a_retry_in_the_same_group_is_no_safer_than_the_first(place: Place) -> None:
@@ -277,7 +274,7 @@ def test_a_retry_in_the_same_group_is_no_safer_than_the_first(place: Place) -> N
     broken = True
     items = rows(10)
     worker = place.create(FaultyDisk(lambda operation, count: None))
-    worker.store.disk.fault = fault  # type: ignore[attr-defined]
+    worker.folder.disk.fault = fault  # type: ignore[attr-defined]
     same = {"records": records(items), "client": "me", "sequence": 0}
     assert several(worker, [same, same]) == [503, 503]
     broken = False
@@ -290,8 +287,8 @@ def test_a_retry_in_the_same_group_is_no_safer_than_the_first(place: Place) -> N
 def test_after_a_refused_batch_the_rest_of_a_stream_is_refused(place: Place) -> None:
     items = rows(30)
     worker = place.create()
-    chain = Chain()
-    batches = [{"records": records(items[at : at + 10]), "chain": chain} for at in (0, 10, 20)]
+    stream = StreamBatches()
+    batches = [{"records": records(items[at : at + 10]), "stream": stream} for at in (0, 10, 20)]
     batches[1]["records"] = records([{"x": {f"new {i}": 1.0 for i in range(1_000)}, "y": 1}])
     ask(worker, "learn", records=records(items[:1]))
     found = several(worker, batches)
@@ -307,7 +304,7 @@ def test_clients_are_bounded_and_can_be_forgotten(tmp_path: Path) -> None:
     worker = place.create()
     for client in ("a", "b"):
         ask(worker, "learn", records=records(items), client=client, sequence=0)
-    with pytest.raises(Problem, match="2 clients are remembered"):
+    with pytest.raises(HTTPProblem, match="2 clients are remembered"):
         ask(worker, "learn", records=records(items), client="c", sequence=0)
     ask(worker, "forget", client="a")
     ask(worker, "learn", records=records(items), client="c", sequence=0)
@@ -325,7 +322,7 @@ def test_observations_are_bounded_and_expire(tmp_path: Path) -> None:
         ask(worker, "observe", records=records(items[i : i + 1], False), id=f"id {i}", time=now)
     assert list(worker.state.waiting) == ["id 2", "id 3", "id 4"]
     ask(worker, "observe", records=records(items[:1], False), id="old", time=now - 2000)
-    with pytest.raises(Problem, match="unknown or has expired") as gone:
+    with pytest.raises(HTTPProblem, match="unknown or has expired") as gone:
         ask(worker, "label", id="old", label="class 0")
     assert gone.value.status == 404
     ask(worker, "observe", records=records(items[:1], False), id="new", time=now + 1500)
@@ -333,9 +330,9 @@ def test_observations_are_bounded_and_expire(tmp_path: Path) -> None:
     worker.stop()
 
 
-def refusal(worker: Worker, what: Callable[[], Any]) -> Problem:
+def refusal(worker: Worker, what: Callable[[], Any]) -> HTTPProblem:
     before = (digest(worker.state), worker.state.stats.records)
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(HTTPProblem) as refused:
         what()
     assert (digest(worker.state), worker.state.stats.records) == before
     return refused.value
@@ -343,9 +340,8 @@ def refusal(worker: Worker, what: Callable[[], Any]) -> Problem:
 
 def test_a_model_cannot_outgrow_its_limits(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    state = State("m", MODLClassifier(learners=small_model().learners, max_features=4, max_classes=2), Limits())
-    worker = Worker(state, Store.create(tmp_path, state, place.settings, Disk()), place.settings, Recovery(0, 0, []))
-    worker.start()
+    small = MODLClassifier(learners=small_model().learners, max_features=4, max_classes=2)
+    worker = served_model(tmp_path, place.settings, small)
     ask(worker, "learn", records=records([{"x": {"a": 1.0, "b": 2.0}, "y": 1}, {"x": {"c": 1.0}, "y": 2}]))
     many = records([{"x": {"d": 1.0}, "y": 1}, {"x": {"e": 1.0}, "y": 1}])
     assert "at most 4 features" in refusal(worker, lambda: ask(worker, "learn", records=many)).detail

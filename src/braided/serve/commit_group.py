@@ -16,7 +16,7 @@ _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CommitEntry:
     """One request within a group.
 
     Attributes
@@ -41,10 +41,10 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Group:
+class CommitGroup:
     """Entries, and the records of all of them in order; an observation's label is None."""
 
-    entries: list[Entry]
+    entries: list[CommitEntry]
     records: Records = field(repr=False)
 
     def encode(self) -> bytes:
@@ -62,7 +62,7 @@ class Group:
         return b"".join([_LENGTH.pack(len(text)), text, *(array.tobytes() for array in arrays)])
 
     @classmethod
-    def decode(cls, content: bytes) -> Group:
+    def decode(cls, content: bytes) -> CommitGroup:
         """The inverse of `encode`."""
         (length,) = _LENGTH.unpack_from(content)
         at = _LENGTH.size + length
@@ -74,5 +74,5 @@ class Group:
         columns = np.frombuffer(content, "<u4", size, at).astype(np.int64)
         values = np.frombuffer(content, "<f8", size, at + 4 * size).astype(np.float64)
         return cls(
-            [Entry(**entry) for entry in head["entries"]], Records(head["names"], counts, columns, values, labels)
+            [CommitEntry(**entry) for entry in head["entries"]], Records(head["names"], counts, columns, values, labels)
         )

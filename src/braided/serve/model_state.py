@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
+from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import Checkpoint, encode
 from braided.estimators import MODLClassifier, MODLRegressor
-from braided.serve.gate import Gate
-from braided.serve.group import Group
+from braided.serve.commit_group import CommitGroup
+from braided.serve.model_lock import ModelLock
 from braided.serve.records import Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
@@ -38,7 +38,7 @@ class Observation:
     x: dict[str, float]
 
 
-class State:
+class ModelState:
     """A model with what is kept beside it.
 
     Parameters
@@ -67,20 +67,16 @@ class State:
         self._waiting_values = 0
         #: What the model knows, to be looked at while it learns.
         self.features: set[str] = {str(name) for name in model.feature_names}
-        self.labels: set[Any] = set(self.classes)
-        self.gate: Gate | None = None
+        #: Held by the writer while it learns; readers come in between two records.
+        self.lock = ModelLock()
+        model.braid.give_way(self.lock.readers_waiting, self.lock.let_readers_in)
 
     @property
     def classes(self) -> list[Any]:
         """The labels seen so far; none for a regressor."""
         return self.model.classes if isinstance(self.model, MODLClassifier) else []
 
-    def guard(self, gate: Gate) -> None:
-        """From now on let readers in between two records."""
-        self.gate = gate
-        self.model.braid.give_way(gate.waiting, gate.give_way)
-
-    def apply(self, number: int, group: Group, live: bool = True) -> None:
+    def apply(self, number: int, group: CommitGroup, live: bool = True) -> None:
         """Take in a frame of the journal."""
         labels = group.records.labels
         if all(entry.kind in ("learn", "label") for entry in group.entries):
@@ -126,14 +122,11 @@ class State:
     def _learn(self, records: Records, live: bool) -> None:
         for rows, table in records.tables():
             part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
-            with self._writing():
+            with self.lock.writing():
                 progress = self.model.predict_learn_many(table, part.labels, records.names)
-            self.stats.update(progress, part, self.classes, live)
-            self.labels.update(() if self.regression else part.labels)
+            with np.errstate(over="ignore", invalid="ignore"):  # a sum beyond a double is shown as null
+                self.stats.update(progress, part, self.classes, live)
         self.features.update(records.names)
-
-    def _writing(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.gate is None else _held(self.gate)
 
     def snapshot(self) -> bytes:
         """Everything, as the bytes of a checkpoint that `MODLClassifier.load` reads as well.
@@ -141,7 +134,9 @@ class State:
         Only the writer may call it: readers change nothing that it reads.
         """
         metadata, arrays = self.model.snapshot()
-        figures, figure_arrays = self.stats.state()
+        figures, kept_arrays = self.stats.state()
+        waiting, waiting_arrays = _packed(self.waiting)
+        kept_arrays |= waiting_arrays
         metadata["serve"] = {
             "name": self.name,
             "uid": self.uid.hex(),
@@ -149,10 +144,10 @@ class State:
             "number": self.number,
             "stats": figures,
             "clients": self.clients,
-            "waiting": [[id_, item.time, item.x] for id_, item in self.waiting.items()],
+            "waiting": waiting,
             "labelled": list(self.labelled),
         }
-        arrays |= {f"{_PREFIX}{name}": array for name, array in figure_arrays.items()}
+        arrays |= {f"{_PREFIX}{name}": kept for name, kept in kept_arrays.items()}
         return encode(type(self.model).__name__, metadata, arrays)
 
     def export(self) -> bytes:
@@ -160,36 +155,57 @@ class State:
         return encode(type(self.model).__name__, *self.model.snapshot())
 
     @classmethod
-    def restored(cls, checkpoint: Checkpoint, limits: Limits) -> State:
+    def restored(cls, checkpoint: Checkpoint, limits: Limits) -> ModelState:
         """The inverse of `snapshot`."""
         kept = checkpoint.metadata["serve"]
         model = restored_model(checkpoint)
         state = cls(kept["name"], model, limits, bytes.fromhex(kept["uid"]), kept["created"])
         state.number = kept["number"]
-        arrays = {name[len(_PREFIX) :]: array for name, array in checkpoint.arrays.items() if name.startswith(_PREFIX)}
+        arrays = {name[len(_PREFIX) :]: kept for name, kept in checkpoint.arrays.items() if name.startswith(_PREFIX)}
         state.stats.load_state(kept["stats"], arrays)
         state.clients = dict(kept["clients"])
-        state.waiting = OrderedDict((id_, Observation(time, x)) for id_, time, x in kept["waiting"])
+        state.waiting = _unpacked(kept["waiting"], arrays)
         state._waiting_values = sum(len(item.x) for item in state.waiting.values())
         state.labelled = OrderedDict.fromkeys(kept["labelled"])
         return state
 
 
+def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Observations as JSON and arrays: all their values as one JSON text would hold up every other thread."""
+    places: dict[str, int] = {}
+    times, counts, columns, values = array("d"), array("q"), array("q"), array("d")
+    for item in waiting.values():
+        times.append(item.time)
+        counts.append(len(item.x))
+        columns.extend([places.setdefault(name, len(places)) for name in item.x])
+        values.extend(item.x.values())
+    arrays = {"times": times, "counts": counts, "columns": columns, "values": values}
+    packed = {f"waiting {name}": np.asarray(numbers) for name, numbers in arrays.items()}
+    return {"ids": list(waiting), "names": list(places)}, packed
+
+
+def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[str, Observation]:
+    """The inverse of `_packed`; older snapshots have all of it as JSON."""
+    if isinstance(packed, list):
+        return OrderedDict((id_, Observation(time, x)) for id_, time, x in packed)
+    counts, columns, values = (arrays[f"waiting {name}"] for name in ("counts", "columns", "values"))
+    ends = np.cumsum(counts).tolist()
+    found = OrderedDict()
+    for id_, time, count, end in zip(
+        packed["ids"], arrays["waiting times"].tolist(), counts.tolist(), ends, strict=True
+    ):
+        inside = slice(end - count, end)
+        names = [packed["names"][column] for column in columns[inside].tolist()]
+        found[id_] = Observation(time, dict(zip(names, values[inside].tolist(), strict=True)))
+    return found
+
+
 def restored_model(checkpoint: Checkpoint) -> Model:
     """The model alone."""
     arrays: Mapping[str, NDArray[Any]] = {
-        name: array for name, array in checkpoint.arrays.items() if not name.startswith(_PREFIX)
+        name: kept for name, kept in checkpoint.arrays.items() if not name.startswith(_PREFIX)
     }
     return KINDS[checkpoint.kind].restore(checkpoint.metadata, arrays)
-
-
-@contextmanager
-def _held(gate: Gate) -> Iterator[None]:
-    gate.hold()
-    try:
-        yield
-    finally:
-        gate.leave()
 
 
 def _selected(records: Records, keep: NDArray[np.bool_]) -> Records:

@@ -13,22 +13,23 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from braided.serve.guard import NDJSON
-from braided.serve.problems import Problem
-from braided.serve.records import Reader, decode_json
+from braided.serve.endpoint import NDJSON
+from braided.serve.problems import HTTPProblem
+from braided.serve.records import RecordParser, decode_json
 from braided.serve.settings import Limits
-from braided.serve.worker import PREDICT_CHUNK, Chain, Job, Worker
+from braided.serve.worker import PREDICT_CHUNK, Worker
+from braided.serve.write_request import StreamBatches, WriteRequest
 
 log = logging.getLogger("braided.serve")
 #: Records learned by one commit, at most.
 BATCH = 100
 #: Batches of one stream that may be on their way through the journal.
 _WINDOW = 16
-#: Lines read before others get their turn.
-_LINES = 8
+#: Bytes of lines read before others get their turn; each turn costs a wait for Python's lock.
+_TURN_BYTES = 2**13
 
 
-class Streamed(Response):
+class StreamedAnswer(Response):
     """An answer whose body is sent as it comes.
 
     Unlike Starlette's, it leaves the request's body alone, which is still being read, and it gives up on a client that
@@ -64,7 +65,7 @@ async def lines(request: Request, limits: Limits, stopping: asyncio.Event) -> As
             async for part in parts:
                 *whole, rest = (rest + part).split(b"\n")
                 if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
-                    raise Problem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
+                    raise HTTPProblem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
                 if whole:
                     yield whole
     finally:
@@ -83,8 +84,8 @@ async def _parts(
             await asyncio.wait({following, stop}, timeout=limits.request_seconds, return_when=asyncio.FIRST_COMPLETED)
             if not following.done():
                 if stop.done():
-                    raise Problem(503, "the service is stopping: send the rest again later")
-                raise Problem(408, f"no line came for {limits.request_seconds:g} s: send the rest again")
+                    raise HTTPProblem(503, "the service is stopping: send the rest again later")
+                raise HTTPProblem(408, f"no line came for {limits.request_seconds:g} s: send the rest again")
             part = following.result()
         finally:
             following.cancel()
@@ -120,12 +121,12 @@ async def learn(
             while answer is not None:
                 yield line(answer)
                 answer = await (await answers.get())
-        except Problem as problem:
+        except HTTPProblem as problem:
             yield line({"problem": problem.document()})
         finally:
             taking.cancel()
 
-    return Streamed(parts(), NDJSON, limits.request_seconds)
+    return StreamedAnswer(parts(), NDJSON, limits.request_seconds)
 
 
 async def _take(
@@ -140,67 +141,69 @@ async def _take(
     """Read the stream, and queue a future for each batch; the last one holds None, or the problem that ended it."""
     loop = asyncio.get_running_loop()
     end: asyncio.Future[Any] = loop.create_future()
-    chain = Chain()
-    count = 0
+    batches = StreamBatches()
+    count = read = 0
 
-    async def commit(reader: Reader) -> None:
+    async def commit(parser: RecordParser) -> None:
         nonlocal sequence
-        records = reader.done()
+        records = parser.done()
         future: asyncio.Future[Any] = loop.create_future()
         # After a batch that was refused, no one asks for the answers to those behind it.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        job = Job("learn", future, records, client, sequence, chain=chain)
+        write = WriteRequest("learn", future, records, client, sequence, stream=batches)
         sequence += len(records)
-        await _submit(worker, job, limits)
+        await _submit(worker, write, limits)
         await answers.put(future)
 
-    def fresh() -> Reader:
-        return Reader(True, worker.state.regression, limits, worker.state.features)
+    def fresh() -> RecordParser:
+        return RecordParser(True, worker.state.regression, limits, worker.state.features)
 
     try:
         async with contextlib.aclosing(lines(request, limits, stopping)) as groups:
             async for group in groups:
-                reader = fresh()
+                parser = fresh()
                 for text in group:
                     if not text.strip():
                         continue
                     count += 1
-                    _add(reader, text, count)
-                    if len(reader) == BATCH:
-                        await commit(reader)
-                        reader = fresh()
-                    if count % _LINES == 0:
+                    _add(parser, text, count)
+                    if len(parser) == BATCH:
+                        await commit(parser)
+                        parser = fresh()
+                    read += len(text)
+                    if read >= _TURN_BYTES:
+                        read = 0
                         await asyncio.sleep(0)
-                if len(reader):
-                    await commit(reader)
+                if len(parser):
+                    await commit(parser)
         if count == 0:
-            raise Problem(422, "the stream holds no record: send one a line")
+            raise HTTPProblem(422, "the stream holds no record: send one a line")
         end.set_result(None)
-    except Problem as problem:
+    except HTTPProblem as problem:
         end.set_exception(problem)
     except ClientDisconnect:  # no one reads the answer
         end.set_result(None)
     except Exception:
         log.exception("model %s: a stream failed", worker.state.name)
-        end.set_exception(Problem(500, "the service made a mistake: its log says more"))
+        end.set_exception(HTTPProblem(500, "the service made a mistake: its log says more"))
     await answers.put(end)
 
 
-def _add(reader: Reader, text: bytes, number: int) -> None:
+def _add(parser: RecordParser, text: bytes, number: int) -> None:
     """Take in a line, or refuse it by its number."""
     try:
-        reader.add(decode_json(text, "the line"))
-    except Problem as problem:
-        raise Problem(problem.status, f"line {number}: {problem.detail}") from None
+        parser.add(decode_json(text, "the line"))
+    except HTTPProblem as problem:
+        raise HTTPProblem(problem.status, f"line {number}: {problem.detail}") from None
 
 
-async def _submit(worker: Worker, job: Job, limits: Limits) -> None:
+async def _submit(worker: Worker, write: WriteRequest, limits: Limits) -> None:
     """Queue a batch, waiting for room: a stream is held back rather than refused."""
     deadline = asyncio.get_running_loop().time() + limits.request_seconds
     while True:
         try:
-            worker.submit(job)
-        except Problem as problem:
+            worker.submit(write)
+        except HTTPProblem as problem:
             if problem.status != 429 or asyncio.get_running_loop().time() > deadline:
                 raise
             await asyncio.sleep(0.02)
@@ -217,17 +220,17 @@ async def predict(request: Request, worker: Worker, limits: Limits, stopping: as
         async for group in lines(request, limits, stopping):
             texts = [text for text in group if text.strip()]
             for start in range(0, len(texts), PREDICT_CHUNK):
-                reader = Reader(False, worker.state.regression, limits, worker.state.features)
+                parser = RecordParser(False, worker.state.regression, limits, worker.state.features)
                 for text in texts[start : start + PREDICT_CHUNK]:
                     count += 1
-                    _add(reader, text, count)
-                known, found = worker.predict(reader.done())
+                    _add(parser, text, count)
+                known, found = worker.predict(parser.done())
                 if not worker.state.regression and known != classes:
                     found[0]["classes"] = classes = known
                 yield b"".join(line(answer) for answer in found)
                 await asyncio.sleep(0)
         if count == 0:
-            raise Problem(422, "the stream holds no record: send one a line")
+            raise HTTPProblem(422, "the stream holds no record: send one a line")
 
     source = answers()
     first = await anext(source)
@@ -237,7 +240,7 @@ async def predict(request: Request, worker: Worker, limits: Limits, stopping: as
         try:
             async for part in source:
                 yield part
-        except Problem as problem:
+        except HTTPProblem as problem:
             yield line({"problem": problem.document()})
 
-    return Streamed(parts(), NDJSON, limits.request_seconds)
+    return StreamedAnswer(parts(), NDJSON, limits.request_seconds)

@@ -15,9 +15,9 @@ from braided.combiners import COMBINERS
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
-from braided.serve.problems import Problem, shown
+from braided.serve.model_state import KINDS, Model, restored_model
+from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Limits
-from braided.serve.state import KINDS, Model, restored_model
 
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
 _MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS, _MOST_STEPS = 8, 1_024, 16, 2**53
@@ -48,7 +48,7 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
     features, classes = spec.max_features or limits.features, spec.max_classes or limits.classes
     for name, value, most in (("max_features", features, limits.features), ("max_classes", classes, limits.classes)):
         if value > most:
-            raise Problem(422, f"{name} is {value}, and this service allows {most}: ask for less")
+            raise HTTPProblem(422, f"{name} is {value}, and this service allows {most}: ask for less")
     learners = None if spec.learners is None else tuple(_learner(item, i) for i, item in enumerate(spec.learners))
     try:
         preset = presets.get(spec.preset)
@@ -59,7 +59,7 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
             model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes)
         check_size(model, limits)
     except BraidedError as error:
-        raise Problem(422, str(error)) from None
+        raise HTTPProblem(422, str(error)) from None
     return model
 
 
@@ -68,25 +68,25 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
     values = dict(item)
     kind = values.pop("type", None)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise Problem(422, f"learners[{place}].type is {shown(kind)}: use one of {', '.join(_KINDS)}")
+        raise HTTPProblem(422, f"learners[{place}].type is {shown(kind)}: use one of {', '.join(_KINDS)}")
     known = {field.name for field in fields(_KINDS[kind])}
     if foreign := sorted(values.keys() - known):
-        raise Problem(
+        raise HTTPProblem(
             422, f"learners[{place}] has a setting {shown(foreign[0])}: {kind} has {', '.join(sorted(known))}"
         )
     for name, value in values.items():
         if isinstance(value, list) and len(value) > _MOST_LAYERS:
-            raise Problem(422, f"learners[{place}].{name} has {len(value)} entries: give at most {_MOST_LAYERS}")
+            raise HTTPProblem(422, f"learners[{place}].{name} has {len(value)} entries: give at most {_MOST_LAYERS}")
         most = _MOST_LAYERS if name in {"blocks", "layers"} else _MOST_WIDTH
         for number in value if isinstance(value, list) else (value,):
             if type(number) is int and number > most:
-                raise Problem(422, f"learners[{place}].{name} is {shown(number)}: give at most {most}")
+                raise HTTPProblem(422, f"learners[{place}].{name} is {shown(number)}: give at most {most}")
     try:
         config: LearnerConfig = TypeAdapter(_KINDS[kind]).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = "".join(f".{part}" for part in first["loc"])
-        raise Problem(422, f"learners[{place}]{where}: {first['msg'][:200]}") from None
+        raise HTTPProblem(422, f"learners[{place}]{where}: {first['msg'][:200]}") from None
     return config
 
 
@@ -99,7 +99,7 @@ def check_size(model: Model, limits: Limits) -> None:
         sizes = [int(np.prod(plan.shape)) for plan in learner.plan(model.max_features, outputs).values()]
         total += sum(sizes) * (2 if learner.adaptive else 1)
     if total > limits.weights:
-        raise Problem(
+        raise HTTPProblem(
             422, f"the model may come to hold {total:,} numbers with {model.max_features} features and {outputs} "
             f"outputs, and this service allows {limits.weights:,}: ask for less of them"
         )  # fmt: skip
@@ -113,29 +113,33 @@ def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
         for name, most in (("max_features", limits.features), ("max_classes", limits.classes)):
             parameters[name] = min(int(parameters[name]), most)
         if not 0 <= int(found.arrays["steps"][0]) < _MOST_STEPS:
-            raise Problem(422, "the checkpoint has an impossible number of steps")
+            raise HTTPProblem(422, "the checkpoint has an impossible number of steps")
         for key in ("features", "classes"):
             if len(found.metadata[key]) > parameters[f"max_{key}"]:
-                raise Problem(
+                raise HTTPProblem(
                     422, f"the checkpoint has {len(found.metadata[key])} {key}, and this service allows "
                     f"{parameters[f'max_{key}']}"
                 )  # fmt: skip
         if found.metadata.get("drift") is not None:
             # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
-            raise Problem(422, "the checkpoint has a drift detector, and this service takes none: save a model without")
+            raise HTTPProblem(
+                422, "the checkpoint has a drift detector, and this service takes none: save a model without"
+            )
         foreign = [name for name in found.metadata["features"] if not isinstance(name, str)]
         if foreign:
-            raise Problem(422, f"the checkpoint has a feature {shown(foreign[0])}: names must be text to come as JSON")
+            raise HTTPProblem(
+                422, f"the checkpoint has a feature {shown(foreign[0])}: names must be text to come as JSON"
+            )
         _check_configurations(found)
         empty = Checkpoint(found.kind, {**found.metadata, "features": [], "classes": []}, {"steps": np.zeros(1)})
         check_size(restored_model(empty), limits)
         model = restored_model(found)
-    except Problem:
+    except HTTPProblem:
         raise
     except BraidedError as error:
-        raise Problem(422, str(error)) from None
+        raise HTTPProblem(422, str(error)) from None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError, RecursionError):
-        raise Problem(422, "the checkpoint does not hold together: give a file written by save or export") from None
+        raise HTTPProblem(422, "the checkpoint does not hold together: give a file written by save or export") from None
     return model
 
 
@@ -148,9 +152,9 @@ def _check_configurations(found: Checkpoint) -> None:
         if items is None:
             continue
         if not 1 <= len(items) <= _MOST_LEARNERS:
-            raise Problem(422, f"the checkpoint has {len(items)} learners: at most {_MOST_LEARNERS} are allowed")
+            raise HTTPProblem(422, f"the checkpoint has {len(items)} learners: at most {_MOST_LEARNERS} are allowed")
         for place, item in enumerate(items):
             _learner(item, place)
     combiner = parameters["combiner"]
     if combiner is not None and combiner not in COMBINERS:
-        raise Problem(422, f"the checkpoint's combiner {shown(combiner)} is not known")
+        raise HTTPProblem(422, f"the checkpoint's combiner {shown(combiner)} is not known")

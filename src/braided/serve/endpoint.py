@@ -1,0 +1,242 @@
+"""What every request passes on its way: method, host, token, requests in flight, size of the body, time."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from braided.serve.problems import HTTPProblem
+from braided.serve.security import Tokens, is_loopback
+from braided.serve.settings import Limits
+
+log = logging.getLogger("braided.serve")
+JSON, NDJSON = "application/json", "application/x-ndjson"
+OCTETS, PROBLEM = "application/octet-stream", "application/problem+json"
+#: Of every answer.
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """A request's header."""
+    for key, value in scope["headers"]:
+        if key == name:
+            text: str = value.decode("latin-1")
+            return text
+    return None
+
+
+@functools.lru_cache(maxsize=64)
+def _media_type(value: str) -> str:
+    return value.partition(";")[0].strip().lower()
+
+
+def content_type(scope: Scope) -> str:
+    """The media type of a request's body, without parameters."""
+    return _media_type(header(scope, b"content-type") or "")
+
+
+@functools.lru_cache(maxsize=64)
+def _names_loopback(host: str) -> bool:
+    """Whether a Host header names this machine as seen from itself."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        name = ""
+    return is_loopback(name)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What a method does at an address; what is asked of a request for it, and what the OpenAPI document says of it.
+
+    Attributes
+    ----------
+    method, path, handler
+        Such as `GET`, `/models/{name}`.
+    access
+        Who may ask: `anybody`, or those with a token to `read` or to `write`.
+    in_lines
+        Whether it also takes, and then gives, NDJSON, for as long as the client has lines.
+    counted, lasting
+        Whether it counts as a request in flight, and whether it answers for as long as the client listens.
+    body, query
+        Schemas of the JSON body, or its media type; query parameters and their schemas.
+    status, answer
+        Of success: the schema, or the media type, of what is given.
+    documented
+        Whether the OpenAPI document has it.
+    """
+
+    method: str
+    path: str
+    handler: Callable[[Request], Awaitable[Response]]
+    access: Literal["anybody", "read", "write"]
+    in_lines: bool = False
+    counted: bool = True
+    lasting: bool = False
+    body: tuple[type[BaseModel], ...] | str = ()
+    query: dict[str, dict[str, Any]] = field(default_factory=dict)
+    status: int = 200
+    answer: type[BaseModel] | str | None = None
+    documented: bool = True
+
+
+class Admission:
+    """Who may ask, and how many at once; one for all addresses.
+
+    Parameters
+    ----------
+    tokens, limits
+        Who may do what, and how much of it.
+    """
+
+    def __init__(self, tokens: Tokens, limits: Limits) -> None:
+        self.tokens = tokens
+        self.limits = limits
+        self.in_flight = 0
+
+    def authorise(self, scope: Scope, access: str) -> None:
+        """Refuse who may not."""
+        # Without tokens, no web page of elsewhere is let in through the user's browser.
+        if not self.tokens and not _names_loopback(header(scope, b"host") or ""):
+            raise HTTPProblem(421, "this service answers to localhost only: use a token file to open it to other names")
+        if access == "anybody":
+            return
+        scopes = self.tokens.scopes(header(scope, b"authorization"))
+        if not scopes:
+            raise HTTPProblem(
+                401, "a token is needed: send it as Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
+            )
+        if access not in scopes:
+            raise HTTPProblem(403, "this token may only read: use one with the scope write")
+
+    def begin(self) -> None:
+        """Count a request as in flight, or refuse it; whoever begins, ends."""
+        if self.in_flight >= self.limits.in_flight:
+            raise HTTPProblem(429, f"{self.in_flight} requests are in flight: try again later", {"Retry-After": "1"})
+        self.in_flight += 1
+
+    def end(self) -> None:
+        """It is answered."""
+        self.in_flight -= 1
+
+
+class Endpoint:
+    """One address as an ASGI application.
+
+    Parameters
+    ----------
+    admission
+        What requests have to pass.
+    operations
+        What may be done here; nothing at all is an address that there is not.
+    """
+
+    def __init__(self, admission: Admission, operations: Sequence[Operation] = ()) -> None:
+        self.admission = admission
+        self.operations = {operation.method: operation for operation in operations}
+        self._open = any(operation.access == "anybody" for operation in operations)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or say what is wrong with it."""
+        started = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], *_HEADERS]
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, send_noted)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            problem = error if isinstance(error, HTTPProblem) else _fault(scope)
+            if started:
+                raise
+            await Response(problem.body(), problem.status, problem.headers, PROBLEM)(scope, receive, send_noted)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        operation = self._authorised(scope)
+        if not operation.counted:
+            await self._call(operation, scope, receive, send)
+            return
+        self.admission.begin()
+        try:
+            await self._call(operation, scope, receive, send)
+        finally:
+            self.admission.end()
+
+    async def _call(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the handler answer, within the bounds that it does not keep itself."""
+        if operation.lasting or (operation.in_lines and content_type(scope) == NDJSON):
+            response = await operation.handler(Request(scope, receive))
+            await response(scope, receive, send)
+            return
+        limits = self.admission.limits
+        bounded = _bounded(scope, receive, limits.body_bytes)
+        try:
+            async with asyncio.timeout(limits.request_seconds):
+                response = await operation.handler(Request(scope, bounded))
+                await response(scope, bounded, send)
+        except TimeoutError:
+            raise HTTPProblem(
+                503, f"the request took longer than {limits.request_seconds:g} s: whether it was learned is not known; "
+                "with a client and a sequence number it can safely be sent again", {"Retry-After": "1"}
+            ) from None  # fmt: skip
+
+    def _authorised(self, scope: Scope) -> Operation:
+        """The operation that is asked for; who may not ask is not told whether there is one."""
+        method = scope["method"]
+        operation = self.operations.get(method)
+        if operation is not None:
+            self.admission.authorise(scope, operation.access)
+            return operation
+        self.admission.authorise(scope, "anybody" if self._open else "read" if method in _READING else "write")
+        if not self.operations:
+            raise HTTPProblem(404, "there is nothing here: see /openapi.json")
+        raise HTTPProblem(405, "this method is not for this address", {"Allow": ", ".join(self.operations)})
+
+
+def _fault(scope: Scope) -> HTTPProblem:
+    log.exception("%s %s failed", scope["method"], scope["path"])
+    return HTTPProblem(500, "the service made a mistake: its log says more")
+
+
+def _too_long(most: int) -> HTTPProblem:
+    return HTTPProblem(413, f"the body is longer than {most} bytes: send less at a time, or stream it as {NDJSON}")
+
+
+def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
+    """`receive`, of a body that is not too long."""
+    length = header(scope, b"content-length")
+    if length is not None and length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
+        raise _too_long(most)
+    seen = 0
+
+    async def receive_counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            raise _too_long(most)
+        return message
+
+    return receive_counted

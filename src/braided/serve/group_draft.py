@@ -1,0 +1,161 @@
+"""What a group commit will hold: requests are admitted one after another, before anything is written."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from braided.errors import BraidedError
+from braided.estimators import MODLClassifier
+from braided.estimators.base import DryRun
+from braided.serve.commit_group import CommitEntry, CommitGroup
+from braided.serve.model_state import ModelState
+from braided.serve.problems import HTTPProblem, shown
+from braided.serve.records import RecordParser, Records, joined
+from braided.serve.settings import Limits
+from braided.serve.write_request import WriteRequest
+
+_NOTHING = Records([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), [])
+
+
+class GroupDraft:
+    """A group commit in the making; each request is admitted as if those before it had been learned.
+
+    Whether records can be learned is for the model to say, by the check with which its learning begins: what is
+    journalled must be learned later, and again after a restart.
+
+    Parameters
+    ----------
+    state, limits
+        The model with what is kept beside it, which is not changed here, and the bounds on both.
+    """
+
+    def __init__(self, state: ModelState, limits: Limits) -> None:
+        self.state = state
+        self.limits = limits
+        self.records = state.stats.records
+        self._entries: list[CommitEntry] = []
+        self._parts: list[Records] = []
+        #: The sequence number that a client should use next, or None for one that is forgotten.
+        self._clients: dict[str, int | None] = {}
+        self._labelled: set[str] = set()
+        self._dry_run: DryRun | None = None
+
+    def group(self) -> CommitGroup | None:
+        """What is to be journalled, if anything."""
+        return CommitGroup(self._entries, joined(self._parts)) if self._entries else None
+
+    def add(self, request: WriteRequest) -> dict[str, Any]:
+        """Admit a request, or refuse it; the answer once the group is durable and learned."""
+        if request.stream is not None and request.stream.broken:
+            raise HTTPProblem(409, "an earlier batch of this stream was refused, and so is this one")
+        if request.kind == "forget":
+            return self._forget(request.client or "")
+        if request.kind == "label":
+            return self._label(request)
+        assert request.records is not None
+        if request.kind == "observe":
+            sent = request.records
+            # Names count when they are learned; here they are bounded by the size of the request alone.
+            unlabelled = Records(sent.names, sent.counts, sent.columns, sent.values, [None])
+            self._take(CommitEntry("observe", 1, id=request.id, time=request.time), unlabelled)
+            return {"id": request.id}
+        return self._learn(request, request.records)
+
+    def _take(self, entry: CommitEntry, records: Records = _NOTHING) -> None:
+        self._entries.append(entry)
+        self._parts.append(records)
+
+    def _next(self, client: str) -> int | None:
+        """Where a client stands after the requests so far; None for one that is not known."""
+        return self._clients[client] if client in self._clients else self.state.clients.get(client)
+
+    def _forget(self, client: str) -> dict[str, Any]:
+        if self._next(client) is None:
+            raise HTTPProblem(404, f"no client {shown(client)} has sent records to this model")
+        self._clients[client] = None
+        self._take(CommitEntry("forget", client=client))
+        return {"client": client, "next": 0}
+
+    def _learn(self, request: WriteRequest, records: Records) -> dict[str, Any]:
+        duplicates, following = 0, None
+        if request.client is not None:
+            expected = self._expected(request.client, request.sequence)
+            duplicates = min(expected - request.sequence, len(records))
+            if duplicates == len(records):
+                return self._answer(0, duplicates, expected)
+            records = records.part(duplicates, len(records)) if duplicates else records
+            following = request.sequence + duplicates + len(records)
+        self._check(records)
+        if request.client is not None:
+            self._clients[request.client] = following
+        self.records += len(records)
+        self._take(
+            CommitEntry("learn", len(records), client=request.client, sequence=request.sequence + duplicates), records
+        )
+        return self._answer(len(records), duplicates, following)
+
+    def _expected(self, client: str, sequence: int) -> int:
+        """The sequence number that a client should use next; one beyond it is refused."""
+        expected = self._next(client)
+        if expected is None:
+            known = self.state.clients.keys() - {name for name, at in self._clients.items() if at is None}
+            taken = len(known | {name for name, at in self._clients.items() if at is not None})
+            if taken >= self.limits.clients:
+                raise HTTPProblem(
+                    409, f"{taken} clients are remembered, which is the limit: delete one that is done, or send "
+                    "without a client"
+                )  # fmt: skip
+        expected = expected or 0
+        if sequence > expected:
+            raise HTTPProblem(
+                409, f"sequence is {sequence}, and client {shown(client)} should go on with {expected}: send the "
+                "records between them first", next=expected
+            )  # fmt: skip
+        return expected
+
+    def _answer(self, learned: int, duplicates: int, following: int | None = None) -> dict[str, Any]:
+        answer = {"learned": learned, "duplicates": duplicates, "records": self.records}
+        return answer if following is None else {**answer, "next": following}
+
+    def _label(self, request: WriteRequest) -> dict[str, Any]:
+        assert request.id is not None
+        if request.id in self.state.labelled or request.id in self._labelled:
+            return self._answer(0, 1)
+        found = self.state.waiting.get(request.id)
+        if found is None or time.time() - found.time > self.limits.observation_seconds:
+            raise HTTPProblem(
+                404, f"no observation {shown(request.id)} waits for its label: it is unknown or has expired; send "
+                "record and label to learn"
+            )  # fmt: skip
+        parser = RecordParser(True, self.state.regression, self.limits, self.state.features)
+        parser.add({"x": found.x, "y": request.label})
+        records = parser.done()
+        self._check(records)
+        self._labelled.add(request.id)
+        self.records += 1
+        self._take(CommitEntry("label", 1, id=request.id), records)
+        return self._answer(1, 0)
+
+    def _check(self, records: Records) -> None:
+        """Refuse what the model would refuse after the requests so far."""
+        if self._dry_run is None:
+            self._dry_run = self.state.model.dry_run()
+        # A request may be too wide for one table; if a later part is refused, the earlier ones are not to count.
+        dry_run = self._dry_run.copy() if len(records) > records.rows_per_table else self._dry_run
+        try:
+            for rows, table in records.tables():
+                dry_run.learn_many(table, records.labels[rows], records.names)
+        except BraidedError as error:
+            raise HTTPProblem(422, f"{error} ({self._room()})") from None
+        self._dry_run = dry_run
+
+    def _room(self) -> str:
+        """How full the model is, for a refusal."""
+        model = self.state.model
+        room = f"the model has {model.n_features} of at most {model.max_features} features"
+        if isinstance(model, MODLClassifier):
+            room += f" and {len(model.classes)} of at most {model.class_limit} classes"
+        return room

@@ -1,0 +1,278 @@
+"""What is done for each request, once it has been let in."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import importlib.resources
+import re
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from braided.serve import metrics, ndjson
+from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
+from braided.serve.events import Events
+from braided.serve.model_spec import ModelSpec
+from braided.serve.problems import HTTPProblem, shown
+from braided.serve.records import RecordParser, Records, check_text, decode_json, is_plain
+from braided.serve.service import Service, brief, details
+from braided.serve.worker import PREDICT_CHUNK, Worker
+from braided.serve.write_request import WriteRequest
+
+#: A longer body is decoded in a thread, so that others need not wait for it.
+_LONG_BODY = 2**16
+_MOST_SEQUENCE = 2**53
+#: Each holds a whole model in memory, and the model's writer for a moment.
+_MOST_EXPORTS = 4
+
+
+def answer(document: Any, status: int = 200) -> Response:
+    """JSON; a number that is not finite would leave as null."""
+    return Response(orjson.dumps(document), status, media_type=JSON)
+
+
+class Handlers:
+    """The handlers, around one service; their docstrings are those of the OpenAPI document.
+
+    Parameters
+    ----------
+    service
+        The models.
+    stopping
+        Set when the service stops.
+    """
+
+    def __init__(self, service: Service, stopping: asyncio.Event) -> None:
+        self.service = service
+        self.limits = service.settings.limits
+        self.stopping = stopping
+        self.events_source = Events(service, stopping)
+        self._page, self._policy = _page()
+        self._exports = 0
+        # Making a model compiles and writes to disk. One at a time, and in a thread of its own: those of asyncio are
+        # few, and a prediction with a long body needs one.
+        self._model_changes = ThreadPoolExecutor(1, "model changes")
+
+    def _worker(self, request: Request) -> Worker:
+        return self.service.get(request.path_params["name"])
+
+    async def _json(self, request: Request) -> Any:
+        if content_type(request.scope) != JSON:
+            raise HTTPProblem(415, f"the content type is {shown(content_type(request.scope))}: send {JSON}")
+        body = await request.body()
+        if len(body) > _LONG_BODY:
+            return await asyncio.to_thread(decode_json, body)
+        return decode_json(body)
+
+    async def _records(self, items: Any, worker: Worker, labelled: bool) -> Records:
+        """Records of a request, with pauses for others."""
+        if not isinstance(items, list) or not items:
+            raise HTTPProblem(422, f"records is {shown(items)}: give a list of at least one record")
+        if len(items) > self.limits.records:
+            raise HTTPProblem(
+                413, f"the request has {len(items)} records, and the limit is {self.limits.records}: send fewer at a "
+                f"time, or stream them as {NDJSON}"
+            )  # fmt: skip
+        parser = RecordParser(labelled, worker.state.regression, self.limits, worker.state.features)
+        for place, item in enumerate(items, start=1):
+            parser.add(item)
+            if place % PREDICT_CHUNK == 0:
+                await asyncio.sleep(0)
+        return parser.done()
+
+    async def _write(self, worker: Worker, kind: Any, **what: Any) -> Any:
+        """Hand a request to the model's writer and wait."""
+        request = WriteRequest(kind, asyncio.get_running_loop().create_future(), **what)
+        worker.submit(request)
+        return await request.future
+
+    async def _change(self, change: Callable[..., Any], *what: Any) -> Any:
+        """Make or remove a model."""
+        return await asyncio.get_running_loop().run_in_executor(self._model_changes, change, *what)
+
+    async def page(self, request: Request) -> Response:
+        """The live page."""
+        return Response(self._page, media_type="text/html", headers={"Content-Security-Policy": self._policy})
+
+    async def healthz(self, request: Request) -> Response:
+        """Whether the service is up; `degraded` while some model cannot learn."""
+        return answer({"status": self.service.status})
+
+    async def metrics(self, request: Request) -> Response:
+        """The figures for Prometheus."""
+        return Response(metrics.exposition(self.service), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def events(self, request: Request) -> Response:
+        """Server-sent events: each model's figures whenever they have changed."""
+        if self.events_source.listeners >= self.limits.event_streams:
+            raise HTTPProblem(
+                429, f"{self.events_source.listeners} pages listen already: close one", {"Retry-After": "5"}
+            )
+        events = self.events_source.stream(request.receive)
+        return ndjson.StreamedAnswer(events, "text/event-stream", self.limits.request_seconds)
+
+    async def models(self, request: Request) -> Response:
+        """All models."""
+        return answer({"models": [brief(worker) for worker in self.service.workers.values()]})
+
+    async def create(self, request: Request) -> Response:
+        """Make a model from a preset or a configuration. An empty object gives the default."""
+        document = await self._json(request)
+        try:
+            spec = ModelSpec.model_validate(document)
+        except ValidationError as error:
+            raise HTTPProblem(422, _first_error(error.errors())) from None
+        worker = await self._change(self.service.create, request.path_params["name"], spec)
+        return answer(details(worker), 201)
+
+    async def inspect(self, request: Request) -> Response:
+        """A model's figures: errors, learners, throughput, features and their availability, resets."""
+        return answer(details(self._worker(request)))
+
+    async def delete(self, request: Request) -> Response:
+        """Remove a model. The first call is answered with 428 and a token, the second has to bring it."""
+        await self._change(self.service.delete, request.path_params["name"], request.query_params.get("confirm"))
+        return Response(status_code=204)
+
+    async def export(self, request: Request) -> Response:
+        """The model as a checkpoint, for `MODLClassifier.load` or another service."""
+        worker = self._worker(request)
+        if self._exports >= _MOST_EXPORTS:
+            raise HTTPProblem(429, f"{self._exports} exports are being made: try again later", {"Retry-After": "1"})
+        self._exports += 1
+        try:
+            content = await self._write(worker, "export")
+        finally:
+            self._exports -= 1
+        name = f'attachment; filename="{worker.state.name}.braided"'
+        return Response(content, media_type=OCTETS, headers={"Content-Disposition": name})
+
+    async def load(self, request: Request) -> Response:
+        """Make a model from a checkpoint, to go on where it stands."""
+        if content_type(request.scope) != OCTETS:
+            raise HTTPProblem(415, f"the content type is {shown(content_type(request.scope))}: send {OCTETS}")
+        content = await request.body()
+        worker = await self._change(self.service.create_from_checkpoint, request.path_params["name"], content)
+        return answer(details(worker), 201)
+
+    async def predict(self, request: Request) -> Response:
+        """Predict one record, several, or a stream of lines. Changes nothing."""
+        worker = self._worker(request)
+        if content_type(request.scope) == NDJSON:
+            return await ndjson.predict(request, worker, self.limits, self.stopping)
+        document = await self._json(request)
+        if is_plain(document, worker.state.features):
+            classes, answer_to_one = worker.predict_one(document["x"])
+            return answer({"classes": classes, "predictions": [answer_to_one]})
+        records = await self._records(_items(document), worker, labelled=False)
+        classes, found = await self._predict(worker, records)
+        return answer({"classes": classes, "predictions": found})
+
+    async def _predict(self, worker: Worker, records: Records) -> tuple[list[Any], list[dict[str, Any]]]:
+        """Predict any number of records, with pauses for others."""
+        classes: list[Any] = []
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(records), PREDICT_CHUNK):
+            classes, more = worker.predict(records.part(start, start + PREDICT_CHUNK))
+            found += more
+            await asyncio.sleep(0)
+        return classes, found
+
+    async def learn(self, request: Request) -> Response:
+        """Learn one record, several, or a stream of lines. The answer comes when they are durable and learned.
+
+        A stream's client and sequence are given in the query. Of several records in one JSON body all are learned, or
+        none.
+        """
+        worker = self._worker(request)
+        if content_type(request.scope) == NDJSON:
+            client, sequence = _from_query(request, self.limits.text)
+            return await ndjson.learn(request, worker, self.limits, client, sequence, self.stopping)
+        document = await self._json(request)
+        client, sequence = None, 0
+        if isinstance(document, dict):
+            document = dict(document)
+            client, sequence = _client(document.pop("client", None), document.pop("sequence", None), self.limits.text)
+        records = await self._records(_items(document), worker, labelled=True)
+        return answer(await self._write(worker, "learn", records=records, client=client, sequence=sequence))
+
+    async def observe(self, request: Request) -> Response:
+        """Predict one record now, and keep it for its label, which may come later under the ID of the answer."""
+        worker = self._worker(request)
+        records = await self._records([await self._json(request)], worker, labelled=False)
+        classes, (found,) = worker.predict(records)
+        kept = await self._write(worker, "observe", records=records, id=secrets.token_hex(12), time=time.time())
+        return answer({**kept, "classes": classes, "prediction": found})
+
+    async def label(self, request: Request) -> Response:
+        """Teach the label of an observed record."""
+        worker = self._worker(request)
+        document = await self._json(request)
+        if not isinstance(document, dict) or document.keys() != {"id", "y"}:
+            raise HTTPProblem(422, f'the body is {shown(document)}: give {{"id": "...", "y": label}}')
+        id_ = check_text(document["id"], "id", self.limits.text)
+        y = RecordParser(True, worker.state.regression, self.limits).label(document["y"], 0)
+        return answer(await self._write(worker, "label", id=id_, label=y))
+
+    async def client(self, request: Request) -> Response:
+        """The sequence number with which a client should go on; 0 for one that is not known."""
+        worker = self._worker(request)
+        client = check_text(request.path_params["client"], "client", self.limits.text)
+        return answer({"client": client, "next": worker.state.clients.get(client, 0)})
+
+    async def forget(self, request: Request) -> Response:
+        """Forget a client's sequence number, to make room for others."""
+        worker = self._worker(request)
+        client = check_text(request.path_params["client"], "client", self.limits.text)
+        return answer(await self._write(worker, "forget", client=client))
+
+
+def _items(document: Any) -> Any:
+    """The records of a body: a list of several, or the one that it is."""
+    return document["records"] if isinstance(document, dict) and document.keys() == {"records"} else [document]
+
+
+def _client(client: Any, sequence: Any, most_text: int) -> tuple[str | None, int]:
+    if client is None and sequence is None:
+        return None, 0
+    if client is None or sequence is None:
+        raise HTTPProblem(422, "client and sequence go together: give both, or neither")
+    check_text(client, "client", most_text)
+    if type(sequence) is not int or not 0 <= sequence < _MOST_SEQUENCE:
+        raise HTTPProblem(422, f"sequence is {shown(sequence)}: give a whole number from 0 on")
+    return client, sequence
+
+
+def _from_query(request: Request, most_text: int) -> tuple[str | None, int]:
+    sequence = request.query_params.get("sequence")
+    if sequence is not None and not re.fullmatch(r"[0-9]{1,16}", sequence):
+        raise HTTPProblem(422, f"sequence is {shown(sequence)}: give a whole number from 0 on")
+    number = None if sequence is None else int(sequence)
+    return _client(request.query_params.get("client"), number, most_text)
+
+
+def _first_error(errors: Any) -> str:
+    first = errors[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the body"
+    return f"{where[:100]}: {first['msg'][:200]}"
+
+
+def _page() -> tuple[bytes, str]:
+    """The page, and a policy under which it may run its own script, talk to this service, and nothing else."""
+    page = (importlib.resources.files("braided.serve") / "page.html").read_bytes()
+    script = page.partition(b"<script>")[2].partition(b"</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return page, policy

@@ -1,0 +1,153 @@
+"""No prediction waits for the disk, for a snapshot or for a model that is being made."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from help_serve import SMALL_SPEC, FaultyDisk, ask, records, rows, served_model, serving, small_model
+from httpx import Client
+
+from braided.checkpoint import decode, encode
+from braided.serve import model_state, service
+from braided.serve.model_state import KINDS, ModelState, Observation
+from braided.serve.settings import Limits, Settings
+from braided.serve.write_request import WriteRequest
+
+ITEMS = rows(30)
+RECORD = {"x": {f"f{i}": i + 0.123456789 for i in range(5)}}
+#: Long enough to be decoded in a thread.
+LONG = json.dumps({"records": [RECORD] * 900}).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+class Held:
+    """Something that takes as long as a test wants."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.released = threading.Event()
+        self.released.set()
+
+    def __call__(self) -> None:
+        self.begun.set()
+        assert self.released.wait(60)
+
+    def hold(self) -> None:
+        self.begun.clear()
+        self.released.clear()
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    held = Held()
+    yield held
+    held.released.set()
+
+
+def predictions_are_answered(client: Client) -> None:
+    assert len(LONG) > 2**16
+    for _ in range(3):
+        assert client.post("/models/m/predict", json=RECORD, timeout=20).status_code == 200
+        assert client.post("/models/m/predict", content=LONG, headers=JSON, timeout=20).status_code == 200
+
+
+def test_a_disk_that_hangs_holds_up_no_prediction(tmp_path: Path, held: Held) -> None:
+    disk = FaultyDisk(lambda operation, number: held() if operation == "sync" else None)
+    with serving(tmp_path / "state", disk=disk) as client, ThreadPoolExecutor(20) as pool:
+        assert client.put("/models/m", json=SMALL_SPEC).status_code == 201
+        assert client.post("/models/m/learn", json={"records": ITEMS}).status_code == 200
+        held.hold()
+        try:
+            writes = [pool.submit(client.post, "/models/m/learn", json=ITEMS[0])]
+            writes += [pool.submit(client.put, f"/models/n{i}", json=SMALL_SPEC) for i in range(12)]
+            assert held.begun.wait(30)
+            predictions_are_answered(client)
+            assert not any(write.done() for write in writes)
+        finally:
+            held.released.set()
+        assert {write.result().status_code for write in writes} == {200, 201}
+
+
+def test_a_model_that_is_being_made_holds_up_no_prediction(
+    tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm_up = service.warm_up
+    monkeypatch.setattr(service, "warm_up", lambda model: (held(), warm_up(model)))
+    with serving(tmp_path / "state") as client, ThreadPoolExecutor(20) as pool:
+        assert client.put("/models/m", json=SMALL_SPEC).status_code == 201
+        assert client.post("/models/m/learn", json={"records": ITEMS}).status_code == 200
+        held.hold()
+        try:
+            made = [pool.submit(client.put, f"/models/n{i}", json=SMALL_SPEC) for i in range(12)]
+            assert held.begun.wait(30)
+            predictions_are_answered(client)
+            assert [model["name"] for model in client.get("/models").json()["models"]] == ["m"]
+            assert client.post("/models/n0/predict", json=RECORD).status_code == 404
+        finally:
+            held.released.set()
+        assert {future.result().status_code for future in made} == {201}
+
+
+@pytest.mark.parametrize("kind", ["snapshot", "export"])
+def test_a_model_that_is_being_written_holds_up_no_prediction(
+    tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def encode_slowly(*what: Any) -> bytes:
+        held()
+        return encode(*what)
+
+    monkeypatch.setattr(model_state, "encode", encode_slowly)
+    worker = served_model(tmp_path, Settings(tmp_path, snapshot_records=60))
+    ask(worker, "learn", records=records(ITEMS))
+    held.hold()
+    answer: Future[Any] = Future()
+    if kind == "export":
+        worker.submit(WriteRequest("export", answer))
+    else:
+        worker.submit(WriteRequest("learn", answer, records(ITEMS)))
+    assert held.begun.wait(30)
+    asked = records(ITEMS[:3], False)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(worker.predict, asked).result(timeout=20)[1][0]["version"] in (30, 60)
+        assert pool.submit(worker.predict_one, RECORD["x"]).result(timeout=20)[1]["version"] in (30, 60)
+    held.released.set()
+    answer.result(timeout=30)
+    worker.stop()
+
+
+def observed(count: int) -> ModelState:
+    state = ModelState("m", small_model(), Limits())
+    for i in range(count):
+        state.waiting[f"id {i}"] = Observation(float(i), {f"f{j}": i + j / 3 for j in range(i % 4)})
+    return state
+
+
+def test_observed_values_are_no_part_of_the_one_text_in_a_snapshot() -> None:
+    """The text is made in one call, during which no other thread of Python runs."""
+    found = decode(observed(50).snapshot(), "snapshot", *KINDS)
+    assert found.metadata["serve"]["waiting"].keys() == {"ids", "names"}
+    assert ModelState.restored(found, Limits()).waiting == observed(50).waiting
+
+
+def with_observations_as_json(state: ModelState) -> bytes:
+    """A snapshot of the older kind."""
+    found = decode(state.snapshot(), "snapshot", *KINDS)
+    found.metadata["serve"]["waiting"] = [[id_, item.time, item.x] for id_, item in state.waiting.items()]
+    arrays = {name: array for name, array in found.arrays.items() if "waiting" not in name}
+    return encode(found.kind, found.metadata, arrays)
+
+
+@pytest.mark.parametrize("written", [ModelState.snapshot, with_observations_as_json])
+def test_either_kind_of_snapshot_is_read(written: Callable[[ModelState], bytes]) -> None:
+    for count in (0, 1, 7):
+        state = observed(count)
+        restored = ModelState.restored(decode(written(state), "snapshot", *KINDS), Limits())
+        assert isinstance(restored.waiting, OrderedDict)
+        assert restored.waiting == state.waiting
