@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 from rich.console import Console
-from test_run import braided
 
 from braided import MODLClassifier, presets
+from command import braided
 from conftest import made_up
 
 

@@ -21,17 +21,10 @@ from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.run import Job, RunOptions
 from braided.run.predictions import PredictionFile
+from command import braided
 from conftest import made_up
 
 OLD = Path(__file__).parent / "of_version_0_1"
-
-
-def braided(*arguments: str, text: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "braided", *arguments], input=text, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == code, done.stderr
-    return done
 
 
 def finished(job: Job) -> Job:

@@ -6,13 +6,13 @@ import copy
 from typing import Any
 
 import pytest
-from braided.evaluation.evaluate import state_digest
 from help_serve import HTTPProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braided import MODLClassifier, MODLRegressor
 from braided.errors import BraidedError
+from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig, LogisticConfig, OLVFConfig
 from braided.serve.commit_group import CommitGroup
 from braided.serve.group_draft import GroupDraft

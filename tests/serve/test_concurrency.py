@@ -14,10 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
-from braided.evaluation.evaluate import state_digest
 from help_serve import SMALL_SPEC, ask, digest, records, rows, served, served_model, small_model, taught
 
 from braided.bench.serve import Connection, lines
+from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder
 from braided.serve.model_lock import ModelLock

@@ -24,8 +24,8 @@ from braided.bench.serve import Connection, head
 from braided.cli import app
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
+from braided.run import ReadingOptions
 from braided.serve.feed import FeedSettings
-from braided.streams import Rules
 
 
 def braided(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -156,7 +156,10 @@ def test_folders_and_data_bases_are_fed_with_the_options_of_run(tmp_path: Path) 
     [
         {"delimiter": ";"},
         {"query": "SELECT 1"},
-        *({"rules": rules} for rules in (Rules("hash"), Rules("hash", 8), Rules(on_error="skip"), Rules(drop=("a",)))),
+        {"categories": "hash"},
+        {"categories": "hash", "hash_buckets": 8},
+        {"on_error": "skip"},
+        {"drop": ("a",)},
     ],
 )
 def test_other_options_are_another_client(tmp_path: Path, options: dict[str, Any]) -> None:
@@ -165,7 +168,7 @@ def test_other_options_are_another_client(tmp_path: Path, options: dict[str, Any
     plain = FeedSettings(str(path), "http://127.0.0.1:1/models/m")
     name = hashlib.sha256(b"None None" + path.read_bytes()).hexdigest()[:16]
     assert plain.client_name() == f"feed-{name}", "what was begun without these options goes on"
-    changed = {replace(plain, **options).client_name() for _ in range(2)}
+    changed = {replace(plain, reading=ReadingOptions(**options)).client_name() for _ in range(2)}
     assert len(changed) == 1
     assert plain.client_name() not in changed
 

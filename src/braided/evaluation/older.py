@@ -1,4 +1,4 @@
-"""Histories that an earlier braided wrote into checkpoints, brought up to date."""
+"""What an earlier braided wrote into checkpoints of runs and of the service, brought up to date."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed
 from braided.evaluation.history import History
+from braided.evaluation.tally import Tally
 
 _LEARNER_COLUMNS, _FIXED_COLUMNS = 3, 3
 
@@ -47,3 +48,20 @@ def upgraded_history(
     own["_last_said"] = np.zeros((0, classes))
     own["_best"] = np.array([metadata["_best"]], dtype=np.int64)
     return about, own
+
+
+def upgraded_service_figures(
+    fresh: Tally, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The state of a tally from what an earlier service kept in its snapshots; `fresh` is one without records.
+
+    It had the errors of the sum and of each learner, and no plain guess: that of these records counts as never wrong.
+    """
+    about, own = fresh.state()
+    about["counted_from"] = metadata["records"]
+    curve = {
+        "points": np.insert(arrays["points"], 2, 0.0, axis=1),
+        "totals": np.insert(arrays["totals"], 1, 0.0),
+        "numbers": np.array([metadata["records"], metadata["interval"]], dtype=np.int64),
+    }
+    return about, own | prefixed("curve", curve)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import Checkpoint, encode
+from braided.checkpoint import Checkpoint, encode, prefixed, unprefixed
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.serve.commit_group import CommitGroup
 from braided.serve.model_lock import ModelLock
@@ -25,7 +25,7 @@ KINDS: dict[str, type[MODLClassifier] | type[MODLRegressor]] = {
     "MODLClassifier": MODLClassifier,
     "MODLRegressor": MODLRegressor,
 }
-_PREFIX = "serve/"
+_PREFIX = "serve"
 #: All records that wait for their label together have at most so many values, whatever their number.
 _MOST_WAITING_VALUES = 500_000
 
@@ -147,7 +147,7 @@ class ModelState:
             "waiting": waiting,
             "labelled": list(self.labelled),
         }
-        arrays |= {f"{_PREFIX}{name}": kept for name, kept in kept_arrays.items()}
+        arrays |= prefixed(_PREFIX, kept_arrays)
         return encode(type(self.model).__name__, metadata, arrays)
 
     def export(self) -> bytes:
@@ -161,7 +161,7 @@ class ModelState:
         model = restored_model(checkpoint)
         state = cls(kept["name"], model, limits, bytes.fromhex(kept["uid"]), kept["created"])
         state.number = kept["number"]
-        arrays = {name[len(_PREFIX) :]: kept for name, kept in checkpoint.arrays.items() if name.startswith(_PREFIX)}
+        arrays = unprefixed(_PREFIX, checkpoint.arrays)
         state.stats.load_state(kept["stats"], arrays)
         state.clients = dict(kept["clients"])
         state.waiting = _unpacked(kept["waiting"], arrays)
@@ -203,7 +203,7 @@ def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[st
 def restored_model(checkpoint: Checkpoint) -> Model:
     """The model alone."""
     arrays: Mapping[str, NDArray[Any]] = {
-        name: kept for name, kept in checkpoint.arrays.items() if not name.startswith(_PREFIX)
+        name: kept for name, kept in checkpoint.arrays.items() if not name.startswith(f"{_PREFIX}/")
     }
     return KINDS[checkpoint.kind].restore(checkpoint.metadata, arrays)
 

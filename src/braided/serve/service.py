@@ -213,6 +213,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "task": "regression" if worker.state.regression else "classification",
         "created": worker.state.created,
         **summary,
+        **worker.state.stats.metrics(),
         "version": worker.version(),
         "resets": sum(learner["resets"] for learner in summary["learners"]),
         "classes": worker.classes(),

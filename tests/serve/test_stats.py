@@ -1,0 +1,54 @@
+"""The figures of a served model: those of an evaluation, kept through snapshots, also of earlier versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from help_serve import records, rows, small_model
+
+from braided import record
+from braided.checkpoint import decode
+from braided.serve.model_state import KINDS, ModelState
+from braided.serve.settings import Limits
+
+OLD = Path(__file__).parent / "of_version_0_1" / "model.snapshot"
+
+
+def learned(n: int) -> ModelState:
+    state = ModelState("m", small_model(), Limits())
+    state._learn(records(rows(n)), live=True)
+    return state
+
+
+def test_the_figures_are_those_of_an_evaluation() -> None:
+    state = learned(400)
+    history = record(small_model(), [(item["x"], item["y"]) for item in rows(400)])
+    summary = state.stats.summary()
+    assert summary["error"] == history.error
+    assert [learner["error"] for learner in summary["learners"]] == list(history.learner_errors.values())
+    assert state.stats.metrics() == {"metrics": history.metrics(), "window_metrics": history.window_metrics()}
+    shares = {one["name"]: one["count"] for one in summary["availability"]}
+    assert shares == dict(zip(history.features, history.present.tolist(), strict=True))
+
+
+def test_a_snapshot_of_version_0_1_goes_on() -> None:
+    """It was written by that version after 300 of these records."""
+    state = ModelState.restored(decode(OLD.read_bytes(), "old", *(kind.__name__ for kind in KINDS.values())), Limits())
+    straight = learned(300)
+    old, new = state.stats.summary(), straight.stats.summary()
+    for name in ("records", "error", "availability"):
+        assert old[name] == new[name], name
+    assert state.stats.curve(50) == straight.stats.curve(50)
+    assert state.stats.strip(10) == straight.stats.strip(10)
+    assert old["window"] == 0, "of the last records nothing is known but their errors"
+    assert state.stats.metrics()["metrics"]["accuracy"] == pytest.approx(1 - old["error"])
+    assert state.stats.metrics()["metrics"]["kappa"] is None
+    later = records(rows(360)[300:])
+    state._learn(later, live=True)
+    straight._learn(later, live=True)
+    assert state.stats.summary()["error"] == straight.stats.summary()["error"]
+    assert state.stats.summary()["window"] == 60
+    again = ModelState.restored(decode(state.snapshot(), "new", *(kind.__name__ for kind in KINDS.values())), Limits())
+    assert again.stats.metrics() == state.stats.metrics()
+    assert again.stats.summary() | {"records_per_second": 0} == state.stats.summary() | {"records_per_second": 0}
