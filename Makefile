@@ -61,7 +61,7 @@ wheel-test:
 	touch $@
 
 .venv/.core: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
 	touch $@
 
 .venv/.dev: .venv/.python pyproject.toml
