@@ -27,7 +27,9 @@ def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callab
     The other parameters stay as they are. A parameter `stream` that both have is the command's own.
     """
     hints = get_type_hints(kind, include_extras=True)
-    fields = {field.name: field for field in dataclasses.fields(kind) if get_origin(hints[field.name]) is Annotated}
+    # Its own fields before those it inherits: what is asked for most stands first in the help.
+    order = sorted(dataclasses.fields(kind), key=lambda field: field.name not in kind.__annotations__)
+    fields = {field.name: field for field in order if get_origin(hints[field.name]) is Annotated}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)

@@ -13,24 +13,27 @@ import typer
 from rich.console import Console
 
 from braided.cli.options import JsonOption, teller, with_options
+from braided.datasets.catalogue import CATALOGUE
+from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
 from braided.run import Job, RunOptions
 from braided.run.progress import Display
 from braided.streams.readers.follow import stopped_by_interrupt
 from braided.streams.readers.sql import without_password
 
+_NAMED = f"Data set (shuttle, {', '.join(CATALOGUE)}; of River's {', '.join(RIVER_STREAMS)})"
+_STREAM = (
+    f"{_NAMED}, a file (CSV, TSV, JSON lines, ARFF or LIBSVM, plain, .gz or .zst; Parquet, Arrow or Feather), a folder "
+    "of such files, sqlite:///FILE or postgresql://... with --query, or - for JSON lines "
+    '{"x": {...}, "y": ...} on standard input.'
+)
+
 
 @with_options(RunOptions, "options")
 def run(
     stream: Annotated[
         str,
-        typer.Argument(
-            help="Data set (shuttle, german, svmguide3, magic04, a8a, higgs, susy, mnist, imnist, cifar10; of River's "
-            "phishing, segments, bananas, sea, sea-drift, hyperplane, led, rbf, rbf-drift, agrawal, agrawal-drift), "
-            "a file (CSV, TSV, JSON lines, ARFF or LIBSVM, plain, .gz or .zst; Parquet, Arrow or Feather), a folder of "
-            "such files, sqlite:///FILE or postgresql://... with --query, or - for JSON lines "
-            '{"x": {...}, "y": ...} on standard input.'
-        ),
+        typer.Argument(help=_STREAM),
     ] = "shuttle",
     options: RunOptions = RunOptions(),  # noqa: B008 (a frozen dataclass)
     data_dir: Annotated[

@@ -11,10 +11,12 @@ from typing import Annotated, Any
 from typer import Option
 
 from braided import checks, presets, zoo
+from braided.combiners import COMBINERS
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, TASKS
+from braided.estimators.drift import DETECTORS
 from braided.evaluation.metrics import METRICS
 from braided.streams import MASKS, Rules, Stream, open_stream
 from braided.streams.readers.sql import without_password
@@ -22,6 +24,13 @@ from braided.streams.readers.sql import without_password
 AUTO = "auto"
 #: Options that may be others when a run is resumed: they do not touch what has been learned.
 FREE_WHEN_RESUMED = {"idle", "on_error", "metrics"}
+
+# Help that lists names: an annotation is read as text, which cannot hold such an expression.
+_MODELS = f"One of {', '.join(zoo.MODELS)}. Repeatable."
+_PRESETS = f"One of {', '.join(presets.PRESETS)}."
+_COMBINERS = f"How scores are joined: {', '.join(COMBINERS)}; the preset's if not given."
+_METRICS = f"Column of the table: one of {', '.join(METRICS)}. Repeatable. --json has all."
+_DRIFT = f"Learn faster for a while whenever this detector reports drift of the error: {', '.join(DETECTORS)}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +93,12 @@ class RunOptions(ReadingOptions):
     stream: str = "shuttle"
     models: Annotated[
         tuple[str, ...],
-        Option("--model", "-m", help=f"One of {', '.join(zoo.MODELS)}. Repeatable."),
+        Option("--model", "-m", help=_MODELS),
     ] = ("modl",)
-    preset: Annotated[str, Option(help="default, paper or released.")] = "default"
+    preset: Annotated[str, Option(help=_PRESETS)] = "default"
     combiner: Annotated[
         str | None,
-        Option(help="score-sum, multiplication, ensemble, moe, greedy or kalman; the preset's if not given."),
+        Option(help=_COMBINERS),
     ] = None
     task: Annotated[
         str,
@@ -104,7 +113,7 @@ class RunOptions(ReadingOptions):
     ] = 0
     metrics: Annotated[
         tuple[str, ...],
-        Option("--metric", help=f"Column of the table: one of {', '.join(METRICS)}. Repeatable. --json has all."),
+        Option("--metric", help=_METRICS),
     ] = ()
     mask: Annotated[
         str,
@@ -138,8 +147,7 @@ class RunOptions(ReadingOptions):
     drift: Annotated[
         str | None,
         Option(
-            help="Learn faster for a while whenever this detector reports drift of the error: adwin, page-hinkley, "
-            "ddm, eddm, fhddm, hddm-a or hddm-w."
+            help=f"Learn faster for a while whenever this detector reports drift of the error: {', '.join(DETECTORS)}."
         ),
     ] = None
 
