@@ -146,9 +146,7 @@ class RunOptions(ReadingOptions):
     ] = ()
     drift: Annotated[
         str | None,
-        Option(
-            help=f"Learn faster for a while whenever this detector reports drift of the error: {', '.join(DETECTORS)}."
-        ),
+        Option(help=_DRIFT),
     ] = None
 
     def resolved(self) -> RunOptions:
