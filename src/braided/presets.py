@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from braided import checks
 from braided.datasets.protocol import settings_for
-from braided.errors import BraidedError
 from braided.learners import (
     FourierConfig,
     LearnerConfig,
@@ -129,6 +129,5 @@ def get(name: str, dataset: str | None = None) -> Preset:
         ...
     braided.errors.BraidedError: preset 'tuned' is not known: use one of default, paper, released
     """
-    if name not in PRESETS:
-        raise BraidedError(f"preset {name!r} is not known: use one of {', '.join(PRESETS)}")
+    checks.choice("preset", name, PRESETS)
     return PRESETS[name](dataset)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from braided.errors import BraidedError
+from braided import checks
 
 app = typer.Typer(no_args_is_help=True, help="The paper's data sets: list, verify, fetch, and a picture of I-MNIST.")
 
@@ -24,8 +24,7 @@ DataDir = Annotated[
 def _check(name: str) -> None:
     from braided.datasets.catalogue import CATALOGUE
 
-    if name not in CATALOGUE:
-        raise BraidedError(f"data set {name!r} is not known: use one of {', '.join(CATALOGUE)}")
+    checks.choice("data set", name, CATALOGUE)
 
 
 def _rows(data_dir: Path | None) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from braided import checks
 from braided.combiners.base import Combiner
 from braided.combiners.ensemble import Ensemble
 from braided.combiners.greedy import Greedy
@@ -28,8 +29,7 @@ def build(name: str, regression: bool, seed: int) -> Combiner:
     >>> build("score-sum", regression=False, seed=0).name
     'score-sum'
     """
-    if name not in COMBINERS:
-        raise BraidedError(f"combiner {name!r} is not known: use one of {', '.join(COMBINERS)}")
+    checks.choice("combiner", name, COMBINERS)
     if regression and not COMBINERS[name].for_regression:
         others = " or ".join(repr(other) for other, kind in COMBINERS.items() if kind.for_regression)
         raise BraidedError(f"combiner {name!r} mixes class probabilities: for regression use {others}")

@@ -14,6 +14,7 @@ from typing import Any
 
 from river import base
 
+from braided import checks
 from braided.errors import BraidedError
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
@@ -33,8 +34,7 @@ def build(name: str) -> Detector:
     >>> type(build("adwin")).__name__
     'ADWIN'
     """
-    if name not in DETECTORS:
-        raise BraidedError(f"drift detector {name!r} is not known: use one of {', '.join(DETECTORS)}")
+    checks.choice("drift detector", name, DETECTORS)
     from river import drift
 
     if name == "adwin":

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from braided import extras
 from braided.errors import BraidedError
 from braided.kernels.random import key_of
 from braided.learners.base import Arrays
@@ -19,11 +20,7 @@ _TOLERANCE = 1e-4
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise BraidedError("TorchLearner needs PyTorch: pip install 'braided[torch]'") from None
-    return torch
+    return extras.require("torch", "torch")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Protocol
 
+from braided import extras
 from braided.errors import BraidedError
 from braided.reproduce.jobs import JobSpec, perform
 
@@ -84,11 +85,7 @@ class Ray:
     """
 
     def __init__(self, address: str, workers: int | None = None) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise BraidedError("--ray needs the extra: pip install 'braided[ray]'") from None
-        self._ray = ray
+        self._ray = extras.require("ray", "ray")
         self.address = address
         self.workers = workers
 
