@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from braided import MODLClassifier, presets
-from braided.bench import default
+from braided.bench import default, evaluation
 from braided.errors import BraidedError
 from command import braided
 from conftest import made_up
@@ -62,6 +62,14 @@ def test_pytorch_has_the_same_architecture() -> None:
     for case in result["cases"]:
         assert case["torch_ratio"] == pytest.approx(case["torch_us"] / case["ours_us"])
     assert beside_pytorch.table(result).row_count == 2
+
+
+def test_evaluation_reports_every_case() -> None:
+    result = json.loads(braided("bench", "evaluation", "--records", "1200", "--json").stdout)
+    assert {(case["classes"], case["features"]) for case in result["cases"]} == {(2, 20), (2, 200), (10, 20), (10, 200)}
+    for case in result["cases"]:
+        assert case["counting_us"] == pytest.approx(case["evaluation_us"] - case["model_us"])
+    assert evaluation.table(result).row_count == 4
 
 
 def test_memory_stays_where_it_is() -> None:

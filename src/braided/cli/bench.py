@@ -45,6 +45,16 @@ def default(
 
 
 @app.command()
+def evaluation(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 20_000, as_json: JsonOption = False
+) -> None:
+    """What counting outcomes costs per record, over predicting and learning alone."""
+    from braided.bench import evaluation as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
+@app.command()
 def memory(
     records: Annotated[int, typer.Option(help="Records to learn.")] = 1_000_000, as_json: JsonOption = False
 ) -> None:
