@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from braided import MODLClassifier
+from braided.cli.options import JsonOption
 from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation
 from braided.learners import FourierConfig, LearnerConfig, LogisticConfig, MLPConfig, SetConfig
@@ -177,7 +178,7 @@ def main(
     data_dir: Annotated[
         Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """What the default was chosen among: errors of each candidate on many streams, and its cost (many minutes)."""
     result = measure(seeds, jobs, data_dir, Console(stderr=True))

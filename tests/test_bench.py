@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from braided import MODLClassifier, presets
+from braided.bench import default, evaluation
+from braided.errors import BraidedError
 from command import braided
 from conftest import made_up
+
+
+@pytest.fixture
+def _scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparisons with others are scripts of the repository, not part of the package."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1] / "benchmarks")
 
 
 def test_speed_reports_every_key() -> None:
@@ -20,7 +29,7 @@ def test_speed_reports_every_key() -> None:
     assert result["compile_s"] > 0
     assert [case["width"] for case in result["cases"]] == [128, 250]
     for case in result["cases"]:
-        assert {"ours_us", "torch_us", "floor_us", "one_record_us", "torch_ratio", "floor_ratio"} <= case.keys()
+        assert {"ours_us", "floor_us", "one_record_us", "floor_ratio"} <= case.keys()
         assert case["floor_ratio"] == pytest.approx(case["ours_us"] / case["floor_us"])
 
 
@@ -31,12 +40,14 @@ def test_depth_reports_every_case() -> None:
     assert all(case["us"] > 0 for case in result["cases"])
 
 
+@pytest.mark.usefixtures("_scripts")
 def test_pytorch_has_the_same_architecture() -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: run make test EXTRAS=all")
-    from braided.bench.speed import N_FEATURES, configs, stream
-    from braided.bench.torch_model import TorchModel, torch_seconds
+    import beside_pytorch
+    from braided.bench.speed import N_FEATURES, configs
     from braided.learners import build
+    from torch_model import TorchModel
 
     _, mlp, set_config = configs(16)
     ours = 0
@@ -46,10 +57,19 @@ def test_pytorch_has_the_same_architecture() -> None:
         ours += sum(array.size for array in learner.state().values())
     theirs = TorchModel(N_FEATURES, mlp, set_config)
     assert sum(p.numel() for p in theirs.modules.parameters()) == ours
-    values, labels = stream(40)
-    seconds = torch_seconds(values, labels, mlp, set_config, 30)
-    assert seconds is not None
-    assert seconds > 0
+    result = beside_pytorch.measure(30, Console(stderr=True))
+    assert [case["width"] for case in result["cases"]] == [128, 250]
+    for case in result["cases"]:
+        assert case["torch_ratio"] == pytest.approx(case["torch_us"] / case["ours_us"])
+    assert beside_pytorch.table(result).row_count == 2
+
+
+def test_evaluation_reports_every_case() -> None:
+    result = json.loads(braided("bench", "evaluation", "--records", "1200", "--json").stdout)
+    assert {(case["classes"], case["features"]) for case in result["cases"]} == {(2, 20), (2, 200), (10, 20), (10, 200)}
+    for case in result["cases"]:
+        assert case["counting_us"] == pytest.approx(case["evaluation_us"] - case["model_us"])
+    assert evaluation.table(result).row_count == 4
 
 
 def test_memory_stays_where_it_is() -> None:
@@ -69,8 +89,9 @@ def test_serve_reports_every_key() -> None:
     assert result["predict_p99_updates"] == pytest.approx(result["predict_p99_us"] / result["in_process_update_us"])
 
 
+@pytest.mark.usefixtures("_scripts")
 def test_every_candidate_is_a_model_that_learns() -> None:
-    from benchmarks.candidates import STREAMS, candidates
+    from candidates import STREAMS, candidates
 
     values, labels = made_up(30)
     for candidate in candidates().values():
@@ -80,12 +101,25 @@ def test_every_candidate_is_a_model_that_learns() -> None:
     assert len(STREAMS) == 14
 
 
-def test_the_default_is_measured_without_deep_river_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    from braided.bench import default
-
-    monkeypatch.setenv(default.PYTHON_VARIABLE, "/bin/false")
-    result = default.measure(50, Console(stderr=True))
-    assert result["deep_river_ratio"] is None
+def test_the_default_is_measured_as_a_whole_and_by_learner() -> None:
+    result = json.loads(braided("bench", "default", "--records", "50", "--json").stdout)
     assert set(result["learners_us"]) == {"olr", "fourier", "mlp", "set"}
     assert result["records_per_second"] == pytest.approx(1e6 / result["one_record_us"])
     assert default.table(result).row_count == 6
+
+
+@pytest.mark.usefixtures("_scripts")
+def test_deep_river_is_measured_by_an_interpreter_that_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import beside_deep_river
+
+    stand_in = tmp_path / "python"
+    stand_in.write_text("#!/bin/sh\ncat >/dev/null\necho 1000.0\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv(beside_deep_river.PYTHON_VARIABLE, str(stand_in))
+    result = beside_deep_river.measure(50, Console(stderr=True))
+    assert result["deep_river_us"] == 1_000
+    assert result["deep_river_ratio"] == pytest.approx(1_000 / result["one_record_us"])
+    assert beside_deep_river.table(result).row_count == 2
+    monkeypatch.setenv(beside_deep_river.PYTHON_VARIABLE, "/bin/false")
+    with pytest.raises(BraidedError, match=r"deep-river cannot be measured \(/bin/false ended with 1\): set BRAIDED_"):
+        beside_deep_river.measure(50, Console(stderr=True))

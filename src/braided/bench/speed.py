@@ -1,4 +1,4 @@
-"""`braided bench speed`: time per record of the paper's architecture, beside eager PyTorch and the memory floor."""
+"""`braided bench speed`: time per record of the paper's architecture, beside the memory floor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from rich.table import Table
 
 from braided import MODLClassifier
 from braided.bench.floor import floor_seconds
-from braided.bench.torch_model import torch_seconds
 from braided.learners import LogisticConfig, MLPConfig, SetConfig
 from braided.presets import Preset
 
@@ -38,6 +37,27 @@ def stream(n: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     labels = ((scores > 0) ^ (rng.random(n) < 0.1)).astype(np.int64)
     values[rng.random(values.shape) >= 0.7] = np.nan
     return values, labels
+
+
+def as_dicts(values: NDArray[np.float64]) -> list[dict[Hashable, float]]:
+    """The records as dicts, without what is missing."""
+    return [{name: float(value) for name, value in enumerate(row) if not np.isnan(value)} for row in values]
+
+
+def chunk_seconds(model: MODLClassifier, values: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """Seconds per record of predict and learn in the array path."""
+    start = time.perf_counter()
+    model.learn_many(values, labels)
+    return (time.perf_counter() - start) / len(values)
+
+
+def one_record_seconds(model: MODLClassifier, rows: list[dict[Hashable, float]], labels: NDArray[np.int64]) -> float:
+    """Seconds per record of `predict_proba_one` and `learn_one`."""
+    start = time.perf_counter()
+    for x, y in zip(rows, labels.tolist(), strict=True):
+        model.predict_proba_one(x)
+        model.learn_one(x, y)
+    return (time.perf_counter() - start) / len(rows)
 
 
 def configs(width: int) -> tuple[LogisticConfig, MLPConfig, SetConfig]:
@@ -67,42 +87,30 @@ def _start_seconds(cache: str | None) -> float:
     return time.perf_counter() - start
 
 
+def paper_model(width: int) -> MODLClassifier:
+    """A model of `configs`, on values as they are."""
+    return MODLClassifier(preset=Preset("bench", configs(width), standardise=False))
+
+
 def _case(width: int, records: int, console: Console) -> dict[str, Any]:
     values, labels = stream(2 * records)
-    learners = configs(width)
-    preset = Preset("bench", learners, standardise=False)
-    model = MODLClassifier(preset=preset)
+    model = paper_model(width)
     model.learn_many(values[:records], labels[:records])
-    rows: list[dict[Hashable, float]] = [
-        {name: float(value) for name, value in enumerate(row) if not np.isnan(value)} for row in values[records:]
-    ]
-    times: dict[str, list[float]] = {"ours": [], "floor": [], "one": [], "torch": []}
+    values, labels = values[records:], labels[records:]
+    rows = as_dicts(values)
+    times: dict[str, list[float]] = {"ours": [], "floor": [], "one": []}
     for turn in range(_ROUNDS):
         console.print(f"width {width}: round {turn + 1} of {_ROUNDS}", highlight=False)
-        start = time.perf_counter()
-        model.learn_many(values[records:], labels[records:])
-        times["ours"].append((time.perf_counter() - start) / records)
-        start = time.perf_counter()
-        for x, y in zip(rows, labels[records:].tolist(), strict=True):
-            model.predict_proba_one(x)
-            model.learn_one(x, y)
-        times["one"].append((time.perf_counter() - start) / records)
+        times["ours"].append(chunk_seconds(model, values, labels))
+        times["one"].append(one_record_seconds(model, rows, labels))
         times["floor"].append(floor_seconds(_n_weights(model), records))
-        if turn < 3:  # PyTorch is slow and its times are steady
-            eager = torch_seconds(values, labels, learners[1], learners[2], min(records, 300))
-            if eager is not None:
-                times["torch"].append(eager)
-    us = {name: 1e6 * min(found) if found else None for name, found in times.items()}
-    assert us["ours"] is not None
-    assert us["floor"] is not None
+    us = {name: 1e6 * min(found) for name, found in times.items()}
     return {
         "width": width,
         "weights": _n_weights(model),
         "ours_us": us["ours"],
-        "torch_us": us["torch"],
         "floor_us": us["floor"],
         "one_record_us": us["one"],
-        "torch_ratio": us["torch"] / us["ours"] if us["torch"] is not None else None,
         "floor_ratio": us["ours"] / us["floor"],
     }
 
@@ -110,8 +118,6 @@ def _case(width: int, records: int, console: Console) -> dict[str, Any]:
 def measure(records: int, console: Console) -> dict[str, Any]:
     """All figures; the best of several interleaved rounds each."""
     cases = [_case(width, records, console) for width in WIDTHS]
-    if cases[0]["torch_us"] is None:
-        console.print("PyTorch is not installed: its column is left out (install the extra 'torch')", highlight=False)
     console.print("cold start and compile time", highlight=False)
     _start_seconds(None)
     cold = min(_start_seconds(None) for _ in range(3))
@@ -123,17 +129,14 @@ def measure(records: int, console: Console) -> dict[str, Any]:
 def table(result: dict[str, Any]) -> Table:
     """The figures for a person."""
     shown = Table(title="Time per record, predict + learn, one thread, 21 features, 2 classes")
-    for name in ("set width", "weights", "ours", "one record", "PyTorch", "ratio", "floor", "ratio"):
+    for name in ("set width", "weights", "ours", "one record", "floor", "ratio"):
         shown.add_column(name, justify="right")
     for case in result["cases"]:
-        eager = case["torch_us"] is not None
         shown.add_row(
             str(case["width"]),
             f"{case['weights']:,}",
             f"{case['ours_us']:.0f} us",
             f"{case['one_record_us']:.0f} us",
-            f"{case['torch_us']:,.0f} us" if eager else "-",
-            f"{case['torch_ratio']:.1f}" if eager else "-",
             f"{case['floor_us']:.0f} us",
             f"{case['floor_ratio']:.2f}",
         )

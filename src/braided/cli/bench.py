@@ -28,7 +28,7 @@ def _bench(benchmark: ModuleType, records: int, as_json: bool) -> None:
 def speed(
     records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000, as_json: JsonOption = False
 ) -> None:
-    """Time per record beside eager PyTorch and a memory-traffic floor; cold start and compile time."""
+    """Time per record beside a memory-traffic floor; cold start and compile time."""
     from braided.bench import speed as benchmark
 
     _bench(benchmark, records, as_json)
@@ -38,8 +38,18 @@ def speed(
 def default(
     records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000, as_json: JsonOption = False
 ) -> None:
-    """The default model, one record at a time, beside deep-river's MLP (set up on first use, in the user's cache)."""
+    """Time per record of the default model, one record at a time and in chunks, and of each of its learners."""
     from braided.bench import default as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
+@app.command()
+def evaluation(
+    records: Annotated[int, typer.Option(help="Records per measurement.")] = 20_000, as_json: JsonOption = False
+) -> None:
+    """What counting outcomes costs per record, over predicting and learning alone."""
+    from braided.bench import evaluation as benchmark
 
     _bench(benchmark, records, as_json)
 

@@ -164,7 +164,8 @@ class Posterior(NamedTuple):
     mean
         (n_outputs, inputs); with two classes one vector m is known, and the scores are -u . m / 2 and u . m / 2.
     covariance
-        (inputs, inputs), or (inputs,) if it is a diagonal; the same for every output.
+        (inputs, inputs), or (inputs,) if it is a diagonal; the same for every output. It is the learner's own, and
+        has to be multiplied by `unit`: a copy of a large one would cost more than all that is asked of it.
     value_at, mask_at
         Which input is the value of each feature; which is its availability, or None.
     """
@@ -173,17 +174,18 @@ class Posterior(NamedTuple):
     covariance: Floats
     value_at: NDArray[np.int64]
     mask_at: NDArray[np.int64] | None
+    unit: float
 
     @property
     def variances(self) -> Floats:
-        """The diagonal of the covariance."""
-        return np.diagonal(self.covariance) if self.covariance.ndim == 2 else self.covariance
+        """The variance of each input's weight."""
+        return self.unit * (np.diagonal(self.covariance) if self.covariance.ndim == 2 else self.covariance)
 
     def variance(self, places: NDArray[np.int64], u: Floats) -> float:
         """u P u for the inputs at `places`."""
         if self.covariance.ndim == 1:
-            return float((self.covariance[places] * u * u).sum())
-        return float(u @ self.covariance[np.ix_(places, places)] @ u)
+            return self.unit * float((self.covariance[places] * u * u).sum())
+        return self.unit * float(u @ self.covariance[np.ix_(places, places)] @ u)
 
 
 def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
@@ -192,12 +194,13 @@ def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
     mean = learner.views["mean"][:rows, :size]
     covariance = learner.views["covariance"]
     covariance = covariance[:size, :size] if learner.full else covariance[:size]
+    unit = 1.0
     if learner.n_outputs == 2:
-        mean, covariance = np.concatenate([-mean, mean]) / 2.0, covariance / 4.0
+        mean, unit = np.concatenate([-mean, mean]) / 2.0, 0.25
     slots = np.arange(learner.n_features)
     if learner.config.mask_inputs:
-        return Posterior(mean, covariance, 1 + 2 * slots, 2 + 2 * slots)
-    return Posterior(mean, covariance, 1 + slots, None)
+        return Posterior(mean, covariance, 1 + 2 * slots, 2 + 2 * slots, unit)
+    return Posterior(mean, covariance, 1 + slots, None, unit)
 
 
 def explain(

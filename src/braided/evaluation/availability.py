@@ -16,6 +16,8 @@ Arrays = dict[str, NDArray[Any]]
 MOST_FEATURES = 2_000
 #: The latest records are counted in blocks of so many, of which so many are kept.
 LATEST_BLOCK, LATEST_BLOCKS = 50, 40
+#: Some features' names, and their places.
+_NOTHING: tuple[list[Hashable], Counts] = ([], np.zeros(0, dtype=np.int64))
 
 
 class Places:
@@ -24,15 +26,19 @@ class Places:
     def __init__(self) -> None:
         self.places: dict[Hashable, int] = {}
         self.present = np.zeros(0, dtype=np.int64)
+        self._latest = _NOTHING
 
     def count(self, names: Iterable[Hashable], counts: Counts) -> Counts:
         """Add to how often each of these features was there; returns their places, -1 for one without any value."""
         names = list(names)
-        for name, count in zip(names, counts.tolist(), strict=True):
-            if count and name not in self.places:
-                self.places[name] = len(self.places)
-        self.present = np.pad(self.present, (0, len(self.places) - self.present.size))
-        places = np.array([self.places.get(name, -1) for name in names], dtype=np.int64)
+        known, places = self._latest
+        if names != known:  # consecutive records mostly have the same columns
+            for name, count in zip(names, counts.tolist(), strict=True):
+                if count and name not in self.places:
+                    self.places[name] = len(self.places)
+            self.present = np.pad(self.present, (0, len(self.places) - self.present.size))
+            places = np.array([self.places.get(name, -1) for name in names], dtype=np.int64)
+            self._latest = (names, places) if (places >= 0).all() else _NOTHING
         self.present[places[counts > 0]] += counts[counts > 0]
         return places
 
@@ -44,6 +50,7 @@ class Places:
         """Take over names and counts."""
         self.places = {unpack_name(name): i for i, name in enumerate(names)}
         self.present = present.copy()
+        self._latest = _NOTHING
 
 
 class Latest:

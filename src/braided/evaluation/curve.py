@@ -46,7 +46,7 @@ class Curve:
     def extend(self, losses: Floats) -> None:
         """Take in some records: their losses, (n, width)."""
         # One long cumulative sum, so that the chunks in which records came do not matter to the last bit.
-        running = np.cumsum(np.vstack([self.totals, losses]), axis=0)[1:]
+        running = np.cumsum(np.concatenate([self.totals[None], losses]), axis=0)[1:]
         first = self.interval - self.records % self.interval - 1
         while self._n_points + len(range(first, len(losses), self.interval)) > MOST_POINTS:
             self._thin()

@@ -48,6 +48,18 @@ class Model(Protocol):
 Listener = Callable[[int, Batch, Progress, Sequence[Hashable]], None]
 
 
+def _runs(labels: Sequence[Any]) -> Iterator[tuple[bool, int]]:
+    """For each run of labels that are known, or of such that are not: whether they are, and where it ends."""
+    if None not in labels:
+        if len(labels):
+            yield True, len(labels)
+        return
+    stop = 0
+    for known, run in groupby(labels, key=lambda label: label is not None):
+        stop += len(list(run))
+        yield known, stop
+
+
 class Evaluation:
     """One model on one stream, from record to record.
 
@@ -106,8 +118,7 @@ class Evaluation:
         """Predict a batch, count what has a label, and learn it, at once or when its time has come."""
         self.history.begin(self.model)
         start = 0
-        for known, run in groupby(batch.labels, key=lambda label: label is not None):
-            stop = start + len(list(run))
+        for known, stop in _runs(batch.labels):
             part = batch.part(start, stop)
             for piece in self.history.pieces(part) if known else [part]:
                 first, before = self.seen + 1, self.seconds

@@ -29,6 +29,45 @@ MOST_WEIGHTS = 4_096
 _RECORDS, _SECONDS, _MEASURED, _FIXED = 0, 1, 2, 3
 
 
+class _BlockRows:
+    """An array with a row per block, in memory for as many blocks as there may be: a new block copies nothing.
+
+    Parameters
+    ----------
+    rows
+        The rows to begin with.
+    blank
+        What stands where nothing was noted.
+    """
+
+    def __init__(self, rows: NDArray[Any], blank: float = 0) -> None:
+        self.blank = blank
+        self._memory = np.full((_MOST_BLOCKS, *rows.shape[1:]), blank, dtype=rows.dtype)
+        self.replace(rows)
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The rows there are; a view."""
+        return self._memory[: self._n]
+
+    def replace(self, rows: NDArray[Any]) -> None:
+        """Have these rows alone."""
+        self._n = len(rows)
+        self._memory[: self._n] = rows
+
+    def lengthen(self, n: int) -> None:
+        """Add blank rows until there are `n`."""
+        self._memory[self._n : n] = self.blank
+        self._n = n
+
+    def widen(self, *shape: int) -> None:
+        """Give each row this shape, keeping what fits."""
+        if shape != self._memory.shape[1:]:
+            kept = tuple(slice(min(old, new)) for old, new in zip(self._memory.shape[1:], shape, strict=True))
+            old, self._memory = self.rows, np.full((_MOST_BLOCKS, *shape), self.blank, dtype=self._memory.dtype)
+            self._memory[(slice(self._n), *kept)] = old[(slice(None), *kept)]
+
+
 class History(Tally):
     """The history of one model on one stream; `braided.record` makes and fills it.
 
@@ -75,15 +114,22 @@ class History(Tally):
         self.name = name
         self.block = _FIRST_BLOCK
         n = len(self.learners)
-        self._blocks = np.zeros((0, _FIXED + 3 * n + 1))
+        self._by_block = {
+            "_blocks": _BlockRows(np.zeros((0, _FIXED + 3 * n + 1))),
+            "_present": _BlockRows(np.zeros((0, 0), dtype=np.int64)),
+            "_weights": _BlockRows(np.zeros((0, 0, 0), dtype=np.float32), np.nan),
+            "_deviations": _BlockRows(np.zeros((0, 0), dtype=np.float32), np.nan),
+        }
         self._places = Places()
-        self._present = np.zeros((0, 0), dtype=np.int64)
         self._before = np.zeros(2 * n + 1)
+        self._health_noted = self._before
         self.weight_names: list[Hashable] = []
-        self._weights = np.zeros((0, 0, 0), dtype=np.float32)
-        self._deviations = np.zeros((0, 0), dtype=np.float32)
         self.weight_mean = np.zeros((0, 0))
         self.weight_sd = np.zeros(0)
+
+    @property
+    def _blocks(self) -> Floats:
+        return self._by_block["_blocks"].rows
 
     @property
     def features(self) -> list[Hashable]:
@@ -149,7 +195,7 @@ class History(Tally):
 
     def availability(self) -> Floats:
         """Share of the records of each block that had each feature, (blocks, features up to 2,000)."""
-        return np.asarray(self._present / np.maximum(self._blocks[:, _RECORDS, None], 1.0))
+        return np.asarray(self._by_block["_present"].rows / np.maximum(self._blocks[:, _RECORDS, None], 1.0))
 
     def weights(self) -> tuple[Floats, Floats]:
         """The fast learner's weights at the end of each block, and their standard deviations.
@@ -157,7 +203,13 @@ class History(Tally):
         (blocks, rows, features) and (blocks, features). The rows are the classes; with two classes the only one is
         the second, and with a numeric target the value. NaN where a feature was not known yet; at most 4,096 weights.
         """
-        return self._weights.astype(np.float64), self._deviations.astype(np.float64)
+        weights, deviations = (self._by_block[name].rows for name in ("_weights", "_deviations"))
+        return weights.astype(np.float64), deviations.astype(np.float64)
+
+    @property
+    def _failures(self) -> slice:
+        """The columns of the blocks that follow a model's health."""
+        return slice(_FIXED + len(self.learners), None)
 
     def _learner_columns(self, which: int) -> Floats:
         n = len(self.learners)
@@ -174,13 +226,15 @@ class History(Tally):
     def note(self, model: Any, piece: Batch, progress: Progress, seconds: float) -> None:
         """After a piece was predicted and learned: count it."""
         if self.records % self.block == 0:
-            self._blocks = np.pad(self._blocks, ((0, 1), (0, 0)))
-            self._present = np.pad(self._present, ((0, 1), (0, 0)))
+            n = len(self._blocks) + 1
+            self._by_block["_blocks"].lengthen(n)
+            self._by_block["_present"].lengthen(n)
         row = cast(Floats, self._blocks[-1])
         row[_RECORDS] += len(piece)
         row[_SECONDS] += seconds
-        failures = slice(_FIXED + len(self.learners), None)
-        row[failures] = _health(model) - self._before - self._blocks[:-1, failures].sum(axis=0)
+        health = _health(model)
+        row[self._failures] += health - self._health_noted
+        self._health_noted = health
         self._count_present(piece)
         self.add(progress, piece.labels, model.classes)
         if self.records % self.block == 0:
@@ -192,7 +246,7 @@ class History(Tally):
     def begin(self, model: Any) -> None:
         """Before the first record: what a model has skipped and reset until now is not of this stream."""
         if self.records == 0:
-            self._before = _health(model)
+            self._before = self._health_noted = _health(model)
 
     def close(self, model: Any) -> None:
         """At the end of a stream: note the weights as they stand. Noting may go on afterwards."""
@@ -211,10 +265,9 @@ class History(Tally):
     def _count_present(self, piece: Batch) -> None:
         counts = np.asarray((~np.isnan(piece.values)).sum(axis=0), dtype=np.int64)
         places = self._places.count(piece.names, counts)
-        wider = min(len(self._places.places), MOST_FEATURES) - self._present.shape[1]
-        self._present = np.pad(self._present, ((0, 0), (0, wider)))
+        self._by_block["_present"].widen(min(len(self._places.places), MOST_FEATURES))
         followed = (places >= 0) & (places < MOST_FEATURES)
-        self._present[-1, places[followed]] += counts[followed]
+        self._by_block["_present"].rows[-1, places[followed]] += counts[followed]
 
     def _note_weights(self, model: Any) -> None:
         """Keep the fast learner's weights as those of the current block."""
@@ -227,25 +280,23 @@ class History(Tally):
         self.weight_mean = mean[:, posterior.value_at].copy()
         self.weight_sd = np.sqrt(posterior.variances[posterior.value_at])
         rows, width = len(mean), min(learner.n_features, MOST_WEIGHTS // len(mean))
-        fresh = np.full((len(self._blocks), rows, width), np.nan, dtype=np.float32)
-        deviations = np.full((len(self._blocks), width), np.nan, dtype=np.float32)
-        n, old_rows, old_width = self._weights.shape
-        kept = min(width, old_width)
-        if old_rows == 1 and rows > 1:  # two classes had one vector between them
-            fresh[:n, 0, :kept] = -self._weights[:, 0, :kept]
-            fresh[:n, 1, :kept] = self._weights[:, 0, :kept]
-        else:
-            fresh[:n, :old_rows, :kept] = self._weights[:, :, :kept]
-        deviations[:n, :kept] = self._deviations[:, :kept]
-        fresh[-1], deviations[-1] = self.weight_mean[:, :width], self.weight_sd[:width]
-        self._weights, self._deviations = fresh, deviations
+        weights, deviations = self._by_block["_weights"], self._by_block["_deviations"]
+        two_classes = weights.rows.shape[1] == 1 and rows > 1
+        weights.widen(rows, width)
+        deviations.widen(width)
+        if two_classes:  # they had one vector between them
+            weights.rows[:, 1] = weights.rows[:, 0]
+            weights.rows[:, 0] = -weights.rows[:, 0]
+        for followed, latest in ((weights, self.weight_mean[:, :width]), (deviations, self.weight_sd[:width])):
+            followed.lengthen(len(self._blocks))
+            followed.rows[-1] = latest
 
     def _merge(self) -> None:
         """Make one block of every two: counts add up, weights are those at the later end."""
         self.block *= 2
-        self._blocks = self._blocks[::2] + self._blocks[1::2]
-        self._present = self._present[::2] + self._present[1::2]
-        self._weights, self._deviations = self._weights[1::2].copy(), self._deviations[1::2].copy()
+        for name, followed in self._by_block.items():
+            earlier, later = followed.rows[::2], followed.rows[1::2]
+            followed.replace(earlier + later if name in ("_blocks", "_present") else later.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from."""
@@ -256,6 +307,7 @@ class History(Tally):
             "features": self._places.names(),
             "weight_names": [pack_name(name) for name in self.weight_names],
         }
+        arrays |= {name: followed.rows for name, followed in self._by_block.items()}
         return metadata, arrays | {"present": self.present} | {name: getattr(self, name) for name in _ARRAYS}
 
     @classmethod
@@ -268,10 +320,13 @@ class History(Tally):
         history.weight_names = [unpack_name(name) for name in metadata["weight_names"]]
         for name in _ARRAYS:
             setattr(history, name, arrays[name].copy())
+        for name, followed in history._by_block.items():
+            history._by_block[name] = _BlockRows(arrays[name], followed.blank)
+        history._health_noted = history._before + history._blocks[:, history._failures].sum(axis=0)
         return history
 
 
-_ARRAYS = ("_blocks", "_present", "_before", "_weights", "_deviations", "weight_mean", "weight_sd")
+_ARRAYS = ("_before", "weight_mean", "weight_sd")
 
 
 def _health(model: Any) -> Floats:

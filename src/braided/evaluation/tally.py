@@ -172,13 +172,17 @@ class Tally:
 
     def _remember(self, truth: NDArray[Any], said: Floats, losses: Floats) -> None:
         """Keep the last records in a ring."""
-        last = slice(max(len(truth) - WINDOW, 0), len(truth))
-        places = (self.records + np.arange(len(truth))[last]) % WINDOW
-        self._last_truth[places] = truth[last]
-        self._last_losses[places] = losses[last]
         width = min(said.shape[1], self._last_said.shape[1])
-        self._last_said[places, :width] = said[last, :width]
-        self._last_said[places, width:] = 0.0
+        start = max(len(truth) - WINDOW, 0)
+        while start < len(truth):
+            place = (self.records + start) % WINDOW
+            size = min(WINDOW - place, len(truth) - start)
+            ring, part = slice(place, place + size), slice(start, start + size)
+            self._last_truth[ring] = truth[part]
+            self._last_losses[ring] = losses[part]
+            self._last_said[ring, :width] = said[part, :width]
+            self._last_said[ring, width:] = 0.0
+            start += size
 
     def metrics(self) -> dict[str, float | None]:
         """Every metric over the whole stream; None where it is not defined."""

@@ -1,4 +1,4 @@
-"""The benchmark's architecture in eager PyTorch: the same learners, sum and steps, as lean as eager allows."""
+"""The architecture of `braided bench speed` in eager PyTorch: the same sum and steps, as lean as eager allows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.extras import require
 from braided.learners import MLPConfig, SetConfig
 
 
@@ -24,9 +25,7 @@ class TorchModel:
     """
 
     def __init__(self, n_features: int, mlp: MLPConfig, set_config: SetConfig) -> None:
-        import torch
-
-        self.torch = torch
+        self.torch = torch = require("torch", "torch")
         nn, width = torch.nn, set_config.width
         sizes = [2 * n_features, *mlp.hidden, 2]
         self.linears = [nn.Linear(n_in, n_out) for n_in, n_out in pairwise(sizes)]
@@ -79,12 +78,9 @@ class TorchModel:
 
 def torch_seconds(
     values: NDArray[np.float64], labels: NDArray[np.int64], mlp: MLPConfig, set_config: SetConfig, records: int
-) -> float | None:
-    """Seconds a record of predict and learn in PyTorch on one thread; None if it is not installed."""
-    try:
-        import torch
-    except ImportError:
-        return None
+) -> float:
+    """Seconds per record of predict and learn in PyTorch on one thread."""
+    torch = require("torch", "torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.manual_seed(0)
