@@ -146,6 +146,7 @@ class Braid:
             run = self._run_compiled if self.compiled else self._run_python
             count = run(values[done:], columns, known[done:], learn, predictions[done:], own[done:])
             done += count
+            self._last_prediction = predictions[done - 1]
             if learn:
                 self.steps += count
                 for learner in self.learners:
@@ -154,7 +155,6 @@ class Braid:
                 self._reset_failing()
                 if self._give_way is not None and self._waiting[0] != 0:
                     self._give_way()
-        self._last_prediction = predictions[-1] if n else None
         return predictions, own
 
     def score(self, values: Floats, columns: NDArray[np.int64] | None = None) -> ScoredRecord:

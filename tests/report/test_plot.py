@@ -144,7 +144,7 @@ def test_memory_does_not_grow_with_the_stream() -> None:
         MODLClassifier(learners=(LogisticConfig(),)), ArrayStream("long", Batch(("a", "b"), values, labels))
     )
     assert len(history.curve()) <= 2_001
-    assert 64 <= len(history.blocks()) <= 128
+    assert 32 <= len(history.blocks()) <= 64
     assert history.blocks()[-1, 0] == 60_000
     assert history.curve()[-1].tolist() == [60_000, *history.totals]
     assert history.present.tolist() == [60_000, 30_000]

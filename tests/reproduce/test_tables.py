@@ -15,7 +15,7 @@ import pytest
 from braided import BraidedError
 from braided.report import published
 from braided.reproduce import grid, pages, pictures, toy
-from braided.reproduce.command import WHATS, Wanted, checked
+from braided.reproduce.command import WHATS, ReproductionOptions, checked
 from braided.reproduce.jobs import JobSpec
 from braided.reproduce.store import Store
 from braided.reproduce.summary import band, table_document
@@ -165,12 +165,12 @@ def test_what_is_wanted() -> None:
     assert checked(["all"]) == WHATS
     with pytest.raises(BraidedError, match="'table9' cannot be reproduced: use one of table1"):
         checked(["table9"])
-    wanted = Wanted(("merge",), seeds=3, limit=100, datasets=("german",))
-    assert wanted.command("merge") == "braided reproduce merge --seeds 3 --limit 100 --dataset german"
-    assert {(cell.job.dataset, cell.seeds, cell.job.limit) for cell in wanted.cells("merge")} == {("german", 3, 100)}
-    assert len(wanted.cells("merge")) == 5
+    options = ReproductionOptions(("merge",), seeds=3, limit=100, datasets=("german",))
+    assert options.command("merge") == "braided reproduce merge --seeds 3 --limit 100 --dataset german"
+    assert {(cell.job.dataset, cell.seeds, cell.job.limit) for cell in options.cells("merge")} == {("german", 3, 100)}
+    assert len(options.cells("merge")) == 5
     with pytest.raises(BraidedError, match="table1 has no cell on higgs"):
-        Wanted(("table1",), datasets=("higgs",)).cells("table1")
+        ReproductionOptions(("table1",), datasets=("higgs",)).cells("table1")
 
 
 def test_the_store_keeps_whole_results_alone(tmp_path: Path) -> None:

@@ -151,6 +151,27 @@ def test_a_regression_resumes(numbers: Path, tmp_path: Path) -> None:
         Job(RunOptions(str(numbers), ("modl-olr+mlp", "mean")), checkpoint=tmp_path / "c", resume=True)
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_what_was_looked_at_is_shuffled_too(task: str, classes: Path, numbers: Path) -> None:
+    """The task found from the first records, or given, makes no difference to what is learned."""
+    path = str(classes if task == "classification" else numbers)
+    found, given = (
+        finished(Job(RunOptions(path, ("olr",), shuffle=True, seeds=2, task=how))).finished for how in ("auto", task)
+    )
+    digests = [run.result["state_sha256"] for run in found]
+    assert digests == [run.result["state_sha256"] for run in given]
+    assert digests[0] != digests[1], "each seed has its own order"
+    plain = finished(Job(RunOptions(path, ("olr",)))).finished[0].result["state_sha256"]
+    assert plain not in digests
+
+
+def test_what_does_not_fit_is_counted_once_whatever_the_seeds(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "d.csv", np.arange(50.0)[:, None], [0.5] * 40 + ["high"] + [0.25] * 9)
+    for shuffle in (False, True):
+        options = RunOptions(str(path), ("olr",), task="regression", on_error="skip", seeds=3, shuffle=shuffle)
+        assert finished(Job(options)).document()["skipped_records"] == 1
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     """Rows of a file of predictions, whatever its kind, with text for what is there."""
     if path.suffix == ".parquet":
@@ -242,6 +263,30 @@ def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path,
     assert len(rows_of(path)) == 3_200
 
 
+def test_an_ended_run_and_its_predictions_resume(classes: Path, tmp_path: Path) -> None:
+    options = RunOptions(str(classes), ("olr",))
+    for ending in (".csv", ".jsonl", ".parquet"):
+        path, checkpoint = tmp_path / f"p{ending}", tmp_path / f"c{ending}"
+        finished(Job(options, checkpoint=checkpoint, predictions=path))
+        before = rows_of(path)
+        finished(Job(options, checkpoint=checkpoint, predictions=path, resume=True))
+        assert rows_of(path) == before
+        with pytest.raises(BraidedError, match="was made with --predictions"):
+            Job(options, checkpoint=checkpoint, resume=True)
+    finished(Job(options, checkpoint=tmp_path / "c"))
+    with pytest.raises(BraidedError, match="was made without --predictions"):
+        Job(options, checkpoint=tmp_path / "c", resume=True, predictions=tmp_path / "q.csv")
+    assert not (tmp_path / "q.csv").exists()
+
+
+def test_labels_that_are_spelled_alike_have_columns_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps({"x": {"a": t}, "y": [1, "1"][t % 2]}) + "\n" for t in range(30)))
+    finished(Job(RunOptions(str(path), ("olr",)), predictions=tmp_path / "p.jsonl"))
+    last = json.loads((tmp_path / "p.jsonl").read_text().splitlines()[-1])
+    assert last["p_1"] + last["p_1 (str)"] == pytest.approx(1.0)
+
+
 def test_a_file_of_predictions_is_cut_where_the_checkpoint_stands(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text('record,label,prediction,p_a\n1,"two\nlines",a,1.0\n2,a,a,0.5\n3,a,')
@@ -269,6 +314,7 @@ def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest
         np.testing.assert_array_equal(one.history.curve()[-1], other.history.curve()[-1])
     first, second = (run.result["metrics"] for run in resumed.finished)
     assert first["accuracy"] == straight.finished[0].result["metrics"]["accuracy"]
+    assert first["kappa"] == straight.finished[0].result["metrics"]["kappa"]
     assert first["roc_auc"] is None, "the first 1,000 probabilities are not known"
     assert second == straight.finished[1].result["metrics"], "a run begun afterwards has all"
     assert resumed.finished[0].result["window"] == 200

@@ -24,13 +24,14 @@ import uvicorn
 
 from braided import MODLClassifier
 from braided.checkpoint import decode
+from braided.estimators import ESTIMATORS
 from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, MLPConfig
 from braided.serve.app import make_app
 from braided.serve.connection_limits import HeadLimitProtocol
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder, Recovery
-from braided.serve.model_state import KINDS, ModelState, restored_model
+from braided.serve.model_state import ModelState, restored_model
 from braided.serve.problems import HTTPProblem as HTTPProblem
 from braided.serve.records import RecordParser, Records
 from braided.serve.security import Tokens
@@ -79,7 +80,7 @@ def taught(items: list[dict[str, Any]]) -> MODLClassifier:
 
 def digest_of(content: bytes) -> str:
     """The digest of the model in a checkpoint."""
-    model = restored_model(decode(content, "export", *KINDS))
+    model = restored_model(decode(content, "export", *ESTIMATORS))
     assert isinstance(model, MODLClassifier)
     return state_digest(model)
 

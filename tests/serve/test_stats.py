@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from help_serve import records, rows, small_model
 
-from braided import record
+from braided import MODLRegressor, record
 from braided.checkpoint import decode
-from braided.serve.model_state import KINDS, ModelState
+from braided.estimators import ESTIMATORS
+from braided.learners import LinearConfig
+from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits
 
 OLD = Path(__file__).parent / "of_version_0_1" / "model.snapshot"
@@ -34,7 +37,7 @@ def test_the_figures_are_those_of_an_evaluation() -> None:
 
 def test_a_snapshot_of_version_0_1_goes_on() -> None:
     """It was written by that version after 300 of these records."""
-    state = ModelState.restored(decode(OLD.read_bytes(), "old", *(kind.__name__ for kind in KINDS.values())), Limits())
+    state = ModelState.restored(decode(OLD.read_bytes(), "old", *ESTIMATORS), Limits())
     straight = learned(300)
     old, new = state.stats.summary(), straight.stats.summary()
     for name in ("records", "error", "availability"):
@@ -49,6 +52,23 @@ def test_a_snapshot_of_version_0_1_goes_on() -> None:
     straight._learn(later, live=True)
     assert state.stats.summary()["error"] == straight.stats.summary()["error"]
     assert state.stats.summary()["window"] == 60
-    again = ModelState.restored(decode(state.snapshot(), "new", *(kind.__name__ for kind in KINDS.values())), Limits())
+    again = ModelState.restored(decode(state.snapshot(), "new", *ESTIMATORS), Limits())
     assert again.stats.metrics() == state.stats.metrics()
     assert again.stats.summary() | {"records_per_second": 0} == state.stats.summary() | {"records_per_second": 0}
+
+
+def test_an_older_regression_has_the_error_it_had() -> None:
+    model = MODLRegressor(learners=(LinearConfig(),))
+    state = ModelState("m", model, Limits())
+    older = {"records": 4, "interval": 1, "names": ["f0"]}
+    points = np.column_stack([np.arange(1.0, 5.0), np.arange(1.0, 5.0), np.arange(1.0, 5.0)])
+    arrays = {
+        "totals": np.array([4.0, 4.0]),
+        "points": points,
+        "present": np.array([4]),
+        "blocks": np.zeros((40, 1), int),
+    }
+    state.stats.load_state(older, arrays)
+    found = state.stats.metrics()["metrics"]
+    assert found == {"mae": 1.0, "rmse": None, "r2": None}
+    assert state.stats.summary()["error"] == 1.0

@@ -13,12 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from braided import checks
+from braided.cli.options import DataDirOption, JsonOption
 
 app = typer.Typer(no_args_is_help=True, help="The paper's data sets: list, verify, fetch, and a picture of I-MNIST.")
-
-DataDir = Annotated[
-    Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
-]
 
 
 def _check(name: str) -> None:
@@ -53,8 +50,8 @@ def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
 
 @app.command("list")
 def list_(
-    data_dir: DataDir = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")] = False,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """What there is, and what of it is on this machine."""
     rows = _rows(data_dir)
@@ -78,7 +75,7 @@ def list_(
 @app.command()
 def verify(
     name: Annotated[str | None, typer.Argument(help="A data set; all that are here if not given.")] = None,
-    data_dir: DataDir = None,
+    data_dir: DataDirOption = None,
 ) -> None:
     """Check files by SHA-256 where the official one is known, else by size and number of records."""
     from braided.datasets import verify as checks
@@ -123,7 +120,7 @@ def fetch(
 
 @app.command()
 def sheet(
-    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"), data_dir: DataDir = None
+    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"), data_dir: DataDirOption = None
 ) -> None:
     """Draw ten digits of MNIST with nine of their I-MNIST deformations each."""
     from braided.checkpoint import write_atomically

@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
 
+DataDirOption = Annotated[
+    Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
 
 

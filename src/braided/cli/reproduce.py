@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from braided import checks, extras
-from braided.cli.options import JsonOption
+from braided.cli.options import DataDirOption, JsonOption
 from braided.presets import PRESETS
 
 
@@ -35,9 +35,7 @@ def reproduce(
         "results"
     ),
     page: Annotated[Path | None, typer.Option(help="Also write all that stands in --out as a Markdown page.")] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
-    ] = None,
+    data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Reproduce tables and figures of the paper, ours beside theirs.
@@ -45,15 +43,15 @@ def reproduce(
     Every run is kept under --out as it ends and never done twice: after an interruption the same command goes on.
     """
     from braided.report.folder import check_folder
-    from braided.reproduce.command import Reproduction, Wanted, checked, screen_table
+    from braided.reproduce.command import Reproduction, ReproductionOptions, checked, screen_table
     from braided.reproduce.executors import Executor, Processes, Ray
 
     checks.choice("preset", preset, PRESETS)
     extras.require("scipy", "reproduce")
     check_folder(out)
-    wanted = Wanted(checked(what), preset, seeds, limit, tuple(dataset or ()), quick, out, page)
+    options = ReproductionOptions(checked(what), preset, seeds, limit, tuple(dataset or ()), quick, out, page)
     executor: Executor = Processes(jobs) if ray is None else Ray(ray, jobs)
-    documents = Reproduction(wanted, data_dir, executor, Console(stderr=True)).run()
+    documents = Reproduction(options, data_dir, executor, Console(stderr=True)).run()
     if as_json:
         typer.echo(json.dumps(documents[0] if len(documents) == 1 else {"what": "all", "documents": documents}))
     else:

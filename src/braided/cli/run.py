@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from braided.cli.options import JsonOption, teller, with_options
+from braided.cli.options import DataDirOption, JsonOption, teller, with_options
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
@@ -36,9 +36,7 @@ def run(
         typer.Argument(help=_STREAM),
     ] = "shuttle",
     options: RunOptions = RunOptions(),  # noqa: B008 (a frozen dataclass)
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
-    ] = None,
+    data_dir: DataDirOption = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for report.html, curve.csv, metrics.json and curve.png.")
     ] = None,

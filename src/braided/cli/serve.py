@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from braided import extras
-from braided.cli.options import JsonOption, teller, with_options
+from braided.cli.options import DataDirOption, JsonOption, teller, with_options
 from braided.run import ReadingOptions
 
 
@@ -88,9 +88,7 @@ def feed(
     batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
     limit: Annotated[int | None, typer.Option(help="Stop after so many records.")] = None,
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
-    data_dir: Annotated[
-        Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
-    ] = None,
+    data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Send a stream to a service, from where the service's acknowledged count stands; may be broken off and repeated.

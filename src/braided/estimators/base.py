@@ -204,12 +204,11 @@ class MODL(base.Estimator):
                     f"learners[{place}] is {shown(item)}: give a learner configuration, or an object with the methods "
                     "of braided.learners.Learner"
                 )
-        task = "regression" if self._regression else "classification"
         for learner in built:
             name = getattr(learner, "name", type(learner).__name__)
-            only = getattr(learner, "task", None) or task
-            if only != task:
-                raise BraidedError(f"learner {name!r} is for {only}, not for {task}: leave it out")
+            only = getattr(learner, "task", None) or self.task
+            if only != self.task:
+                raise BraidedError(f"learner {name!r} is for {only}, not for {self.task}: leave it out")
             most = getattr(learner, "most_classes", self._classes.limit)
             if most < self._classes.limit:
                 self._classes.restrict(most, f"{name} takes {most} classes only: use another model")

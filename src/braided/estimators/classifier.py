@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.base import MODL, Floats, listed
+from braided.estimators.base import CLASSIFICATION, MODL, Floats, listed
 from braided.estimators.frames import Frame
 
 
@@ -57,7 +57,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     ['idle', 'running']
     """
 
-    task = "classification"
+    task = CLASSIFICATION
 
     # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
     # it come River's checks that a chunk and its records one by one are learned and predicted alike.

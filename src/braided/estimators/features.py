@@ -32,6 +32,7 @@ class FeatureSpace:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.slots: dict[Hashable, int] = {}
+        self._columns: tuple[list[Hashable], NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -57,11 +58,13 @@ class FeatureSpace:
 
     def admit(self, names: list[Hashable]) -> None:
         """Give slots to new names."""
+        self._columns = None
         for name in names:
             self.slots[name] = len(self.slots)
 
     def forget_from(self, n: int) -> None:
         """Take back all slots but the first `n`."""
+        self._columns = None
         for name in list(self.slots)[n:]:
             del self.slots[name]
 
@@ -78,8 +81,11 @@ class FeatureSpace:
 
     def columns(self, names: list[Hashable]) -> NDArray[np.int64]:
         """For each slot the place of its name among `names`, or -1."""
-        places = {name: place for place, name in enumerate(names)}
-        return np.array([places.get(name, -1) for name in self.slots], dtype=np.int64)
+        if self._columns is None or self._columns[0] != names:
+            places = {name: place for place, name in enumerate(names)}
+            # Chunks of one stream have the same columns again and again.
+            self._columns = list(names), np.array([places.get(name, -1) for name in self.slots], dtype=np.int64)
+        return self._columns[1]
 
 
 class ClassSpace:

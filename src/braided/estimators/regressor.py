@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.base import MODL, Floats, listed
+from braided.estimators.base import MODL, REGRESSION, Floats, listed
 from braided.estimators.drift import Detector
 from braided.estimators.frames import Frame
 from braided.kernels.scale import target_deviation
@@ -51,7 +51,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     0.3
     """
 
-    task = "regression"
+    task = REGRESSION
 
     def __init__(
         self,

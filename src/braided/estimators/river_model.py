@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.base import Progress
+from braided.estimators.base import CLASSIFICATION, REGRESSION, Progress
 
 
 class _RiverChunks:
@@ -58,7 +58,7 @@ class _RiverChunks:
         """Learn one record."""
         record = self._present(x)
         self._names |= record.keys()
-        if self.task == "classification":
+        if self.task == CLASSIFICATION:
             self._labels.setdefault(y, len(self._labels))
         self.model.learn_one(record, y)
 
@@ -96,7 +96,7 @@ class _RiverChunks:
             rows.append(self._row(record))
             if labels is not None:
                 self.learn_one(record, labels[t])
-        predictions = np.zeros((len(rows), 1 if self.task == "regression" else len(self._labels)))
+        predictions = np.zeros((len(rows), 1 if self.task == REGRESSION else len(self._labels)))
         for t, row in enumerate(rows):
             for column, value in row.items():
                 predictions[t, column] = value
@@ -120,7 +120,7 @@ class RiverClassifier(_RiverChunks, base.Classifier):
     'x'
     """
 
-    task = "classification"
+    task = CLASSIFICATION
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -158,7 +158,7 @@ class RiverRegressor(_RiverChunks, base.Regressor):
     [[0.0]]
     """
 
-    task = "regression"
+    task = REGRESSION
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.base import Progress
+from braided.estimators.base import REGRESSION, Progress
 from braided.evaluation.history import History
 from braided.streams import Batch, Stream
 from braided.streams.base import joined, records_before
@@ -92,7 +92,7 @@ class Evaluation:
     ) -> None:
         self.model: Model = model
         name = type(model).__name__
-        self.history = history or History(name, model.learner_names, model.task == "regression")
+        self.history = history or History(name, model.learner_names, model.task == REGRESSION)
         self.delay = delay
         self.seconds = 0.0
         self.unlabelled = 0
@@ -108,11 +108,6 @@ class Evaluation:
     def seen(self) -> int:
         """Records seen, with and without a label."""
         return self.records + self.unlabelled
-
-    @property
-    def learner_names(self) -> list[str]:
-        """Names of the model's learners."""
-        return list(self.history.learners)
 
     def observe(self, batch: Batch) -> None:
         """Predict a batch, count what has a label, and learn it, at once or when its time has come."""
@@ -180,7 +175,8 @@ class Evaluation:
             yield rest
         if skip > 0:
             raise BraidedError(
-                f"the stream ends {skip} records before where the checkpoint stands: it is another stream"
+                f"the stream ends {skip} records before where the checkpoint stands: give the same stream, or another "
+                "checkpoint file"
             )
 
     def waiting(self) -> Batch | None:

@@ -1,7 +1,7 @@
 """What happened in a run, kept small: a tally, and what a report shows over time.
 
 The memory used does not depend on the number of records: curves have at most 2,000 points and all else is counted in at
-most 128 blocks of equal length, merged in pairs when a stream proves longer. Everything but the times follows from the
+most 64 blocks of equal length, merged in pairs when a stream proves longer. Everything but the times follows from the
 records in their order, however they were chunked.
 """
 
@@ -22,7 +22,7 @@ from braided.streams import Batch
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
-_MOST_BLOCKS, _FIRST_BLOCK = 128, 64
+_MOST_BLOCKS, _FIRST_BLOCK = 64, 64
 #: Weights (features times classes) that are followed over time.
 MOST_WEIGHTS = 4_096
 # Columns of the blocks, before three for each learner (its shares, skipped updates, resets) and one for drifts.

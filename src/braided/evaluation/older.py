@@ -20,8 +20,8 @@ def upgraded_history(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """A history's state as it is today.
 
-    An earlier one has no log loss, Brier score, ROC AUC and window: these are counted from there on, and the metrics
-    that need them are left out.
+    An earlier one has no log loss, Brier score, ROC AUC and window. The window is counted from there on; the others are
+    left out.
     """
     if "counted_from" in metadata:
         return dict(metadata), dict(arrays)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.base import MODL
+from braided.estimators.base import MODL, REGRESSION
 from braided.estimators.river_model import behind_chunks
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History
@@ -56,8 +56,8 @@ def record(model: Any, stream: Any, name: str | None = None, into: History | Non
         raise BraidedError(f"delay is {delay!r}: give a whole number of records from 0 on")
     ours = model if isinstance(model, MODL) else behind_chunks(model)
     if into is None:
-        into = History(name or type(model).__name__, ours.learner_names, ours.task == "regression")
-    elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == "regression"):
+        into = History(name or type(model).__name__, ours.learner_names, ours.task == REGRESSION)
+    elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
         raise BraidedError("into is the history of another kind of model: give one that this model has begun")
     evaluation = Evaluation(ours, into, delay)
     for batch in _batches(stream):

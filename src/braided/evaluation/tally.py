@@ -185,24 +185,35 @@ class Tally:
             start += size
 
     def metrics(self) -> dict[str, float | None]:
-        """Every metric over the whole stream; None where it is not defined."""
+        """Every metric over the whole stream; None where it is not defined, or not known (see `counted_from`)."""
         if self.regression:
-            return value_metrics(float(self.totals[0]), self._sums)
+            metrics = value_metrics(float(self.totals[0]), self._sums)
+            return {"mae": self.error, "rmse": None, "r2": None} if self.counted_from else metrics
         metrics = class_metrics(self.confusion, self._odds, self._sums)
-        if self.counted_from:
-            right = (self.records - self.totals[0]) / self.records
-            known = {"errors": float(self.totals[0]), "error_rate": self.error, "accuracy": float(right)}
-            return {name: known.get(name) for name in metrics}
-        return metrics
+        if not self.counted_from:
+            return metrics
+        if self.confusion.sum() == self.records:
+            return metrics | dict.fromkeys(("roc_auc", "roc_auc_within", "log_loss", "brier"))
+        return dict.fromkeys(metrics) | self._counted(self.totals[0], self.records)
+
+    @staticmethod
+    def _counted(errors: float, records: int) -> dict[str, float | None]:
+        """The metrics that need nothing but the number of errors."""
+        right = float((records - errors) / records) if records else None
+        return {
+            "errors": float(errors),
+            "error_rate": float(errors / records) if records else None,
+            "accuracy": right,
+        }
 
     def window_metrics(self) -> dict[str, float | None]:
-        """Every metric over the last records, at most 1,000."""
+        """Every metric over the last records, at most 1,000; with more than 100 classes those of the errors alone."""
         last = self._last_places()
         part_of = Tally(regression=self.regression)
         if not self.regression:
             part_of._grow(list(self.classes))
             if len(self.classes) > MOST_CLASSES_FOLLOWED:
-                return dict.fromkeys(part_of.metrics())
+                return dict.fromkeys(part_of.metrics()) | self._counted(self._last_losses[last, 0].sum(), len(last))
         own = np.zeros((len(last), 0))
         labels = self._last_truth[last]
         answers = labels.tolist() if self.regression else [self.classes[int(place)] for place in labels]

@@ -35,7 +35,7 @@ _SAMPLE_RECORDS = 10_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReproductionOptions:
     """What `braided reproduce` was asked for.
 
     Attributes
@@ -77,7 +77,7 @@ class Wanted:
         return shlex.join(words + (["--quick"] if self.quick else []))
 
     def cells(self, what: str) -> list[Cell]:
-        """The cells of a table, as wanted."""
+        """The cells of a table, as options."""
         table = TABLES[what]
         found = []
         for cell in table.cells(self.preset):
@@ -116,7 +116,7 @@ class Reproduction:
 
     Parameters
     ----------
-    wanted
+    options
         What to do.
     data_dir
         Where the data sets are.
@@ -126,12 +126,14 @@ class Reproduction:
         For progress.
     """
 
-    def __init__(self, wanted: Wanted, data_dir: Path | None, executor: Executor, console: Console) -> None:
-        self.wanted = wanted
+    def __init__(
+        self, options: ReproductionOptions, data_dir: Path | None, executor: Executor, console: Console
+    ) -> None:
+        self.options = options
         self.data_dir = data_dir
         self.executor = executor
         self.console = console
-        self.store = Store(wanted.out / "cells")
+        self.store = Store(options.out / "cells")
         self.results: Results = {}
         self.reused = 0
 
@@ -140,7 +142,7 @@ class Reproduction:
 
     def run(self) -> list[dict[str, Any]]:
         """Do what is left, write everything, return the documents."""
-        cells = {what: self.wanted.cells(what) for what in self.wanted.whats if what in TABLES}
+        cells = {what: self.options.cells(what) for what in self.options.whats if what in TABLES}
         jobs = list(dict.fromkeys(job for some in cells.values() for cell in some for job in cell.jobs()))
         left = []
         for job in jobs:
@@ -158,17 +160,17 @@ class Reproduction:
             raise BraidedError(next(result["error"] for result in self.results.values()))
         self._do(left)
         documents = []
-        for what in self.wanted.whats:
+        for what in self.options.whats:
             documents.append(self._document(what, cells.get(what, [])))
-            for path in pages.write(documents[-1], self.wanted.out):
+            for path in pages.write(documents[-1], self.options.out):
                 self.console.print(f"wrote {path}", highlight=False)
-        standing = pages.gather(self.wanted.out, list(WHATS))
-        write_atomically(self.wanted.out / "index.html", pages.page(standing).encode())
-        self.console.print(f"wrote {self.wanted.out / 'index.html'}", highlight=False)
-        if self.wanted.page is not None:
-            at = self.wanted.out.name
-            write_atomically(self.wanted.page, pages.markdown(standing, at).encode())
-            self.console.print(f"wrote {self.wanted.page}", highlight=False)
+        standing = pages.gather(self.options.out, list(WHATS))
+        write_atomically(self.options.out / "index.html", pages.page(standing).encode())
+        self.console.print(f"wrote {self.options.out / 'index.html'}", highlight=False)
+        if self.options.page is not None:
+            at = self.options.out.name
+            write_atomically(self.options.page, pages.markdown(standing, at).encode())
+            self.console.print(f"wrote {self.options.page}", highlight=False)
         return documents
 
     def _do(self, jobs: list[JobSpec]) -> None:
@@ -211,8 +213,8 @@ class Reproduction:
             if what == "curves":
                 document["curves"] = curves_document(cells, self.results)
         return document | {
-            "command": self.wanted.command(what),
-            "preset": self.wanted.preset,
+            "command": self.options.command(what),
+            "preset": self.options.preset,
             "jobs": len(done),
             "seconds": sum(result["wall_seconds"] for result in done),
             "circumstances": pages.provenance(),

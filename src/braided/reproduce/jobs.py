@@ -35,6 +35,9 @@ _DECIDING = (
     "datasets",
     "evaluation",
     "run",
+    "values.py",
+    "checks.py",
+    "checkpoint.py",
 )
 #: Packages whose release decides a result as well.
 _LIBRARIES = ("numba", "numpy", "river")

@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import Checkpoint, pack_name, prefixed, read, unpack_name, unprefixed, write
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor
+from braided.estimators import ESTIMATORS
 from braided.estimators.base import CLASSIFICATION, MODL
 from braided.evaluation import Evaluation, History
 from braided.evaluation.older import upgraded_history
-from braided.run.options import FREE_WHEN_RESUMED, RunOptions
+from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
 from braided.streams import Batch
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.fingerprint import fingerprint
 
 Arrays = dict[str, NDArray[Any]]
-_KINDS: dict[str, type[MODL]] = {kind.__name__: kind for kind in (MODLClassifier, MODLRegressor)}
 #: Kind of a checkpoint after a run whose last model was not ours.
 _NO_MODEL = "finished runs"
 
@@ -47,7 +46,7 @@ class ResumedJob:
     n_features: int
     counts: ReadingCounts
     position: dict[str, Any] | None
-    rows_predicted: int
+    rows_predicted: int | None
 
 
 class RunCheckpoint:
@@ -63,7 +62,7 @@ class RunCheckpoint:
             self._read()
 
     def _read(self) -> Checkpoint:
-        return read(self.path, *_KINDS, _NO_MODEL)
+        return read(self.path, *ESTIMATORS, _NO_MODEL)
 
     def save(
         self,
@@ -74,19 +73,14 @@ class RunCheckpoint:
         counts: ReadingCounts,
         position: dict[str, Any] | None,
         data_dir: Path | None,
-        rows_predicted: int,
-    ) -> bool:
-        """Write the model in progress (or the last one) with the state of the job around it; whether it was written.
-
-        River's models have no such state: of theirs only finished runs are written, and an unfinished one starts over.
-        """
+        rows_predicted: int | None,
+    ) -> None:
+        """Write the model in progress (or the last one, if it has a state) with the state of the job around it."""
         model: Any = evaluation.model
         metadata: dict[str, Any] = {}
         arrays: Arrays = {}
         if isinstance(model, MODL):
             metadata, arrays = model.snapshot()
-        elif running:
-            return False
         histories = [run.history for run in finished] + ([evaluation.history] if running else [])
         packed = []
         for i, history in enumerate(histories):
@@ -111,7 +105,6 @@ class RunCheckpoint:
             "rows_predicted": rows_predicted,
         }
         write(self.path, type(model).__name__ if isinstance(model, MODL) else _NO_MODEL, metadata, arrays)
-        return True
 
     def load(self, options: RunOptions, data_dir: Path | None) -> ResumedJob | None:
         """The job to go on with; None where there is no checkpoint yet."""
@@ -149,7 +142,7 @@ class RunCheckpoint:
             n_features=run["features"],
             counts=counts,
             position=run.get("position"),
-            rows_predicted=run.get("rows_predicted", 0),
+            rows_predicted=run.get("rows_predicted"),
         )
 
     def _current(
@@ -157,7 +150,7 @@ class RunCheckpoint:
     ) -> Evaluation:
         """The run that was going on."""
         own = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
-        evaluation = Evaluation(_KINDS[saved.kind].restore(saved.metadata, own), histories[-1], options.delay)
+        evaluation = Evaluation(ESTIMATORS[saved.kind].restore(saved.metadata, own), histories[-1], options.delay)
         evaluation.seconds, evaluation.unlabelled = run["seconds"], run.get("unlabelled", 0)
         if run.get("waiting") is not None:
             evaluation.wait_for(_unpack_names(run["waiting"], saved.arrays["run/waiting"]))
@@ -166,11 +159,11 @@ class RunCheckpoint:
     def _check_options(self, then: dict[str, Any], options: RunOptions) -> None:
         """Refuse options that are others than those of the checkpoint, where that would change what is learned."""
         now = options.stored()
-        usual = {field.name: field.default for field in dataclasses.fields(RunOptions)} | {"task": now["task"]}
+        usual = {field.name: field.default for field in dataclasses.fields(RunOptions)} | {"task": CLASSIFICATION}
         for name, value in now.items():
             before = then.get(name, usual[name])
             before = tuple(before) if isinstance(before, list) else before
-            free = name in FREE_WHEN_RESUMED or (name == "task" and value == "auto")
+            free = name in FREE_WHEN_RESUMED or (name == "task" and value == AUTO)
             if before != value and not free:
                 raise BraidedError(
                     f"checkpoint {self.path} was made with {name} = {before!r}, and now it is {value!r}: "

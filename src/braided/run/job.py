@@ -13,7 +13,6 @@ from typing import Any
 from braided import zoo
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
-from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION
 from braided.estimators.digest import state_digest
@@ -26,6 +25,7 @@ from braided.run.predictions import PredictionFile
 from braided.run.target import LOOKED_AT, NumericTargets, guessed
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
 from braided.streams.encode.rules import ReadingCounts
+from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.follow import FollowStream
 
 
@@ -94,13 +94,21 @@ class Job:
             self.options = replace(self.options, task=begun.task)
             self.finished, self._current, self.n_features = begun.finished, begun.current, begun.n_features
             self.counts, position = begun.counts, begun.position
+            if (begun.rows_predicted is None) != (predictions is None):
+                made = "with" if predictions is None else "without"
+                raise BraidedError(
+                    f"checkpoint {checkpoint} was made {made} --predictions: do the same, or give another file"
+                )
         self._check_models()
+        self._read: Stream | None = source
         self._source = source or self._open(position)
         if self.options.task == AUTO:
             self._guess_task()
         self._take_counts()
+        if self.options.task == REGRESSION and isinstance(self._source, ArrayStream):
+            self._source = read_whole(NumericTargets(self._source, self.options.on_error, self.counts))
         if self._predictions is not None:
-            self._predictions.begin(begun.rows_predicted if begun is not None else 0)
+            self._predictions.begin(0 if begun is None else begun.rows_predicted or 0)
             if self._current is not None:
                 self._current.on_predictions = self._predictions.write
 
@@ -121,11 +129,14 @@ class Job:
 
     def _guess_task(self) -> None:
         """Find the task from the first targets, and say so where it is not what it always was."""
-        named = self.options.stream in {*CATALOGUE, *RIVER_STREAMS, "shuttle"}
         task, why = CLASSIFICATION, ""
-        if not named:
+        if self.options.stream not in NAMED_STREAMS:
             labels = self._first_labels()
             task, why = guessed(labels)
+            if not labels:
+                self._tell(
+                    "no target to look at yet: this is taken for a classification; --task regression is the other"
+                )
         self.options = replace(self.options, task=task)
         if task == REGRESSION:
             self._tell(f"{why}: this is taken for a regression; --task classification makes each a class of its own")
@@ -133,6 +144,8 @@ class Job:
         chosen(self.options.metrics, task)
 
     def _first_labels(self) -> list[Any]:
+        if isinstance(self._source, ArrayStream):
+            return self._source.table.labels[:LOOKED_AT]
         if isinstance(self._source, FollowStream):
             # Of what is there now, as a followed stream may be quiet for long. What does not fit is told later.
             lenient = replace(self.options, on_error="missing")
@@ -151,16 +164,15 @@ class Job:
         rules = options.rules(options.max_features, self._tell, unlabelled=True)
         more: dict[str, Any] = {"follow": True, "idle": options.idle, "position": position} if options.follow else {}
         stream = options.open(options.stream, self.data_dir, rules, **more)
+        self._read = stream
         several = len(options.models) * options.seeds > 1
         if options.shuffle or (several and options.stream == "-"):
-            self._read = stream
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
-        self._read = stream
         return Peeked(stream, 1) if options.stream == "-" and options.always else stream
 
     def _take_counts(self) -> None:
         """Read off the reader what it skips; a finished job keeps what its checkpoint says."""
-        found = getattr(getattr(self, "_read", self._source), "counts", None)
+        found = getattr(self._read, "counts", None)
         if found is not None and len(self.finished) < len(self.options.models) * self.options.seeds:
             self.counts = found
 
@@ -173,10 +185,8 @@ class Job:
         """The stream as this seed shuffles and masks it."""
         options = self.options
         stream = self._source
-        if options.task == REGRESSION:
+        if options.task == REGRESSION and not isinstance(stream, ArrayStream):
             stream = NumericTargets(stream, options.on_error, self.counts)
-            if options.shuffle:
-                stream = read_whole(stream)
         if options.shuffle and isinstance(stream, ArrayStream):
             stream = shuffled(stream, seed)
         assert options.available is not None
@@ -251,10 +261,13 @@ class Job:
         """Write the job with the model in progress, or the last one, if there is a checkpoint to write."""
         if self._checkpoint is None:
             return
+        running = self._current is not None
+        self._saved = time.monotonic()
+        if running and not isinstance(evaluation.model, MODL):
+            return  # River's models have no state to write: an unfinished run of theirs starts over
         if self._predictions is not None:
             self._predictions.sync()
-        running = self._current is not None
-        written = self._checkpoint.save(
+        self._checkpoint.save(
             self.options,
             self.finished,
             evaluation,
@@ -262,10 +275,9 @@ class Job:
             counts=self.counts,
             position=getattr(self._source, "position", None),
             data_dir=self.data_dir,
-            rows_predicted=0 if self._predictions is None else self._predictions.rows,
+            rows_predicted=None if self._predictions is None else self._predictions.rows,
         )
-        if written:
-            self._saved, self._saved_records = time.monotonic(), evaluation.seen if running else -1
+        self._saved_records = evaluation.seen if running else -1
 
     def document(self) -> dict[str, Any]:
         """All results, as `--json` prints them."""

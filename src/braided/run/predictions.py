@@ -20,14 +20,9 @@ from braided.errors import BraidedError
 from braided.estimators.base import Progress
 from braided.streams import Batch
 
-FORMATS = (".csv", ".jsonl", ".parquet")
+_FORMATS = (".csv", ".jsonl", ".parquet")
 _FIRST = ("record", "label", "prediction")
 _RUN = ("model", "seed")
-
-
-def column_of(label: Hashable) -> str:
-    """The column of a class's probability."""
-    return f"p_{label}"
 
 
 class PredictionFile:
@@ -45,8 +40,8 @@ class PredictionFile:
     """
 
     def __init__(self, path: Path, several: bool) -> None:
-        if path.suffix not in FORMATS:
-            raise BraidedError(f"--predictions {path}: give a file that ends in {', '.join(FORMATS)}")
+        if path.suffix not in _FORMATS:
+            raise BraidedError(f"--predictions {path}: give a file that ends in {', '.join(_FORMATS)}")
         self.path = path
         self.rows = 0
         self._parquet = path.suffix == ".parquet"
@@ -56,6 +51,7 @@ class PredictionFile:
         self._kept = path.with_name(f"{path.name}.part") if self._parquet else path
         self._first = [*(_RUN if several else ()), *_FIRST]
         self._columns: list[str] = []
+        self._named: dict[Hashable, str] = {}
         self._file: IO[str] | None = None
         self._run: list[Any] = []
 
@@ -63,6 +59,8 @@ class PredictionFile:
         """Open the file, with its first `rows` rows as they were; whatever came after them goes."""
         try:
             if rows:
+                if self._parquet and not self._kept.exists():
+                    self._unmake_parquet()
                 self._cut(rows)
             self._file = self._kept.open("a" if rows else "w", encoding="utf-8", newline="")
         except OSError as error:
@@ -79,7 +77,7 @@ class PredictionFile:
         """Add the predictions of some records, from the number of the first one on."""
         assert self._file is not None
         regression = not classes and progress.predictions.shape[1] == 1
-        names = [] if regression else [column_of(label) for label in classes[: progress.predictions.shape[1]]]
+        names = [] if regression else [self._column_of(label) for label in classes[: progress.predictions.shape[1]]]
         if any(name not in self._columns for name in names):
             self._widen([*self._columns, *(name for name in names if name not in self._columns)])
         out = io.StringIO()
@@ -99,6 +97,14 @@ class PredictionFile:
                 out.write(json.dumps(document) + "\n")
         self._file.write(out.getvalue())
         self.rows += len(batch)
+
+    def _column_of(self, label: Hashable) -> str:
+        """The column of a class's probability; a label that is spelled like another gets its type behind it."""
+        if label not in self._named:
+            column = f"p_{label}"
+            taken = column in self._named.values()
+            self._named[label] = f"{column} ({type(label).__name__})" if taken else column
+        return self._named[label]
 
     def _widen(self, columns: list[str]) -> None:
         """Give a CSV file columns for new classes: its rows so far are written anew, with empty fields at their end."""
@@ -157,6 +163,14 @@ class PredictionFile:
         if self._parquet:
             self._make_parquet()
             self._kept.unlink()
+
+    def _unmake_parquet(self) -> None:
+        """Give back the JSON lines of a file that was ended: a followed stream may go on."""
+        table = extras.require("pyarrow.parquet", "files").read_table(self.path)
+        with self._kept.open("w", encoding="utf-8") as lines:
+            for row in table.to_pylist():
+                there = {name: value for name, value in row.items() if name in self._first or value is not None}
+                lines.write(json.dumps(there) + "\n")
 
     def _make_parquet(self) -> None:
         arrow, parquet = extras.require("pyarrow", "files"), extras.require("pyarrow.parquet", "files")

@@ -11,11 +11,13 @@ from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, REGRESSION
 from braided.streams import Batch, Stream
 from braided.streams.base import records_before
+from braided.streams.encode import cells
+from braided.streams.encode.encoder import MOST_CLASSES
 from braided.streams.encode.rules import ReadingCounts
 from braided.values import shown
 
-#: The first so many records are looked at; more whole numbers than this among them are taken for quantities.
-LOOKED_AT, MOST_CLASSES = 1_000, 20
+#: How many records are looked at, from the first on.
+LOOKED_AT = 1_000
 
 
 def number(label: Any) -> float | None:
@@ -24,13 +26,8 @@ def number(label: Any) -> float | None:
     >>> number("1.5"), number(3), number("red"), number(True)
     (1.5, 3.0, None, None)
     """
-    if isinstance(label, bool) or not isinstance(label, int | float | str):
-        return None
-    try:
-        value = float(label)
-    except (ValueError, OverflowError):
-        return None
-    return value if math.isfinite(value) else None
+    value = None if isinstance(label, bool) else cells.as_number(label)
+    return value if value is not None and math.isfinite(value) else None
 
 
 def guessed(labels: Iterable[Any]) -> tuple[str, str]:

@@ -20,13 +20,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
-from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
 from braided.serve.endpoint import NDJSON
 from braided.streams import Batch, Stream
 from braided.streams.fingerprint import fingerprint
+from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.sql import is_address, without_password
+from braided.streams.text_files import beginning
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.
@@ -80,15 +81,14 @@ class FeedSettings:
         if replace(reading, target=None, header=None) != ReadingOptions():
             asked = [reading.delimiter, reading.query, reading.categories, reading.hash_buckets, reading.on_error]
             digest.update(json.dumps([*asked, *reading.drop]).encode())
-        if self.stream in {"shuttle", *RIVER_STREAMS}:
+        if self.stream in NAMED_STREAMS and self.stream not in CATALOGUE:
             digest.update(self.stream.encode())
         elif is_address(self.stream) or (self.stream not in CATALOGUE and Path(self.stream).is_dir()):
             digest.update((fingerprint(self.stream) or without_password(self.stream)).encode())
         else:
             path = locate(self.stream, self.data_dir).paths[0] if self.stream in CATALOGUE else Path(self.stream)
             try:
-                with path.open("rb") as file:
-                    digest.update(file.read(2**20))
+                digest.update(beginning(path, 2**20))
             except OSError as error:
                 raise BraidedError(f"{path}: cannot be read: {error.strerror or error}") from None
         return f"feed-{digest.hexdigest()[:16]}"

@@ -132,11 +132,11 @@ class Handlers:
         except ValidationError as error:
             raise HTTPProblem(422, _first_error(error.errors())) from None
         worker = await self._change(self.service.create, request.path_params["name"], spec)
-        return answer(details(worker), 201)
+        return answer(await asyncio.to_thread(details, worker), 201)
 
     async def inspect(self, request: Request) -> Response:
         """A model's figures: errors, learners, throughput, features and their availability, resets."""
-        return answer(details(self._worker(request)))
+        return answer(await asyncio.to_thread(details, self._worker(request)))
 
     async def delete(self, request: Request) -> Response:
         """Remove a model. The first call is answered with 428 and a token, the second has to bring it."""
@@ -162,7 +162,7 @@ class Handlers:
             raise HTTPProblem(415, f"the content type is {shown(content_type(request.scope))}: send {OCTETS}")
         content = await request.body()
         worker = await self._change(self.service.create_from_checkpoint, request.path_params["name"], content)
-        return answer(details(worker), 201)
+        return answer(await asyncio.to_thread(details, worker), 201)
 
     async def predict(self, request: Request) -> Response:
         """Predict one record, several, or a stream of lines. Changes nothing."""

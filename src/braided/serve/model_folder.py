@@ -17,10 +17,11 @@ from pathlib import Path
 
 from braided import checkpoint
 from braided.errors import BraidedError
+from braided.estimators import ESTIMATORS
 from braided.serve.commit_group import CommitGroup
 from braided.serve.disk import Disk
 from braided.serve.journal import CorruptJournalError, Journal, JournalError, JournalReader
-from braided.serve.model_state import KINDS, ModelState
+from braided.serve.model_state import ModelState
 from braided.serve.settings import Settings
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{20})\.braided")
@@ -110,7 +111,7 @@ class ModelFolder:
         notes = []
         for number, path in self._snapshots():
             try:
-                found = checkpoint.decode(self.disk.read(path), path.name, *KINDS)
+                found = checkpoint.decode(self.disk.read(path), path.name, *ESTIMATORS)
                 state = ModelState.restored(found, self.settings.limits)
             except (BraidedError, OSError) as error:
                 # Notes are shown to clients: the system's own messages hold the path.

@@ -13,9 +13,9 @@ from braided import presets
 from braided.checkpoint import Checkpoint, decode
 from braided.combiners import COMBINERS
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor
+from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
-from braided.serve.model_state import KINDS, Model, restored_model
+from braided.serve.model_state import Model, restored_model
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Limits
 
@@ -108,7 +108,7 @@ def check_size(model: Model, limits: Limits) -> None:
 def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
     """A model from a file that a stranger may have made."""
     try:
-        found = decode(content, "in the body", *KINDS)
+        found = decode(content, "in the body", *ESTIMATORS)
         parameters = found.metadata["parameters"]
         for name, most in (("max_features", limits.features), ("max_classes", limits.classes)):
             parameters[name] = min(int(parameters[name]), most)

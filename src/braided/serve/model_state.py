@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.checkpoint import Checkpoint, encode, prefixed, unprefixed
-from braided.estimators import MODLClassifier, MODLRegressor
+from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.serve.commit_group import CommitGroup
 from braided.serve.model_lock import ModelLock
 from braided.serve.records import Records, renamed
@@ -21,10 +21,6 @@ from braided.serve.settings import Limits
 from braided.serve.stats import Stats
 
 Model = MODLClassifier | MODLRegressor
-KINDS: dict[str, type[MODLClassifier] | type[MODLRegressor]] = {
-    "MODLClassifier": MODLClassifier,
-    "MODLRegressor": MODLRegressor,
-}
 _PREFIX = "serve"
 #: All records that wait for their label together have at most so many values, whatever their number.
 _MOST_WAITING_VALUES = 500_000
@@ -205,7 +201,7 @@ def restored_model(checkpoint: Checkpoint) -> Model:
     arrays: Mapping[str, NDArray[Any]] = {
         name: kept for name, kept in checkpoint.arrays.items() if not name.startswith(f"{_PREFIX}/")
     }
-    return KINDS[checkpoint.kind].restore(checkpoint.metadata, arrays)
+    return ESTIMATORS[checkpoint.kind].restore(checkpoint.metadata, arrays)
 
 
 def _selected(records: Records, keep: NDArray[np.bool_]) -> Records:

@@ -24,6 +24,7 @@ from braided.serve.model_spec import ModelSpec, model_from, model_from_checkpoin
 from braided.serve.model_state import Model, ModelState
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Settings
+from braided.serve.stats import Stats
 from braided.serve.worker import Deliver, Worker, deliver_here
 
 log = logging.getLogger("braided.serve")
@@ -76,6 +77,8 @@ class Service:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
         for default in (MODLClassifier(), MODLRegressor()):
             warm_up(default)
+        for regression in (False, True):
+            Stats([], regression).metrics()  # compiles what counts
         for path in sorted(self.folder.iterdir()):
             if path.name.startswith((NEW, GONE)):
                 shutil.rmtree(path, ignore_errors=True)
@@ -95,7 +98,7 @@ class Service:
                 self._add(state, model_folder, recovery)
 
     def _lock(self) -> None:
-        """One process a folder: two would write over each other."""
+        """One process per folder: two would write over each other."""
         file = os.open(self.settings.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -193,7 +196,7 @@ def brief(worker: Worker) -> dict[str, Any]:
     kept = ("records", "error_is", "error", "window_error", "records_per_second")
     return {
         "name": worker.state.name,
-        "task": "regression" if worker.state.regression else "classification",
+        "task": worker.state.model.task,
         **{key: summary[key] for key in kept},
         "features": len(summary["availability"]),
         "trouble": worker.trouble,
@@ -210,7 +213,7 @@ def details(worker: Worker) -> dict[str, Any]:
     assert journal is not None
     return {
         "name": worker.state.name,
-        "task": "regression" if worker.state.regression else "classification",
+        "task": worker.state.model.task,
         "created": worker.state.created,
         **summary,
         **worker.state.stats.metrics(),

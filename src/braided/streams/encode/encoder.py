@@ -25,7 +25,7 @@ from braided.values import shown
 _SHOWN_NAMES = 5
 _LONGEST_NAME = 1_000
 #: More different targets than this may be numbers rather than classes.
-_MOST_CALLED_CLASSES = 20
+MOST_CLASSES = 20
 
 
 class Encoder:
@@ -153,7 +153,7 @@ class Encoder:
             if groups[word]:
                 parts.append(f"{len(groups[word])} {word} ({listed(groups[word])})")
         target = "target" if self.target is None else f"target {self.target}"
-        called = "class" if n_classes == 1 else "classes" if n_classes <= _MOST_CALLED_CLASSES else "different values"
+        called = "class" if n_classes == 1 else "classes" if n_classes <= MOST_CLASSES else "different values"
         parts.append(f"{target}: {n_classes} {called} seen")
         message = ", ".join(parts)
         if self.counts.kinds is None:
