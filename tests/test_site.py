@@ -110,7 +110,11 @@ def test_the_reference_has_the_public_names(site: Path) -> None:
             "learners.RiverLearner",
         ),
         "combiners": ("combiners.KalmanWeights", "combiners.ScoreSum"),
-        "presets": ("presets.get", "presets.Preset"),
+        "presets": ("presets.get", "presets.Preset", "zoo.build"),
+        "evaluation": (
+            "evaluation.record", "evaluation.History.metrics", "evaluation.Tally", "evaluation.Evaluation",
+            "evaluation.metrics.METRICS", "report.plot.error", "estimators.digest.state_digest",
+        ),
         "streams": (
             "streams.open.open_stream", "streams.Batch", "streams.Rules", "streams.readers.csv.CSVStream",
             "streams.readers.jsonl.JSONLinesStream", "streams.readers.arff.ARFFStream",
