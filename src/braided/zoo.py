@@ -281,6 +281,8 @@ MODELS: dict[str, NamedModel] = {
 def names_for(task: str) -> list[str]:
     """The models that can do a task.
 
+    Examples
+    --------
     >>> names_for("regression")[-4:]
     ['mean', 'river-linear', 'river-tree', 'river-arf']
     """

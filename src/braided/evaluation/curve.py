@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: A curve has at most so many points.
+#: How many points a curve has at most.
 MOST_POINTS = 2_000
 
 

@@ -59,7 +59,7 @@ class Evaluation:
         Where the outcomes are counted; a new one if not given.
     delay
         How many records later a label is learned. The label of record t is learned just before record t + delay is
-        predicted, as River's `progressive_val_score` has it; 0 for at once.
+        predicted, as River's `progressive_val_score` has it; 0 for immediately.
     on_predictions
         Is told of every prediction.
 
@@ -103,7 +103,7 @@ class Evaluation:
         return list(self.history.learners)
 
     def observe(self, batch: Batch) -> None:
-        """Predict a batch, count what has a label, and learn it, at once or when its time has come."""
+        """Predict a batch, count what has a label, and learn it, immediately or after the delay."""
         self.history.begin(self.model)
         start = 0
         for known, run in groupby(batch.labels, key=lambda label: label is not None):

@@ -14,7 +14,7 @@ from braided.streams.base import records_before
 from braided.streams.encode.rules import ReadingCounts
 from braided.values import shown
 
-#: The first so many records are looked at; more whole numbers than this among them are taken for quantities.
+#: How many records are looked at; with more different whole numbers than this among them the target is a quantity.
 LOOKED_AT, MOST_CLASSES = 1_000, 20
 
 

@@ -26,7 +26,7 @@ KINDS: dict[str, type[MODLClassifier] | type[MODLRegressor]] = {
     "MODLRegressor": MODLRegressor,
 }
 _PREFIX = "serve"
-#: All records that wait for their label together have at most so many values, whatever their number.
+#: All records that wait for their label together have at most this many values, whatever their number.
 _MOST_WAITING_VALUES = 500_000
 
 
