@@ -132,7 +132,7 @@ class Evaluation:
         return progress
 
     def _late(self, piece: Batch) -> Progress:
-        """Predict record by record, before each learning what was predicted `delay` records ago."""
+        """Predict record by record; before each, learn the record that was predicted `delay` records ago."""
         found = []
         for t in range(len(piece)):
             if len(self._waiting) == self.delay:

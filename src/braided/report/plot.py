@@ -291,7 +291,7 @@ def shares(histories: Histories, ax: Axes | None = None) -> Axes:
 
 
 def rows_of_strip(history: History) -> tuple[list[int], int]:
-    """Which features the availability strip shows, and how many are left out: half the most, half the least there."""
+    """Which features the availability strip shows, the most and the least available, and how many are left out."""
     followed = history.availability().shape[1]
     if followed <= MOST_ROWS:
         return list(range(followed)), len(history.features) - followed
@@ -335,7 +335,7 @@ def _classes_only(history: History, what: str) -> None:
 
 
 def calibration(histories: Histories, ax: Axes | None = None) -> Axes:
-    """How often predictions of a given probability were right, with their number; on the diagonal is well calibrated.
+    """How often predictions of a given probability were right, with their number; the diagonal is well calibrated.
 
     The probability is that of the predicted class, in ten bins; the expected calibration error is in the title.
     """

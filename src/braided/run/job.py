@@ -111,7 +111,7 @@ class Job:
         return name in CATALOGUE and locate(name, self.data_dir).sample
 
     def _check_models(self) -> None:
-        """Refuse models and settings that cannot be; with the task still to be found, those that no task allows."""
+        """Refuse models and settings that cannot be used; before the task is known, only those that fit no task."""
         options = self.options
         if options.task == AUTO and all(CLASSIFICATION not in zoo.MODELS[name].tasks for name in options.models):
             options = replace(options, task=REGRESSION)
@@ -120,7 +120,7 @@ class Job:
         zoo.check(options.models, options.model_options(options.seed))
 
     def _guess_task(self) -> None:
-        """Find the task from the first targets, and say so where it is not what it always was."""
+        """Find the task from the first targets; tell the user if it is a regression."""
         named = self.options.stream in {*CATALOGUE, *RIVER_STREAMS, "shuttle"}
         task, why = CLASSIFICATION, ""
         if not named:

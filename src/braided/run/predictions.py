@@ -121,7 +121,7 @@ class PredictionFile:
         self._file = self.path.open("a", encoding="utf-8", newline="")
 
     def _cut(self, rows: int) -> None:
-        """Leave the first rows alone. A checkpoint is written after the rows it counts are on disk."""
+        """Keep the first rows, remove the others. A checkpoint is written after the rows it counts are on disk."""
         with self._kept.open(encoding="utf-8", newline="") as old:
             places = _ends_of_csv(old) if self._csv else _ends_of_lines(old)
             header = next(places) if self._csv else ([], 0)

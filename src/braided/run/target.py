@@ -19,7 +19,7 @@ LOOKED_AT, MOST_CLASSES = 1_000, 20
 
 
 def number(label: Any) -> float | None:
-    """A target as a number; None if it is none.
+    """A target as a number; None if it is not one.
 
     >>> number("1.5"), number(3), number("red"), number(True)
     (1.5, 3.0, None, None)
