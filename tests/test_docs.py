@@ -79,8 +79,8 @@ def without_times(text: str) -> str:
         cells = [cell.strip() for cell in re.split("[│┃]", line)]
         if line.startswith("┏"):
             place = None
-        elif "records/s" in cells:
-            place = cells.index("records/s")
+        elif found := [i for i, cell in enumerate(cells) if cell in ("records/s", "records…")]:
+            place = found[0]
         if place is not None and len(cells) > 1:
             del cells[place]
         if not line.startswith(("┏", "┡", "└")):
