@@ -103,7 +103,7 @@ def test_the_reference_has_the_public_names(site: Path) -> None:
         "estimators": (
             "MODLClassifier", "MODLClassifier.learn_one", "MODLRegressor.predict_many", "BraidedError",
             "sklearn.MODLClassifier", "sklearn.MODLRegressor", "capymoa.MODL", "capymoa.MODLRegressor",
-            "drift.DETECTORS", "drift.build", "drift.Watch",
+            "estimators.drift.DETECTORS", "estimators.drift.build", "estimators.drift.Watch",
         ),
         "learners": (
             "learners.MLPConfig", "learners.SetLearner", "learners.Learner.scores", "learners.TorchLearner",
