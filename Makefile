@@ -1,6 +1,6 @@
 # Two commands: `make demo` and `make test`. Both create .venv and install what they need on first use.
 #   make test EXTRAS=all   also installs the heavy extras and runs their tests
-#   make check             ruff, mypy, and the site of docs/ into site/
+#   make check             ruff, mypy, the import contract, and the site of docs/ into site/
 #   make slow              the tests that take minutes (reproduction of published figures)
 #   make wheel-test PYTHON=python3.13   builds the wheel and runs it in an environment of that Python alone
 PYTHON ?= python3
@@ -38,6 +38,7 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	@# No --quiet here: it hides the warnings that --strict is to count.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -60,7 +61,7 @@ wheel-test:
 	touch $@
 
 .venv/.core: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
 	touch $@
 
 .venv/.dev: .venv/.python pyproject.toml

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -103,3 +106,33 @@ def test_every_skip_names_its_remedy() -> None:
     assert len(seen) > 20
     for path, line, reason in seen:
         assert ": " in reason or reason == "reason", f"{path.name}:{line}: {reason} names no remedy"
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "told"),
+    [
+        (
+            "kernels/dense.py",
+            "import braided.estimators",
+            "braided.kernels is not allowed to import braided.estimators",
+        ),
+        ("run/options.py", "def late():\n    import braided.run.job", "No cycle"),
+    ],
+    ids=["a layer that reaches up", "a cycle hidden in a function"],
+)
+def test_the_import_contract_fails_when_it_is_broken(module: str, line: str, told: str, tmp_path: Path) -> None:
+    shutil.copytree(TESTS.parent / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(TESTS.parent / "pyproject.toml", tmp_path)
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+
+    def lint() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+
+    assert lint().returncode == 0
+    with (tmp_path / "src" / "braided" / module).open("a") as file:
+        file.write(f"\n{line}\n")
+    done = lint()
+    assert done.returncode == 1
+    broken = done.stdout.partition("Broken contracts")[2]
+    assert told in broken

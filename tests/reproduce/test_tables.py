@@ -109,7 +109,7 @@ def test_a_failed_cell_is_shown_with_its_reason_and_the_others_stay(excerpts: Pa
 
 def finished(document: dict[str, Any]) -> dict[str, Any]:
     return document | {
-        "command": "braided reproduce table1", "jobs": 4, "seconds": 4.0, "circumstances": pages.circumstances()
+        "command": "braided reproduce table1", "jobs": 4, "seconds": 4.0, "circumstances": pages.provenance()
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from braided import checks
+from braided import checks, extras
 from braided.cli.options import JsonOption
 from braided.presets import PRESETS
 
@@ -49,6 +49,7 @@ def reproduce(
     from braided.reproduce.executors import Executor, Processes, Ray
 
     checks.choice("preset", preset, PRESETS)
+    extras.require("scipy", "reproduce")
     check_folder(out)
     wanted = Wanted(checked(what), preset, seeds, limit, tuple(dataset or ()), quick, out, page)
     executor: Executor = Processes(jobs) if ray is None else Ray(ray, jobs)

@@ -7,6 +7,7 @@ import io
 import numpy as np
 from numpy.typing import NDArray
 
+from braided import extras
 from braided.datasets.imnist import SIDE, DeformedDigits
 
 _ORIGINALS, _DEFORMED, _ZOOM, _GAP = 10, 9, 2, 2
@@ -29,8 +30,7 @@ def contact_sheet(stream: DeformedDigits) -> NDArray[np.float64]:
 
 def png(stream: DeformedDigits) -> bytes:
     """The contact sheet as a PNG."""
-    from matplotlib.image import imsave  # slow to import
-
+    image = extras.require("matplotlib.image", "plot")
     out = io.BytesIO()
-    imsave(out, contact_sheet(stream), cmap="gray", vmin=0.0, vmax=1.0, format="png")
+    image.imsave(out, contact_sheet(stream), cmap="gray", vmin=0.0, vmax=1.0, format="png")
     return out.getvalue()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from braided import extras
 from braided.datasets.catalogue import DataFile, Dataset
 from braided.datasets.verify import what_is_wrong
 from braided.errors import BraidedError
@@ -41,7 +42,7 @@ class ResumingDownloader:
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
         """Download `url` to `output_file`."""
-        import requests
+        requests = extras.require("requests", "download")
 
         have = self.part.stat().st_size if self.part.exists() else 0
         # Identity: the bytes of the file, not of a compressed message, are what a range counts.
@@ -84,15 +85,13 @@ class ResumingDownloader:
 @contextlib.contextmanager
 def _network_errors_in_one_line(file: DataFile, part: Path) -> Iterator[None]:
     """Turn what can go wrong on the network into one line."""
-    import requests
-    from urllib3.exceptions import HTTPError
-
+    requests, exceptions = extras.require("requests", "download"), extras.require("urllib3.exceptions", "download")
     try:
         yield
     except requests.HTTPError as error:
         status = "an error" if error.response is None else error.response.status_code
         raise BraidedError(f"{file.url}: the server answers {status}: try again later") from None
-    except (requests.RequestException, HTTPError) as error:
+    except (requests.RequestException, exceptions.HTTPError) as error:
         host = urlsplit(file.url or "").hostname
         kept = f" ({part.stat().st_size:,} bytes are kept)" if part.exists() else ""
         offline = isinstance(error, requests.ConnectionError | requests.Timeout)
@@ -102,8 +101,7 @@ def _network_errors_in_one_line(file: DataFile, part: Path) -> Iterator[None]:
 
 def fetch_file(file: DataFile, folder: Path, progress: Progress) -> Path:
     """Download one file into a folder, unless it is there already and right."""
-    import pooch
-
+    pooch = extras.require("pooch", "download")
     assert file.url is not None
     target = folder / file.name
     part = folder / f"{file.name}.part"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,9 +35,13 @@ class Located:
 
 def cache_folder() -> Path:
     """The folder that `braided datasets fetch` fills and every command looks in last."""
-    import pooch
-
-    return Path(pooch.os_cache("braided"))
+    if sys.platform == "win32":
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "braided" / "braided" / "Cache"
+        )
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "braided"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "braided"
 
 
 def folders(data_dir: Path | None) -> list[Path]:

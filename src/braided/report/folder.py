@@ -9,6 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from braided import extras
 from braided.checkpoint import write_atomically
 from braided.errors import BraidedError
 from braided.run import Job
@@ -44,7 +45,8 @@ def _title(job: Job) -> str:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that could not be written, before anything is run."""
+    """Refuse a folder that could not be written, and what could not be drawn, before anything is run."""
+    extras.require("matplotlib", "plot")
     if folder.exists() and not folder.is_dir():
         raise BraidedError(f"--out {folder} is a file: give a folder")
     nearest = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())

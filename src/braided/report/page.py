@@ -316,6 +316,8 @@ class _Page:
                 )
             )
         by_class = "" if self.regression else self._by_class(first)
+        if not parts and not by_class:
+            return ""
         return self.section(name, f'<div class="pictures">{"".join(parts)}</div>{by_class}')
 
     def _by_class(self, history: History) -> str:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided import extras
 from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
@@ -90,9 +91,7 @@ def rates(seeds: list[History], column: int, windowed: bool = False) -> tuple[Fl
 def _axes(ax: Axes | None) -> Axes:
     if ax is not None:
         return ax
-    from matplotlib import pyplot
-
-    fresh: Axes = pyplot.subplots(layout="constrained")[1]
+    fresh: Axes = extras.require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
     return fresh
 
 

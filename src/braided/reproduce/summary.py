@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided import extras
 from braided.datasets.locate import locate
 from braided.report import published
 from braided.reproduce.jobs import JobSpec
@@ -23,9 +24,7 @@ def _wilcoxon(ours: list[float], other: list[float]) -> float | None:
         return None
     if ours == other:
         return 1.0
-    from scipy.stats import wilcoxon  # a second to import, and only needed here
-
-    return float(wilcoxon(ours, other).pvalue)
+    return float(extras.require("scipy.stats", "reproduce").wilcoxon(ours, other).pvalue)
 
 
 def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None) -> dict[str, Any]:
@@ -95,13 +94,12 @@ def _same_stream(one: Cell, other: Cell) -> bool:
 
 def band(curves: list[dict[str, list[int]]]) -> dict[str, list[float]]:
     """Mean error rate over seeds along the stream, and its 95% confidence band (Student's t)."""
-    from scipy.stats import t
-
     records = curves[0]["records"]
     rates: NDArray[np.float64] = np.array([np.array(curve["errors"]) / np.array(records) for curve in curves])
     mean = rates.mean(axis=0)
     half = np.zeros_like(mean)
     if len(curves) > 1:
+        t = extras.require("scipy.stats", "reproduce").t
         half = t.ppf(0.975, len(curves) - 1) * rates.std(axis=0, ddof=1) / np.sqrt(len(curves))
     return {
         "records": list(records),

@@ -134,9 +134,10 @@ class Job:
 
     def _first_labels(self) -> list[Any]:
         if isinstance(self._source, FollowStream):
-            # Of what is there now: a followed stream may be quiet for long.
-            rules = self.options.rules(self.options.max_features, unlabelled=True)
-            looked_at: Stream = self.options.open(self.options.stream, self.data_dir, rules)
+            # Of what is there now, as a followed stream may be quiet for long. What does not fit is told later.
+            lenient = replace(self.options, on_error="missing")
+            rules = lenient.rules(self.options.max_features, unlabelled=True)
+            looked_at: Stream = lenient.open(self.options.stream, self.data_dir, rules)
         else:
             looked_at = self._source
         peeked = Peeked(looked_at, LOOKED_AT)
