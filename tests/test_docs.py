@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import doctest
 import importlib.util
+import inspect
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import test_every_learner
 from braided.datasets.catalogue import CATALOGUE
+from braided.learners import LEARNERS
 from conftest import DATA, real
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-#: Times differ from machine to machine: this column of a table is not compared, nor are quantities with a unit.
 NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
+#: Times differ from machine to machine: quantities with these units are not compared, nor is a column of records/s.
 TIMES = re.compile(r"[\d.,]+ (us|s|MiB)\b")
 
 
@@ -37,8 +41,10 @@ NEEDS = {"needs-torch": "torch", "needs-capymoa": "capymoa"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_python_blocks(page: Path, tmp_path: Path) -> None:
-    """The blocks of a page share their names, like one session."""
+def test_python_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page share their names, like one session, which begins in the root of the checkout."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "path", [*sys.path])
     found_here = [(words.split(), body) for found, words, body in blocks("python") if found == page]
     source = "\n".join(body for _, body in found_here)
     words = {word for listed, _ in found_here for word in listed}
@@ -66,12 +72,20 @@ def run_apart(source: str, folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def without_times(line: str) -> str:
-    """A table's row without its records/s, and times in words without their numbers."""
-    cells = line.split("│")
-    if len(cells) >= 7:
-        del cells[5]
-    return TIMES.sub(r"... \1", "│".join(cells))
+def without_times(text: str) -> str:
+    """Tables without their column of records/s and without borders, and times in words without their numbers."""
+    lines, place = [], None
+    for line in map(str.strip, text.strip().split("\n")):
+        cells = [cell.strip() for cell in re.split("[│┃]", line)]
+        if line.startswith("┏"):
+            place = None
+        elif found := [i for i, cell in enumerate(cells) if cell in ("records/s", "records…")]:
+            place = found[0]
+        if place is not None and len(cells) > 1:
+            del cells[place]
+        if not line.startswith(("┏", "┡", "└")):
+            lines.append(TIMES.sub(r"... \1", " │ ".join(cells)).strip())
+    return "\n".join(lines)
 
 
 def same_but_for_rounding(want: str, got: str) -> bool:
@@ -104,8 +118,7 @@ def run_console(body: str, folder: Path) -> None:
         cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    want = "\n".join(without_times(line.strip()) for line in expected).strip()
-    got = "\n".join(without_times(line.strip()) for line in done.stdout.rstrip("\n").split("\n"))
+    want, got = without_times("\n".join(expected)), without_times(done.stdout)
     assert same_but_for_rounding(want, got), f"{command}\nexpected\n{want}\ngot\n{got}"
 
 
@@ -116,11 +129,28 @@ def test_an_output_that_differs_is_seen() -> None:
     assert not same_but_for_rounding(want, '│ olr  │ 526 │ 1.07% │ ... us\n{"records": 2000, "errors": 3}')
 
 
+def test_records_per_second_are_found_by_their_heading() -> None:
+    table = """
+        ┏━━━━━━┳━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━━━━┳━━━━━━━━┓
+        ┃      ┃        ┃ balanced ┃           ┃        ┃
+        ┃      ┃ errors ┃ accuracy ┃ records/s ┃ drifts ┃
+        ┡━━━━━━╇━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━━━━╇━━━━━━━━┩
+        │ modl │    118 │   90.22% │     5,339 │      3 │
+        └──────┴────────┴──────────┴───────────┴────────┘
+        took 12.5 s
+    """
+    assert without_times(table).split("\n")[1:] == [
+        "│  │ errors │ accuracy │ drifts │", "│ modl │ 118 │ 90.22% │ 3 │", "took ... s"
+    ]  # fmt: skip
+    without = table.replace("records/s", "r/s").replace("5,339", "5,400")
+    assert without_times(without) != without_times(without.replace("5,400", "5,339"))
+
+
 def console_blocks(slow: bool) -> list[object]:
     return [
         pytest.param(body, id=body.split("\n")[0][2:50])
         for _, words, body in blocks("console")
-        if body.startswith(("$ braided", "$ printf"))
+        if body.startswith(("$ braided", "$ printf", "$ python"))
         if ("slow" in words) == slow
     ]
 
@@ -141,13 +171,43 @@ def test_slow_console_blocks(body: str, tmp_path: Path) -> None:
 def test_quoted_code_is_what_stands_in_the_file() -> None:
     """A block with a title quotes that file; indentation and empty lines may differ."""
     quotes = [(page, found[1], body) for page, words, body in blocks("py") if (found := words.split('"'))[1:]]
-    assert len(quotes) >= 5
+    assert len(quotes) >= 4
     for page, path, body in quotes:
         lines, quoted = ([line.strip() for line in text.splitlines() if line.strip()] for text in (
             (ROOT / path).read_text(), body
         ))  # fmt: skip
         starts = range(len(lines) - len(quoted) + 1)
         assert any(lines[i : i + len(quoted)] == quoted for i in starts), f"{page.name} quotes {path} wrongly:\n{body}"
+
+
+@pytest.fixture
+def linear_layer(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The compiled learner of docs/learner.md, registered."""
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import linear_layer
+
+    monkeypatch.setitem(LEARNERS, linear_layer.LinearLayerConfig, linear_layer.LinearLayer)
+    return linear_layer
+
+
+CHECKS = {name: check for name, check in vars(test_every_learner).items() if name.startswith("test_")}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_compiled_learner_that_is_explained_meets_the_checks(name: str, linear_layer: Any, tmp_path: Path) -> None:
+    more = {"tmp_path": tmp_path} if "tmp_path" in inspect.signature(CHECKS[name]).parameters else {}
+    CHECKS[name](linear_layer.LinearLayerConfig(), **more)
+
+
+def test_the_compiled_learner_that_is_explained_does_what_its_docstring_says(linear_layer: Any) -> None:
+    assert doctest.testmod(linear_layer, optionflags=OPTIONS).failed == 0
+
+
+def test_the_compiled_learner_that_is_explained_is_quoted_whole() -> None:
+    quoted = [body for _, words, body in blocks("py") if 'title="docs/linear_layer.py"' in words]
+    code = (ROOT / "docs" / "linear_layer.py").read_text().partition("\n\n")[2]
+    written, shown = ([line.strip() for line in text.splitlines() if line.strip()] for text in (code, "".join(quoted)))
+    assert shown == written
 
 
 def test_links_lead_somewhere() -> None:

@@ -103,14 +103,18 @@ def test_the_reference_has_the_public_names(site: Path) -> None:
         "estimators": (
             "MODLClassifier", "MODLClassifier.learn_one", "MODLRegressor.predict_many", "BraidedError",
             "sklearn.MODLClassifier", "sklearn.MODLRegressor", "capymoa.MODL", "capymoa.MODLRegressor",
-            "drift.DETECTORS", "drift.build", "drift.Watch",
+            "estimators.drift.DETECTORS", "estimators.drift.build", "estimators.drift.Watch",
         ),
         "learners": (
             "learners.MLPConfig", "learners.SetLearner", "learners.Learner.scores", "learners.TorchLearner",
             "learners.RiverLearner",
         ),
         "combiners": ("combiners.KalmanWeights", "combiners.ScoreSum"),
-        "presets": ("presets.get", "presets.Preset"),
+        "presets": ("presets.get", "presets.Preset", "zoo.build"),
+        "evaluation": (
+            "evaluation.record", "evaluation.History.metrics", "evaluation.Tally", "evaluation.Evaluation",
+            "evaluation.metrics.METRICS", "report.plot.error", "estimators.digest.state_digest",
+        ),
         "streams": (
             "streams.open.open_stream", "streams.Batch", "streams.Rules", "streams.readers.csv.CSVStream",
             "streams.readers.jsonl.JSONLinesStream", "streams.readers.arff.ARFFStream",

@@ -21,7 +21,7 @@ from braided.learners import CompiledLearner, Learner
 
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
-#: After a drift steps are so many times as long as usual, and the excess shrinks by this factor each record.
+#: After a drift steps are this many times as long as usual, and the excess shrinks by this factor each record.
 BOOST, FADING = 4.0, 0.99
 #: Below this the plasticity is the usual one again.
 _HARDLY_RAISED = 1.01

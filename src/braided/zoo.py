@@ -204,20 +204,22 @@ def _river_linear(options: ModelOptions) -> Model:
 
 
 def _river_tree(options: ModelOptions) -> Model:
-    """The Hoeffding adaptive tree."""
+    """The Hoeffding adaptive tree; its linear leaves for regression want scaled features."""
+    from river.preprocessing import StandardScaler
     from river.tree import HoeffdingAdaptiveTreeClassifier, HoeffdingAdaptiveTreeRegressor
 
     if options.task == REGRESSION:
-        return RiverRegressor(HoeffdingAdaptiveTreeRegressor(seed=options.seed))
+        return RiverRegressor(StandardScaler() | HoeffdingAdaptiveTreeRegressor(seed=options.seed))
     return RiverClassifier(HoeffdingAdaptiveTreeClassifier(seed=options.seed))
 
 
 def _river_arf(options: ModelOptions) -> Model:
-    """The adaptive random forest, with ten trees."""
+    """The adaptive random forest, with ten trees; for regression on scaled features, as for the tree."""
     from river.forest import ARFClassifier, ARFRegressor
+    from river.preprocessing import StandardScaler
 
     if options.task == REGRESSION:
-        return RiverRegressor(ARFRegressor(n_models=10, seed=options.seed))
+        return RiverRegressor(StandardScaler() | ARFRegressor(n_models=10, seed=options.seed))
     return RiverClassifier(ARFClassifier(n_models=10, seed=options.seed))
 
 
@@ -281,6 +283,8 @@ MODELS: dict[str, NamedModel] = {
 def names_for(task: str) -> list[str]:
     """The models that can do a task.
 
+    Examples
+    --------
     >>> names_for("regression")[-4:]
     ['mean', 'river-linear', 'river-tree', 'river-arf']
     """

@@ -166,8 +166,14 @@ def test_regression_beside_scikit_learn_and_river() -> None:
         assert tally.window_metrics()[name] == pytest.approx(value, rel=1e-9), name
 
 
+def test_an_answer_that_is_no_number_is_not_right() -> None:
+    tally = Tally(regression=True)
+    tally.add(Progress(np.full((2, 1), np.nan), np.zeros((2, 0))), [5.0, 7.0], [])
+    assert tally.metrics()["mae"] == 6.0
+
+
 def test_metrics_that_are_not_there_are_refused() -> None:
     assert chosen([], "regression") == ("mae", "rmse", "r2")
     assert chosen(["kappa", "kappa"], "classification") == ("kappa",)
-    with pytest.raises(BraidedError, match="--metric 'kappa' is not known: use one of mae, rmse, r2"):
+    with pytest.raises(BraidedError, match="--metric 'kappa' is not for regression: use one of mae, rmse, r2"):
         chosen(["kappa"], "regression")

@@ -112,7 +112,7 @@ def test_the_task_can_be_given(numbers: Path, tmp_path: Path) -> None:
         (["--model", "majority"], "model 'majority' is not for regression"),
         (["--model", "river-logistic", "--task", "regression"], "model 'river-logistic' is not for regression"),
         (["--model", "mean", "--task", "classification"], "model 'mean' is not for classification"),
-        (["--metric", "kappa"], "--metric 'kappa' is not known: use one of mae, rmse, r2"),
+        (["--metric", "kappa"], "--metric 'kappa' is not for regression: use one of mae, rmse, r2"),
         (["--metric", "f2"], "--metric 'f2' is not known"),
         (["--task", "ranking"], "--task 'ranking' is not known: use one of auto, classification, regression"),
         (["--delay", "-1"], "--delay is -1: give a whole number from 0 on"),
@@ -289,13 +289,88 @@ def test_labels_that_are_spelled_alike_have_columns_of_their_own(tmp_path: Path)
 
 def test_a_file_of_predictions_is_cut_where_the_checkpoint_stands(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
-    path.write_text('record,label,prediction,p_a\n1,"two\nlines",a,1.0\n2,a,a,0.5\n3,a,')
+    path.write_bytes(b'record,label,prediction,p_a\r\n1,"two\r\nlines",a,1.0\r\n2,a,a,0.5\r\n3,a,')
     file = PredictionFile(path, several=False)
     file.begin(1)
     file.close()
-    assert path.read_text() == 'record,label,prediction,p_a\n1,"two\nlines",a,1.0\n'
-    with pytest.raises(BraidedError, match="has fewer rows than the checkpoint counts, 5"):
+    assert path.read_bytes() == b'record,label,prediction,p_a\r\n1,"two\r\nlines",a,1.0\r\n'
+    with pytest.raises(BraidedError, match="has fewer than the 5 rows that the checkpoint counts"):
         PredictionFile(path, several=False).begin(5)
+
+
+@pytest.mark.parametrize(
+    "content", [b"some,other,file\n" * 20, b'{"a": 1}\n' * 20, b"\xff\xfe" * 40, b"", b'{"record": 1, "label'], ids=str
+)
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_another_file_is_not_cut(content: bytes, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"p{ending}"
+    path.write_bytes(content)
+    with pytest.raises(BraidedError, match="is not the file that the run was writing"):
+        PredictionFile(path, several=False).begin(3)
+    assert path.read_bytes() == content
+
+
+ODD = ["a,b", 'say "so"', "two\nlines", "a\rb", "\ud800", "x" * 140_000, 2**70, 1, "1", -3]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_odd_labels_are_written_and_resumed(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text("".join(json.dumps({"x": {"a": t}, "y": ODD[min(t // 60, 9)]}) + "\n" for t in range(700)))
+    options = RunOptions(str(path), ("majority", "olr"))
+    straight, broken = tmp_path / f"straight{ending}", tmp_path / f"broken{ending}"
+    finished(Job(options, predictions=straight))
+    first = Job(options, checkpoint=tmp_path / "c", every=0.0, predictions=broken)
+    for number, _ in enumerate(steps := first.run()):
+        if number == 2:
+            break
+    steps.close()
+    finished(Job(options, checkpoint=tmp_path / "c", predictions=broken, resume=True))
+    if ending == ".parquet":
+        assert rows_of(broken) == rows_of(straight)
+    else:
+        assert broken.read_bytes() == straight.read_bytes()
+    if ending == ".csv":
+        with straight.open(newline="", encoding="utf-8") as file:
+            csv.field_size_limit(200_000)
+            rows = list(csv.DictReader(file))
+        assert len(rows) == 1_400
+        assert rows[200]["label"] == "a\rb"
+        assert all(None not in row and None not in row.values() for row in rows), "every row has every column"
+
+
+def test_a_record_that_the_model_refuses_is_refused_again(tmp_path: Path) -> None:
+    path, checkpoint = tmp_path / "s.jsonl", tmp_path / "c"
+    lines = [json.dumps({"x": {"a": t}, "y": "ab"[t % 2]}) for t in range(100)]
+    path.write_text("\n".join(lines) + "\n")
+    options = RunOptions(str(path), ("olr",), follow=True, idle=0.1, max_classes=2)
+    finished(Job(options, checkpoint=checkpoint))
+    more = [json.dumps({"x": {"a": t}, "y": "c" if t == 20 else "a"}) for t in range(100)]
+    path.write_text("\n".join([*lines, *more]) + "\n")
+    for _ in range(3):
+        with pytest.raises(BraidedError, match="class 'c' would be number 3"):
+            finished(Job(options, checkpoint=checkpoint, resume=True))
+    with pytest.raises(BraidedError, match="takes no --on-error skip for a regression"):
+        Job(RunOptions(str(path), ("olr",), follow=True, task="regression", on_error="skip"))
+
+
+def test_files_are_kept_apart(classes: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.csv"
+    shutil.copy(classes, copy)
+    before = copy.read_bytes()
+    for predictions, checkpoint in ((copy, None), (tmp_path / "p.csv", tmp_path / "p.csv")):
+        with pytest.raises(BraidedError, match="give another file"):
+            Job(RunOptions(str(copy), ("olr",)), predictions=predictions, checkpoint=checkpoint)
+    assert copy.read_bytes() == before
+    with pytest.raises(BraidedError, match="--checkpoint-every is nan"):
+        Job(RunOptions(str(copy), ("olr",)), checkpoint=tmp_path / "c", every=float("nan"))
+
+
+def test_absurd_targets_leave_json_that_can_be_read(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "d.csv", np.arange(40.0)[:, None], [1e308 if t % 2 else -1e308 for t in range(40)])
+    done = braided("run", str(path), "--task", "regression", "-m", "olr", "-m", "mean", "--seeds", "2", "--json")
+    json.loads(done.stdout, parse_constant=lambda word: pytest.fail(word))
+    assert "Warning" not in done.stderr
 
 
 def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

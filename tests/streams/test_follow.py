@@ -58,7 +58,7 @@ def test_lines_come_when_they_are_complete(tmp_path: Path) -> None:
     steps = [appender(path, "3,4,q\n5,6"), appender(path, ',r\n7,"8\n'), appender(path, '",s\n8,9,t')]
     labels, told = followed(path, steps)
     assert labels == ["p", "q", "r", "s"], "the last line has no end yet"
-    assert told == ["2 numeric, target y: 1 class seen"]
+    assert told == ["2 numeric, target y: 1 different value seen"]
 
 
 def test_json_lines_too(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_an_interrupt_ends_it_with_the_results_so_far(tmp_path: Path) -> None:
     assert process.returncode == 0, stderr
     assert json.loads(stdout)["records"] == 201
     assert (out / "metrics.json").exists()
-    assert "4 numeric, 1 categorical (colour), target kind: 2 classes seen" in stderr
+    assert "4 numeric, 1 categorical (colour), target kind: 2 different values seen" in stderr
 
 
 def test_what_cannot_be_followed(tmp_path: Path) -> None:

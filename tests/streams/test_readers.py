@@ -65,7 +65,7 @@ def test_the_same_records_give_the_same_errors(
         assert document["runs"][0]["state_sha256"] == expected["runs"][0]["state_sha256"]
     assert document["runs"][0]["errors"] < 0.6 * document["majority_errors"]
     words = "4 numeric, 1 categorical (colour), target"
-    assert told == [f"{words}: 2 classes seen" if target is None else f"{words} kind: 2 classes seen"]
+    assert told == [f"{words}: 2 different values seen" if target is None else f"{words} kind: 2 different values seen"]
 
 
 def test_an_iterable_gives_the_same_errors(expected: dict[str, Any]) -> None:
@@ -235,7 +235,7 @@ def test_a_column_that_was_empty_gets_its_kind_from_its_first_value(tmp_path: Pa
     told: list[str] = []
     text = "a,late,later,y\n" + "1,,,0\n" * 501 + "1,7,red,1\n"
     read = table(tmp_path / "d.csv", text, rules=Rules(tell=told.append))
-    assert told == ["1 numeric, 2 empty so far (late, later), target y: 1 class seen"]
+    assert told == ["1 numeric, 2 empty so far (late, later), target y: 1 different value seen"]
     assert read.names == ("a", "late", "later", "later=red")
     assert read.values[-1, [1, 3]].tolist() == [7, 1]
 

@@ -77,7 +77,7 @@ def verify(
     name: Annotated[str | None, typer.Argument(help="A data set; all that are here if not given.")] = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Check files by SHA-256 where the official one is known, else by size and number of records."""
+    """Check files by SHA-256 where the official one is known, and otherwise by size and number of records."""
     from braided.datasets import verify as checks
     from braided.datasets.catalogue import CATALOGUE
     from braided.datasets.locate import locate, search

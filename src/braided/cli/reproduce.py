@@ -20,9 +20,9 @@ def reproduce(
         typer.Argument(help="table1, table2, table3, merge, ablation, glr, five, lr, depth, curves, toy, or all."),
     ],
     preset: Annotated[str, typer.Option(help="Of MODL and the baselines: released, paper or default.")] = "released",
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds a cell, instead of the paper's 20 or 5.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds per cell, instead of the paper's 20 or 5.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="The first so many records of each stream.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many records of each stream.")] = None,
     dataset: Annotated[list[str] | None, typer.Option(help="Only this data set. Repeatable.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A minute's worth: 1,000 records, 2 seeds, fewer cells.")

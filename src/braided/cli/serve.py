@@ -39,7 +39,7 @@ def serve(
     max_models: Annotated[int, typer.Option(help="Models.")] = 16,
     max_features: Annotated[int, typer.Option(help="Features of a model.")] = 1_000,
     max_classes: Annotated[int, typer.Option(help="Classes of a model.")] = 100,
-    max_in_flight: Annotated[int, typer.Option(help="Requests at once.")] = 256,
+    max_in_flight: Annotated[int, typer.Option(help="Requests answered at the same time.")] = 256,
     request_seconds: Annotated[float, typer.Option(help="Seconds for one request.")] = 30.0,
     observe_count: Annotated[int, typer.Option(help="Observed records that may wait for their label.")] = 10_000,
     observe_seconds: Annotated[float, typer.Option(help="Seconds that they may wait.")] = 86_400.0,
@@ -86,7 +86,7 @@ def feed(
     ] = None,
     create: Annotated[bool, typer.Option("--create", help="Create the model, with the defaults, if needed.")] = False,
     batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
-    limit: Annotated[int | None, typer.Option(help="Stop after so many records.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Stop after this many records.")] = None,
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,

@@ -64,7 +64,7 @@ class Greedy(Combiner):
         self.shape = np.array([int(regression), WINDOW], dtype=np.int64)
 
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
-        """One window a learner, made once."""
+        """One window per learner, made once."""
         if self.single.size != 1 + n_learners * WINDOW:
             self.single = np.zeros(1 + n_learners * WINDOW, dtype=np.float32)
 

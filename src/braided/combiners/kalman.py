@@ -1,4 +1,4 @@
-"""Kalman weighing: one weight a learner, learned in closed form; each learner on its own."""
+"""Kalman weighing: one weight per learner, learned in closed form; each learner on its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRIOR_VARIANCE = 0.03
 FORGETTING = 1e-4
 #: Scores are kept within this of their mean: a learner cannot be surer than that.
 LARGEST = 10.0
-#: The noise of a numeric target is averaged over so many records at most.
+#: The noise of a numeric target is averaged over at most this many records.
 _NOISE_MEMORY = 1_000.0
 
 # `shape`: regression, learners. `double`: the weights, their covariance, noise variance and its count; then scratch:
@@ -182,7 +182,7 @@ class KalmanWeights(Combiner):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """One weight a learner."""
+        """One weight per learner."""
         return self.double[: self._n].copy()
 
     def terms(

@@ -100,7 +100,7 @@ class DryRun:
         self._model._classes.places = dict(model._classes.places)
 
     def copy(self) -> DryRun:
-        """One that knows the same, and goes its own way."""
+        """An independent copy."""
         return DryRun(self._model)
 
     def learn_many(self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
@@ -269,7 +269,7 @@ class MODL(base.Estimator):
         return self._watch.drifts if self._watch is not None else 0
 
     def _n_outputs(self) -> int:
-        """Two at least, for classes: a stream's first class is learned against the one still to come."""
+        """For classes at least two: the first class is learned against a second one that has not come yet."""
         return 1 if self._regression else max(2, len(self._classes))
 
     def _grow(self) -> None:
@@ -492,7 +492,7 @@ class MODL(base.Estimator):
         return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
 
     def _nothing_said(self, n: int, width: int) -> Progress:
-        """Room for predictions: a record is left like this if the model knows nothing yet."""
+        """An array for predictions, filled with what is said of a record before the model knows anything."""
         unknown = 0.0 if self._regression else -1.0
         return Progress(np.zeros((n, width)), np.full((n, len(self.braid.learners)), unknown))
 

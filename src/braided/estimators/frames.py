@@ -159,7 +159,7 @@ class Frame:
                 )
 
     def frame(self, values: Floats, labels: Sequence[Hashable]) -> Any:
-        """A frame of the same library, one column a label; only pandas' columns are named by the labels themselves."""
+        """A frame of the same library, one column per label; only pandas names them by the labels themselves."""
         self.check_names(labels)
         native = self._frame.to_native()
         library: Any = self._frame.__native_namespace__()

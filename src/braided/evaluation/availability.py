@@ -14,7 +14,7 @@ Counts = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 #: Features whose availability is followed over time.
 MOST_FEATURES = 2_000
-#: The latest records are counted in blocks of so many, of which so many are kept.
+#: The latest records are counted in blocks: how many records each has, and how many blocks are kept.
 LATEST_BLOCK, LATEST_BLOCKS = 50, 40
 #: Some features' names, and their places.
 _NOTHING: tuple[list[Hashable], Counts] = ([], np.zeros(0, dtype=np.int64))

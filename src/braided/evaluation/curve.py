@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-#: A curve has at most so many points.
+#: How many points a curve has at most.
 MOST_POINTS = 2_000
 
 
@@ -46,7 +46,8 @@ class Curve:
     def extend(self, losses: Floats) -> None:
         """Take in some records: their losses, (n, width)."""
         # One long cumulative sum, so that the chunks in which records came do not matter to the last bit.
-        running = np.cumsum(np.concatenate([self.totals[None], losses]), axis=0)[1:]
+        with np.errstate(over="ignore"):  # the losses of absurd targets
+            running = np.cumsum(np.concatenate([self.totals[None], losses]), axis=0)[1:]
         first = self.interval - self.records % self.interval - 1
         while self._n_points + len(range(first, len(losses), self.interval)) > MOST_POINTS:
             self._thin()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -71,7 +72,7 @@ class Evaluation:
         Where the outcomes are counted; a new one if not given.
     delay
         How many records later a label is learned. The label of record t is learned just before record t + delay is
-        predicted, as River's `progressive_val_score` has it; 0 for at once.
+        predicted, as River's `progressive_val_score` has it; 0 for immediately.
     on_predictions
         Is told of every prediction.
 
@@ -110,7 +111,7 @@ class Evaluation:
         return self.records + self.unlabelled
 
     def observe(self, batch: Batch) -> None:
-        """Predict a batch, count what has a label, and learn it, at once or when its time has come."""
+        """Predict a batch, count what has a label, and learn it, immediately or after the delay."""
         self.history.begin(self.model)
         start = 0
         for known, stop in _runs(batch.labels):
@@ -138,7 +139,7 @@ class Evaluation:
         return progress
 
     def _late(self, piece: Batch) -> Progress:
-        """Predict record by record, before each learning what was predicted `delay` records ago."""
+        """Predict record by record; before each, learn the record that was predicted `delay` records ago."""
         found = []
         for t in range(len(piece)):
             if len(self._waiting) == self.delay:
@@ -165,6 +166,11 @@ class Evaluation:
     def run(self, stream: Stream) -> Iterator[Batch]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was observed."""
         skip = self.seen - records_before(stream)
+        if skip < 0:
+            raise BraidedError(
+                f"the stream goes on {-skip} records after where the checkpoint stands: give the same stream, or "
+                "another checkpoint file"
+            )
         for batch in stream.batches():
             if skip >= len(batch):
                 skip -= len(batch)
@@ -196,7 +202,9 @@ class Evaluation:
         losses = dict(zip(history.learners, history.totals[2:].tolist(), strict=True))
         if history.regression:
             errors: dict[str, Any] = {}
-            own: dict[str, dict[str, Any]] = {name: {"mae": error} for name, error in history.learner_errors.items()}
+            own: dict[str, dict[str, Any]] = {
+                name: {"mae": error if math.isfinite(error) else None} for name, error in history.learner_errors.items()
+            }
         else:
             errors = {"errors": int(history.totals[0]), "error_rate": history.error}
             own = {name: {"errors": int(loss)} for name, loss in losses.items()}

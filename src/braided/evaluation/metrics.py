@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided import checks
+from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, REGRESSION
 from braided.kernels import tally
 
@@ -83,8 +84,11 @@ MAIN = {CLASSIFICATION: ("errors", "error_rate", "balanced_accuracy", "roc_auc")
 def chosen(names: Iterable[str], task: str) -> tuple[str, ...]:
     """The metrics asked for, or the main ones; a name that is not known, or of the other task, is refused."""
     asked = tuple(dict.fromkeys(names))
+    usable = [name for name, metric in METRICS.items() if metric.task == task]
     for name in asked:
-        checks.choice("--metric", name, [known for known, metric in METRICS.items() if metric.task == task])
+        if name in METRICS and name not in usable:
+            raise BraidedError(f"--metric {name!r} is not for {task}: use one of {', '.join(usable)}")
+        checks.choice("--metric", name, usable)
     return asked or MAIN[task]
 
 
@@ -151,11 +155,13 @@ def roc_auc(odds: Counts) -> tuple[float | None, float | None]:
 def value_metrics(absolute_errors: float, sums: Floats) -> dict[str, float | None]:
     """Every metric of a regression, from the sum of absolute errors and the sums of `kernels.tally`."""
     n, squares, deviations = sums[tally.COUNT], sums[tally.SQUARED_ERRORS], sums[tally.DEVIATIONS]
-    return {
+    metrics = {
         "mae": _share(absolute_errors, n),
         "rmse": float(np.sqrt(squares / n)) if n > 0 else None,
         "r2": float(1 - squares / deviations) if n > 1 and deviations > 0 else None,
     }
+    # Sums of absurd targets may leave what a double can hold.
+    return {name: value if value is not None and np.isfinite(value) else None for name, value in metrics.items()}
 
 
 def per_class(confusion: Counts) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from braided.kernels.tally import (
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
-#: The metrics of the last records are over so many.
+#: How many of the last records have metrics of their own.
 WINDOW = 1_000
 #: With more classes than this there is no ROC AUC, and the last records are kept without their probabilities.
 MOST_CLASSES_FOLLOWED = 100
@@ -56,8 +56,8 @@ class Tally:
     confusion
         (classes, classes + 1): records of each label by predicted label; the last column had no prediction.
     counted_from
-        Not 0 where a tally was taken over from a braided that counted errors alone: of the first so many records there
-        are only those.
+        How many of the first records have nothing but their errors, because they were counted by a version without
+        metrics; usually 0.
     bins
         (10, 3): for each tenth of the predicted class's probability the records, the sum of the probabilities, and how
         many of the predictions were right.

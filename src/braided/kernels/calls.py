@@ -2,7 +2,7 @@
 
 Every compiled learner has the same two entry points, with the explicit signatures below. An `Entry` compiles one of
 them on first use; its machine-code address goes into an integer array, and the loop, compiled once for all
-models, calls through that address (about 8 ns a call). The arrays a learner owns travel as (address, length) pairs in
+models, calls through that address (about 8 ns per call). The arrays a learner owns travel as (address, length) pairs in
 the same way, so that a call from Python passes a handful of arguments whatever the number of learners.
 
 The addresses stay valid as long as the learner keeps the arrays: `braided.engine` collects them anew whenever an array

@@ -19,7 +19,7 @@ _OUTERMOST = 3.0
 
 
 def knots(bins: int) -> list[float]:
-    """Knots of so many bins.
+    """The knots of this many bins.
 
     >>> [round(t, 2) for t in knots(4)]
     [-3.0, -0.67, 0.0, 0.67, 3.0]

@@ -87,10 +87,9 @@ def tally_classes(predictions, truth, own, best, confusion, calibration, odds, s
 
 
 @kernel()
-def _absolute(gap):
-    """|gap|, 0 for what is not a number, and a finite number for what is too large."""
-    size = abs(gap)
-    return 0.0 if np.isnan(size) else min(size, _LARGEST)
+def _error(answer, y):
+    """|answer - y|, kept finite; an answer that is no number, or none yet, counts as 0."""
+    return min(abs((answer if answer == answer else 0.0) - y), _LARGEST)
 
 
 @njit(cache=True, nogil=True)
@@ -102,11 +101,10 @@ def tally_values(predictions, truth, own, sums, losses):
     for t in range(predictions.shape[0]):
         y = truth[t]
         guess = sums[TOTAL] / sums[COUNT] if sums[COUNT] > 0.0 else 0.0
-        losses[t, 0] = _absolute(predictions[t] - y)
-        losses[t, 1] = _absolute(guess - y)
+        losses[t, 0] = _error(predictions[t], y)
+        losses[t, 1] = _error(guess, y)
         for i in range(own.shape[1]):
-            # A learner that cannot say anything yet says 0.
-            losses[t, 2 + i] = _absolute((own[t, i] if own[t, i] == own[t, i] else 0.0) - y)
+            losses[t, 2 + i] = _error(own[t, i], y)
         sums[SQUARED_ERRORS] += min(losses[t, 0] * losses[t, 0], _LARGEST)
         sums[COUNT] += 1.0
         sums[TOTAL] += y

@@ -136,7 +136,7 @@ class FourierLogistic(GaussianLearner):
         return 1 + self.config.functions
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
-        """Posterior of the weights; a row of frequencies a feature; phases."""
+        """Posterior of the weights; a row of frequencies per feature; phases."""
         k = self.config.functions
         return {
             **super().plan(n_features, n_outputs),

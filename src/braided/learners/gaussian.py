@@ -23,7 +23,7 @@ class GaussianConfig(LearnerConfig):
     mask_inputs
         Whether u holds the availability of each feature beside its value.
     full_covariance_up_to
-        With more inputs than this (bias and masks counted), P is a diagonal. Full: O(d^2) a record; diagonal: O(d).
+        With more inputs than this (bias and masks counted), P is a diagonal. Full: O(d^2) per record; diagonal: O(d).
     forgetting
         phi: after each record every variance moves back to P0 by this share, P_ii += phi (P0 - P_ii), so that a weight
         can follow a drifting stream; 0 means nothing is ever forgotten.
@@ -50,7 +50,7 @@ class GaussianLearner(CompiledLearner):
         super().__init__(config, seed, place)
 
     def n_inputs(self, n_features: int) -> int:
-        """Length of u: the bias, and one or two inputs a feature."""
+        """Length of u: the bias, and one or two inputs per feature."""
         return 1 + n_features * (2 if self.config.mask_inputs else 1)
 
     def rows(self, n_outputs: int) -> int:
@@ -124,6 +124,6 @@ class GaussianLearner(CompiledLearner):
         ]
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """u and P u, then two numbers a class; the places of u."""
+        """u and P u, then two numbers per class; the places of u."""
         n = self.n_inputs(n_features)
         return 0, 2 * n + 2 * n_outputs, n

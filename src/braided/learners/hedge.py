@@ -38,7 +38,8 @@ class HedgeConfig(LearnerConfig):
     aux_layer, aux_width
         Place and width of the AuxLayer; place 0 means there is none, and all features enter the first layer.
     base_features
-        With an AuxLayer: the first so many features (by slot) enter the first layer, the others the AuxLayer.
+        With an AuxLayer: how many features, by order of their slots, enter the first layer; the rest enter the
+        AuxLayer.
     dropout
         Expected share of the AuxLayer's neurons that is dropped.
     dropout_when_predicting
@@ -46,7 +47,7 @@ class HedgeConfig(LearnerConfig):
     softmax_twice
         Cross-entropy on outputs that are already softmaxed, as the published figures do.
     expected_features
-        At least so many features are assumed when input weights are drawn.
+        At least this many features are assumed when input weights are drawn.
     """
 
     layers: int = 6
@@ -435,7 +436,7 @@ class HedgeNetwork(CompiledLearner):
             view[:] = 1.0 / view.size
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Sizes and settings, then six numbers a layer."""
+        """Sizes and settings, then six numbers per layer."""
         config = self.config
         numbers = [
             self.n_outputs,

@@ -36,7 +36,7 @@ class MLPConfig(StepConfig):
     zero_output
         Start the output layer at zero, so that the learner is silent until it has learned something.
     expected_features
-        At least so many features are assumed when the first layer's weights are drawn. On raw values the size of
+        At least this many features are assumed when the first layer's weights are drawn. On raw values the size of
         the first weights matters, and only some of the features are there in the first record.
     """
 
@@ -57,7 +57,7 @@ class MLPConfig(StepConfig):
                 raise BraidedError(f"MLPConfig.hidden is {self.hidden!r}: give whole numbers from 1 on")
 
 
-# Places in `shape`: sizes, then the widths of the hidden layers, then two offsets a layer (weights, bias).
+# Places in `shape`: sizes, then the widths of the hidden layers, then two offsets per layer (weights, bias).
 _OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _WIDTHS = 0, 1, 2, 3, 4, 5, 6
 #: Place in `hyper`, after the step's numbers, where the knots of the encoding start; there are none if it is plain.
 _KNOTS = 4
@@ -210,7 +210,7 @@ class MLP(CompiledLearner):
         return arrays
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, features, inputs a feature, mask, layers, row of the output layer; widths; two offsets a layer."""
+        """Outputs, features, inputs per feature, mask, layers, output layer's row; widths; two offsets per layer."""
         hidden = self.config.hidden
         row = self._widths(self._capacities[0])[-1]
         numbers = [self.n_outputs, self.n_features, self._per_feature(), int(self.config.mask_inputs)]

@@ -129,7 +129,7 @@ class OLVF(CompiledLearner):
     update = _learn
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
-        """Two weights a feature, and whether it is known."""
+        """Two weights per feature, and whether it is known."""
         return {name: ArrayPlan((n_features,), double=True) for name in ("weights", "feature weights", "known")}
 
     def grow(self, n_features: int, n_outputs: int) -> None:

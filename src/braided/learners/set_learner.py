@@ -97,7 +97,7 @@ class SetConfig(StepConfig):
 
 
 # Places in `shape`: the settings, then from `_AT` on where each array starts: the encoder's two, then for each
-# block its own six and two a layer.
+# block its own six and two per layer.
 _OUTPUTS, _WIDTH, _BLOCKS, _LAYERS, _EMBEDDING, _BINDING, _POOLING = 0, 1, 2, 3, 4, 5, 6
 _NORMALISE, _DROP_IN_PREDICTION, _SOFTMAX, _KEY, _AT = 7, 8, 9, 10, 11
 _BLOCK_ARRAYS = ("scale", "shift", "skip", "head", "head bias", "projection")
@@ -124,7 +124,7 @@ def _n_pooled(shape):
 
 @kernel()
 def _block_work(shape):
-    """Length of one block's part of `work`: its vectors, a deviation, and one number an output."""
+    """Length of one block's part of `work`: its vectors, a deviation, and one number per output."""
     return (_LAYER_OUT + shape[_LAYERS]) * shape[_WIDTH] + 1 + shape[_OUTPUTS]
 
 

@@ -56,7 +56,7 @@ def _put_in_corner(old: Any, new: Any) -> None:
 class TorchLearner:
     """A PyTorch module that is one learner among others, trained by the gradient of the sum.
 
-    The module turns one record, without a batch dimension, into one score an output, (n_outputs,). It is called
+    The module turns one record, without a batch dimension, into one score per output, (n_outputs,). It is called
 
         module(values, mask)    inputs="masked": two float tensors, (n_features,); a missing value is 0 in both
         module(values, ids)     inputs="set": the available values, (n,), and their features' numbers, int64, (n,)
@@ -174,7 +174,7 @@ class TorchLearner:
         if scores.size != self.n_outputs:
             raise BraidedError(
                 f"the module of learner {self.name!r} gives {scores.size} scores for {self.n_outputs} outputs: "
-                "it must give one an output"
+                "it must give one per output"
             )
         return scores
 

@@ -67,10 +67,10 @@ def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Pat
     histories = [run.history for run in job.finished]
     curve_figure(histories, _title(job)).savefig(picture, format="png")
     contents = {
-        "curve.csv": curve_csv(job).encode(),
+        "curve.csv": curve_csv(job).encode(errors="backslashreplace"),
         "metrics.json": (json.dumps(job.document(), indent=2) + "\n").encode(),
         "curve.png": picture.getvalue(),
-        "report.html": page(job, command).encode(),
+        "report.html": page(job, command).encode(errors="backslashreplace"),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

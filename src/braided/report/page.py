@@ -18,7 +18,7 @@ from braided.evaluation import History
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report import plot
 from braided.report.provenance import provenance
-from braided.report.table import drifts, misfits, own_metrics, plain_guess, without_label
+from braided.report.table import counted, drifts, misfits, own_metrics, plain_guess, without_label
 from braided.run import Job
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ _WIDTH = 4.7  # inches: text is then readable on a phone
 #: Models with pictures of their own; features and classes in a table.
 _DETAILED, _LISTED = 6, 60
 _ROWS = 12
+_WITHIN = "roc_auc_within"
 escape = html.escape
 
 
@@ -105,8 +106,8 @@ class _Page:
     def head(self) -> str:
         document, options = self.document, self.job.options
         title = f"braided: {document['stream']}{' (sample)' if document['sample'] else ''}"
-        about = [f"{document['records']:,} records", f"{document['features']:,} features"]
-        about.append("regression" if self.regression else f"{document['classes']:,} classes")
+        about = [counted(document["records"], "record"), counted(document["features"], "feature")]
+        about.append("regression" if self.regression else counted(document["classes"], "class"))
         about.append(f"preset {options.preset}")
         if options.delay:
             about.append(f"labels {options.delay:,} records late")
@@ -194,20 +195,22 @@ class _Page:
         """Every metric of every model, over the whole stream and over the last records."""
         known = [name for name, metric in METRICS.items() if metric.task == self.document["task"]]
         header, columns = [""], []
+        bounds: list[float | None] = []
         for model, figures in self.document["summary"].items():
             runs = [run for run in self.document["runs"] if run["model"] == model]
             header += [model, f"last {runs[0]['window']:,}"]
             last = {name: _mean([run["window_metrics"][name] for run in runs]) for name in known}
             columns += [_cells(known, figures["metrics"], self.seeds > 1), _cells(known, last, self.seeds > 1)]
+            bounds += [figures["metrics"].get(_WITHIN), _mean([run["window_metrics"].get(_WITHIN) for run in runs])]
         rows = [[METRICS[name].title, *cells] for name, cells in zip(known, zip(*columns, strict=True), strict=True)]
+        if not self.regression:
+            rows.insert(1 + known.index("roc_auc"), ["off by at most", *(_bound(one) for one in bounds)])
         body = table(header, rows)
         if not self.regression:
-            within = [figures["metrics"]["roc_auc_within"] for figures in self.document["summary"].values()]
-            bound = max((one for one in within if one is not None), default=None)
             body += (
-                "<p>ROC AUC is the mean over the classes of each against the rest, from a histogram of probabilities"
+                "<p>ROC AUC is each class against the rest, averaged. It comes from a histogram of probabilities, and "
             )
-            body += f": it is exact to within {bound:.1g}.</p>" if bound is not None else ".</p>"
+            body += "is off by at most what stands below it.</p>"
         return self.section("Metrics", body)
 
     @staticmethod
@@ -469,6 +472,10 @@ class _Page:
 def _cells(names: Sequence[str], values: dict[str, float | None], several: bool = False) -> list[str]:
     """Metrics as text; empty where one is not known of this row."""
     return [METRICS[name].shown(values[name], several) if name in values else "" for name in names]
+
+
+def _bound(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1g}"
 
 
 def _mean(values: list[float | None]) -> float | None:

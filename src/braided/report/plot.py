@@ -244,7 +244,16 @@ def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None
     seeds, ax = one(histories), _axes(ax)
     first = seeds[0]
     records, mean, sd = rates(seeds, 1, windowed)
-    _line(ax, records, mean, sd, f"together {_told(seeds)}", color=rcParams["text.color"], linewidth=2.4, zorder=3)
+    _line(
+        ax,
+        records,
+        mean,
+        sd,
+        "together" if windowed else f"together {_told(seeds)}",
+        color=rcParams["text.color"],
+        linewidth=2.4,
+        zorder=3,
+    )
     drawn = [mean]
     for i, name in enumerate(first.learners):
         records, mean, _ = rates(seeds, 3 + i, windowed)
@@ -290,7 +299,7 @@ def shares(histories: Histories, ax: Axes | None = None) -> Axes:
 
 
 def rows_of_strip(history: History) -> tuple[list[int], int]:
-    """Which features the availability strip shows, and how many are left out: half the most, half the least there."""
+    """Which features the availability strip shows, the most and the least available, and how many are left out."""
     followed = history.availability().shape[1]
     if followed <= MOST_ROWS:
         return list(range(followed)), len(history.features) - followed
@@ -334,7 +343,7 @@ def _classes_only(history: History, what: str) -> None:
 
 
 def calibration(histories: Histories, ax: Axes | None = None) -> Axes:
-    """How often predictions of a given probability were right, with their number; on the diagonal is well calibrated.
+    """How often predictions of a given probability were right, with their number; the diagonal is well calibrated.
 
     The probability is that of the predicted class, in ten bins; the expected calibration error is in the title.
     """

@@ -60,10 +60,19 @@ def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Grou
     return Group(Text(_title(document), style="bold"), table, *notes)
 
 
+def counted(n: int, what: str) -> str:
+    """A number of things, in words.
+
+    >>> counted(1, "record"), counted(2_000, "class")
+    ('1 record', '2,000 classes')
+    """
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}{'es' if what.endswith('s') else 's'}"
+
+
 def _title(document: dict[str, Any]) -> str:
     n_seeds = len({run["seed"] for run in document["runs"]})
-    parts = [f"{document['records']:,} records", f"{document['features']} features"]
-    parts += ["regression"] if document["task"] == REGRESSION else [f"{document['classes']} classes"]
+    parts = [counted(document["records"], "record"), counted(document["features"], "feature")]
+    parts.append("regression" if document["task"] == REGRESSION else counted(document["classes"], "class"))
     parts.append(document["runs"][0]["preset"])
     parts += [f"delay {document['delay']:,}"] if document["delay"] else []
     parts += [f"{n_seeds} seeds"] if n_seeds > 1 else []
@@ -77,7 +86,8 @@ def _shown(names: Sequence[str], values: dict[str, float | None], several: bool 
 def own_metrics(own: list[dict[str, Any]], records: int, regression: bool) -> dict[str, float | None]:
     """What is known of a learner alone."""
     if regression:
-        return {"mae": float(np.mean([one["mae"] for one in own]))}
+        known = [one["mae"] for one in own if one["mae"] is not None]
+        return {"mae": float(np.mean(known)) if len(known) == len(own) else None}
     errors = float(np.mean([one["errors"] for one in own]))
     return {"errors": errors, "error_rate": errors / records, "accuracy": 1 - errors / records}
 
@@ -100,7 +110,7 @@ def drifts(runs: list[dict[str, Any]]) -> str:
 def without_label(document: dict[str, Any]) -> str:
     """How many records had no label, in words; empty if there was none."""
     n = document["unlabelled"]
-    return f"{n:,} {'record' if n == 1 else 'records'} had no label: predicted, not learned" if n else ""
+    return f"{counted(n, 'record')} had no label: predicted, not learned" if n else ""
 
 
 def misfits(document: dict[str, Any]) -> str:
@@ -108,6 +118,6 @@ def misfits(document: dict[str, Any]) -> str:
     skipped, missing = document["skipped_records"], document["missing_values"]
     if not skipped and not missing:
         return ""
-    counts = [f"{skipped:,} {'record' if skipped == 1 else 'records'} skipped"] if skipped else []
-    counts += [f"{missing:,} {'value' if missing == 1 else 'values'} taken as missing"] if missing else []
+    counts = [f"{counted(skipped, 'record')} skipped"] if skipped else []
+    counts += [f"{counted(missing, 'value')} taken as missing"] if missing else []
     return f"{', '.join(counts)}; first: {document['first_problem']}"

@@ -43,7 +43,7 @@ def _cell(cell: dict[str, Any]) -> list[str]:
         lines.append(f"difference {cell['ours_mean'] - cell['paper_mean']:+,.1f}{'%' * (unit == 'percent')}")
     if "paper_seconds" in cell:
         theirs = 1e6 * cell["paper_seconds"] / cell["paper_records"]
-        lines.append(f"{cell['us_per_record']:.0f} us a record; paper {theirs:,.0f} us")
+        lines.append(f"{cell['us_per_record']:.0f} us per record; paper {theirs:,.0f} us")
     if "failed" in cell:
         lines.append(f"{cell['failed']} failed: {cell['error']}")
     return lines
@@ -110,7 +110,7 @@ def make_long(document: dict[str, Any]) -> Grid:
 
 
 def as_csv(document: dict[str, Any]) -> str:
-    """One line a cell."""
+    """One line per cell."""
     names = list(dict.fromkeys(name for cell in document["cells"] for name in cell))
     out = io.StringIO()
     writer = csv.DictWriter(out, names, lineterminator="\n")

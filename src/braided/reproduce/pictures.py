@@ -43,7 +43,7 @@ def draw(document: dict[str, Any]) -> bytes:
 
 
 def _panels(names: Iterable[str], height: float = 3.2) -> tuple[Figure, dict[str, Axes]]:
-    """A figure with one panel a name, at most three in a row."""
+    """A figure with one panel per name, at most three in a row."""
     from matplotlib.figure import Figure
 
     names = list(names)

@@ -1,4 +1,4 @@
-"""From finished jobs to one document a table: means over seeds, the paper's figures, tests, times."""
+"""From finished jobs to one document per table: means over seeds, the paper's figures, tests, times."""
 
 from __future__ import annotations
 

@@ -60,6 +60,8 @@ class RunCheckpoint:
             )
         if path.exists() and path.stat().st_size > 0:
             self._read()
+        for rest in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed while it wrote
+            rest.unlink(missing_ok=True)
 
     def _read(self) -> Checkpoint:
         return read(self.path, *ESTIMATORS, _NO_MODEL)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 import statistics
 import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from braided import zoo
 from braided.datasets.catalogue import CATALOGUE
@@ -84,16 +87,20 @@ class Job:
         self._current: Evaluation | None = None
         self._saved, self._saved_records = time.monotonic(), -1
         several = len(self.options.models) * self.options.seeds > 1
+        if not 0 <= every < math.inf:
+            raise BraidedError(f"--checkpoint-every is {every}: give a number of seconds from 0 on")
+        if predictions is not None:
+            _check_apart(predictions, checkpoint, self.options.stream)
         self._predictions = None if predictions is None else PredictionFile(predictions, several)
         self._checkpoint = None if checkpoint is None else RunCheckpoint(checkpoint)
         if resume and self._checkpoint is None:
             raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
         begun = self._checkpoint.load(self.options, data_dir) if resume and self._checkpoint is not None else None
-        position = None
+        self._position: dict[str, Any] | None = None
         if begun is not None:
             self.options = replace(self.options, task=begun.task)
             self.finished, self._current, self.n_features = begun.finished, begun.current, begun.n_features
-            self.counts, position = begun.counts, begun.position
+            self.counts, self._position = begun.counts, begun.position
             if (begun.rows_predicted is None) != (predictions is None):
                 made = "with" if predictions is None else "without"
                 raise BraidedError(
@@ -101,10 +108,15 @@ class Job:
                 )
         self._check_models()
         self._read: Stream | None = source
-        self._source = source or self._open(position)
+        self._source = source or self._open()
         if self.options.task == AUTO:
             self._guess_task()
         self._take_counts()
+        if self.options.task == REGRESSION and self.options.follow and self.options.on_error == "skip":
+            raise BraidedError(
+                "--follow takes no --on-error skip for a regression: give missing, and a record whose target is no "
+                "number is predicted and not learned"
+            )
         if self.options.task == REGRESSION and isinstance(self._source, ArrayStream):
             self._source = read_whole(NumericTargets(self._source, self.options.on_error, self.counts))
         if self._predictions is not None:
@@ -119,7 +131,7 @@ class Job:
         return name in CATALOGUE and locate(name, self.data_dir).sample
 
     def _check_models(self) -> None:
-        """Refuse models and settings that cannot be; with the task still to be found, those that no task allows."""
+        """Refuse models and settings that cannot be used; before the task is known, only those that fit no task."""
         options = self.options
         if options.task == AUTO and all(CLASSIFICATION not in zoo.MODELS[name].tasks for name in options.models):
             options = replace(options, task=REGRESSION)
@@ -128,7 +140,7 @@ class Job:
         zoo.check(options.models, options.model_options(options.seed))
 
     def _guess_task(self) -> None:
-        """Find the task from the first targets, and say so where it is not what it always was."""
+        """Find the task from the first targets; tell the user if it is a regression."""
         task, why = CLASSIFICATION, ""
         if self.options.stream not in NAMED_STREAMS:
             labels = self._first_labels()
@@ -158,11 +170,13 @@ class Job:
             self._source = peeked
         return [label for batch in peeked.first for label in batch.labels][:LOOKED_AT]
 
-    def _open(self, position: dict[str, Any] | None) -> Stream:
+    def _open(self) -> Stream:
         """The stream before shuffling and masking."""
         options = self.options
         rules = options.rules(options.max_features, self._tell, unlabelled=True)
-        more: dict[str, Any] = {"follow": True, "idle": options.idle, "position": position} if options.follow else {}
+        more: dict[str, Any] = (
+            {"follow": True, "idle": options.idle, "position": self._position} if options.follow else {}
+        )
         stream = options.open(options.stream, self.data_dir, rules, **more)
         self._read = stream
         several = len(options.models) * options.seeds > 1
@@ -211,6 +225,15 @@ class Job:
 
     def run(self) -> Iterator[JobProgress]:
         """Do what is left, yielding after each batch."""
+        try:
+            yield from self._run()
+        finally:
+            # Without a checkpoint nobody goes on with a file that was broken off: what there is of it is whole.
+            over = len(self.finished) == len(self.options.models) * self.options.seeds
+            if self._predictions is not None:
+                self._predictions.close(whole=over or self._checkpoint is None)
+
+    def _run(self) -> Iterator[JobProgress]:
         plan = [(name, self.options.seed + i) for name in self.options.models for i in range(self.options.seeds)]
         for number, (name, seed) in enumerate(plan, start=1):
             if number <= len(self.finished):
@@ -224,10 +247,11 @@ class Job:
                 self._source.on_pause = functools.partial(self._save_if_due, evaluation)
             try:
                 for _ in evaluation.run(stream):
+                    self._position = getattr(self._source, "position", None)
                     self._save_if_due(evaluation)
                     yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
             except BraidedError:
-                if self.options.follow and evaluation.seen:
+                if self.options.follow and evaluation.seen and not self.options.delay:
                     self._save(evaluation)  # what came before the record that does not fit
                 raise
             if evaluation.records == 0:
@@ -236,8 +260,6 @@ class Job:
             if self.options.follow:
                 self._save(evaluation)  # as one that goes on: there may be more to follow
             self._end(name, seed, evaluation)
-        if self._predictions is not None:
-            self._predictions.close()
 
     def _end(self, name: str, seed: int, evaluation: Evaluation) -> None:
         evaluation.finish()
@@ -273,7 +295,7 @@ class Job:
             evaluation,
             running=running,
             counts=self.counts,
-            position=getattr(self._source, "position", None),
+            position=self._position,
             data_dir=self.data_dir,
             rows_predicted=None if self._predictions is None else self._predictions.rows,
         )
@@ -292,7 +314,7 @@ class Job:
             "features": self.n_features,
             "classes": None if regression else int((supports > 0).sum()),
             "majority_errors": None if regression else int(last.records - supports.max()),
-            "mean_mae": float(last.totals[1] / last.records) if regression else None,
+            "mean_mae": _finite(last.totals[1] / last.records) if regression else None,
             "delay": self.options.delay,
             "mask": self.options.mask,
             "available": self.options.available,
@@ -325,8 +347,26 @@ class Job:
         return {**figures, "metrics": means, "metrics_sd": deviations}
 
 
-def _deviation(values: list[float]) -> float:
-    return statistics.stdev(values) if len(values) > 1 else 0.0
+def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> None:
+    """Refuse a file of predictions that would be written over the stream or the checkpoint."""
+    taken = {Path(stream).resolve(): "the stream"}
+    if checkpoint is not None:
+        taken[checkpoint.resolve()] = "--checkpoint"
+    for path in (predictions, predictions.with_name(f"{predictions.name}.part")):
+        if path.resolve() in taken or (Path(stream).is_dir() and path.resolve().parent == Path(stream).resolve()):
+            what = taken.get(path.resolve(), "in the folder that is read")
+            raise BraidedError(f"--predictions {predictions} is {what}: give another file")
+
+
+def _deviation(values: list[float]) -> float | None:
+    """The standard deviation over seeds; None where absurd values leave what a double can hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return found if math.isfinite(found) else None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def _first_batch(stream: Stream) -> list[Any]:

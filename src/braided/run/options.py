@@ -109,7 +109,7 @@ class RunOptions(ReadingOptions):
     ] = AUTO
     delay: Annotated[
         int,
-        Option(help="Learn each label so many records after its prediction, as River's delayed validation does."),
+        Option(help="Learn each label this many records late: that of record t just before record t + N is predicted."),
     ] = 0
     metrics: Annotated[
         tuple[str, ...],
@@ -131,12 +131,12 @@ class RunOptions(ReadingOptions):
     ] = None
     seed: Annotated[int, Option(help="First seed.")] = 0
     seeds: Annotated[int, Option(help="Number of seeds.")] = 1
-    limit: Annotated[int | None, Option(help="Stop after so many records.")] = None
+    limit: Annotated[int | None, Option(help="Stop after this many records.")] = None
     follow: Annotated[
         bool, Option("--follow", help="Wait for more lines of a CSV or JSON lines file, or files in a folder.")
     ] = False
     idle: Annotated[
-        float | None, Option(help="End --follow after so many seconds without a record; without it, Ctrl-C ends it.")
+        float | None, Option(help="End --follow after this many seconds without a record; otherwise Ctrl-C ends it.")
     ] = None
     max_features: Annotated[int, Option(help="Refuse a stream with more features than this.")] = 10_000
     max_classes: Annotated[int, Option(help="Refuse a stream with more classes than this.")] = 1_000

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -23,13 +24,16 @@ from braided.streams import Batch
 _FORMATS = (".csv", ".jsonl", ".parquet")
 _FIRST = ("record", "label", "prediction")
 _RUN = ("model", "seed")
+#: Labels may hold what UTF-8 cannot: it is written as an escape.
+_TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
 
 
 class PredictionFile:
     """A file of predictions that can be cut back to where a checkpoint stands.
 
     Rows are kept in the file itself; those of a Parquet file, which can be read only when it is whole, in a file of
-    JSON lines beside it until the end.
+    JSON lines beside it until the end. A CSV file whose classes were not all known from its first row on gets its whole
+    header, and empty fields in its first rows, at the end: to write it anew at every new class would take long.
 
     Parameters
     ----------
@@ -37,6 +41,11 @@ class PredictionFile:
         The file; its ending says what it is.
     several
         Whether rows are of several runs.
+
+    Attributes
+    ----------
+    rows
+        Rows in the file.
     """
 
     def __init__(self, path: Path, several: bool) -> None:
@@ -51,6 +60,7 @@ class PredictionFile:
         self._kept = path.with_name(f"{path.name}.part") if self._parquet else path
         self._first = [*(_RUN if several else ()), *_FIRST]
         self._columns: list[str] = []
+        self._in_header = 0
         self._named: dict[Hashable, str] = {}
         self._file: IO[str] | None = None
         self._run: list[Any] = []
@@ -62,12 +72,12 @@ class PredictionFile:
                 if self._parquet and not self._kept.exists():
                     self._unmake_parquet()
                 self._cut(rows)
-            self._file = self._kept.open("a" if rows else "w", encoding="utf-8", newline="")
+            self._file = self._kept.open("a" if rows else "w", **_TEXT)
         except OSError as error:
             raise BraidedError(f"--predictions {self.path}: {error.strerror or error}") from None
         self.rows = rows
         if self._csv and not rows:
-            csv.writer(self._file, lineterminator="\n").writerow(self._first)
+            _csv_writer(self._file).writerow(self._first)
 
     def of_run(self, model: str, seed: int) -> None:
         """The rows that follow are of this run."""
@@ -78,10 +88,9 @@ class PredictionFile:
         assert self._file is not None
         regression = not classes and progress.predictions.shape[1] == 1
         names = [] if regression else [self._column_of(label) for label in classes[: progress.predictions.shape[1]]]
-        if any(name not in self._columns for name in names):
-            self._widen([*self._columns, *(name for name in names if name not in self._columns)])
+        self._columns += [name for name in names if name not in self._columns]
         out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
+        writer = _csv_writer(out)
         for t, (label, row) in enumerate(zip(batch.labels, progress.predictions.tolist(), strict=True)):
             if regression:
                 said: Any = row[0]
@@ -106,92 +115,115 @@ class PredictionFile:
             self._named[label] = f"{column} ({type(label).__name__})" if taken else column
         return self._named[label]
 
-    def _widen(self, columns: list[str]) -> None:
-        """Give a CSV file columns for new classes: its rows so far are written anew, with empty fields at their end."""
-        added = len(columns) - len(self._columns)
-        self._columns = columns
-        if not self._csv or self._file is None:
-            return
-        self._file.close()
-        fresh = self.path.with_name(f".{self.path.name}.tmp")
-        with self.path.open(encoding="utf-8", newline="") as old, fresh.open("w", encoding="utf-8", newline="") as new:
-            writer = csv.writer(new, lineterminator="\n")
-            rows = csv.reader(old)
-            next(rows)
-            writer.writerow([*self._first, *columns])
-            for row in rows:
-                writer.writerow([*row, *[""] * added])
-            new.flush()
-            os.fsync(new.fileno())
-        os.replace(fresh, self.path)
-        self._file = self.path.open("a", encoding="utf-8", newline="")
-
-    def _cut(self, rows: int) -> None:
-        """Leave the first rows alone. A checkpoint is written after the rows it counts are on disk."""
-        with self._kept.open(encoding="utf-8", newline="") as old:
-            places = _ends_of_csv(old) if self._csv else _ends_of_lines(old)
-            header = next(places) if self._csv else ([], 0)
-            self._columns = [name for name in header[0] if name not in self._first]
-            end = None
-            for number, (fields, place) in enumerate(places, start=1):
-                if not self._csv:
-                    known = json.loads(fields[0])
-                    self._columns += [name for name in known if name not in (*self._first, *self._columns)]
-                if number == rows:
-                    end = place
-                    break
-        if end is None:
-            raise BraidedError(
-                f"--predictions {self.path} has fewer rows than the checkpoint counts, {rows}: give the file that the "
-                "run was writing, or start without --resume"
-            )
-        os.truncate(self._kept, end)
-
     def sync(self) -> None:
         """Force what was written to disk."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
 
-    def close(self) -> None:
-        """End the file; a Parquet file is made now."""
+    def close(self, whole: bool = True) -> None:
+        """Close the file; if it is to be `whole`, a CSV file gets its last columns, and a Parquet file is made."""
         if self._file is None:
             return
         self.sync()
         self._file.close()
         self._file = None
+        if not whole:
+            return
         if self._parquet:
             self._make_parquet()
             self._kept.unlink()
+        elif self._csv and len(self._columns) > self._in_header:
+            self._fill_csv()
+
+    def _fill_csv(self) -> None:
+        """Write the whole header, and empty fields at the end of rows from before a class was known."""
+        fresh = self.path.with_name(f".{self.path.name}.tmp")
+        with self.path.open(**_TEXT) as old, fresh.open("w", **_TEXT) as new:
+            writer = _csv_writer(new)
+            writer.writerow([*self._first, *self._columns])
+            width = len(self._first) + len(self._columns)
+            rows = _csv_rows(old)
+            next(rows)
+            for row, _ in rows:
+                writer.writerow([*row, *[""] * (width - len(row))])
+            new.flush()
+            os.fsync(new.fileno())
+        os.replace(fresh, self.path)
+        self._in_header = len(self._columns)
+
+    def _cut(self, rows: int) -> None:
+        """Leave the first rows alone. A checkpoint is written after the rows it counts are on disk."""
+        try:
+            end = self._end_of(rows)
+        except (ValueError, StopIteration):
+            end = None
+        if end is None:
+            raise BraidedError(
+                f"--predictions {self.path} is not the file that the run was writing, or has fewer than the {rows} "
+                "rows that the checkpoint counts: give that file, or start without --resume"
+            )
+        os.truncate(self._kept, end)
+
+    def _end_of(self, rows: int) -> int | None:
+        """Where row number `rows` ends, in bytes; None if there are not so many. Finds the columns on the way."""
+        with self._kept.open(**{**_TEXT, "errors": "strict"}) as old:
+            if not self._csv:
+                place = 0
+                for number, line in enumerate(old, start=1):
+                    known = json.loads(line)
+                    if list(known)[: len(self._first)] != self._first:
+                        return None
+                    self._columns += [name for name in known if name not in (*self._first, *self._columns)]
+                    place += len(line.encode())
+                    if number == rows:
+                        return place
+                return None
+            places = _csv_rows(old)
+            header, _ = next(places)
+            if header[: len(self._first)] != self._first:
+                return None
+            self._columns = header[len(self._first) :]
+            self._in_header = len(self._columns)
+            for number, (_, place) in enumerate(places, start=1):
+                if number == rows:
+                    return place
+        return None
 
     def _unmake_parquet(self) -> None:
         """Give back the JSON lines of a file that was ended: a followed stream may go on."""
         table = extras.require("pyarrow.parquet", "files").read_table(self.path)
-        with self._kept.open("w", encoding="utf-8") as lines:
+        with self._kept.open("w", **_TEXT) as lines:
             for row in table.to_pylist():
                 there = {name: value for name, value in row.items() if name in self._first or value is not None}
                 lines.write(json.dumps(there) + "\n")
 
     def _make_parquet(self) -> None:
         arrow, parquet = extras.require("pyarrow", "files"), extras.require("pyarrow.parquet", "files")
-        with self._kept.open(encoding="utf-8") as lines:
-            rows = (json.loads(line) for line in lines)
-            types = {type(row[name]) for row in rows for name in ("label", "prediction")} - {type(None)}
-        labels = arrow.int64() if types == {int} else arrow.float64() if types <= {int, float} else arrow.string()
+        with self._kept.open(**_TEXT) as lines:
+            types = {_kind(row[name]) for row in map(json.loads, lines) for name in ("label", "prediction")} - {"none"}
+        labels = arrow.int64() if types == {"int"} else arrow.float64() if types <= {"int", "float"} else arrow.string()
         kinds = {"model": arrow.string(), "seed": arrow.int64(), "record": arrow.int64()}
         kinds |= {"label": labels, "prediction": labels}
         schema = arrow.schema(
-            [(name, kinds[name]) for name in self._first] + [(name, arrow.float64()) for name in self._columns]
+            [(name, kinds[name]) for name in self._first]
+            + [(_encodable(name), arrow.float64()) for name in self._columns]
         )
         fresh = self.path.with_name(f".{self.path.name}.tmp")
-        with self._kept.open(encoding="utf-8") as lines, parquet.ParquetWriter(fresh, schema) as writer:
+        with self._kept.open(**_TEXT) as lines, parquet.ParquetWriter(fresh, schema) as writer:
             while chunk := [json.loads(line) for line, _ in zip(lines, range(10_000), strict=False)]:
-                columns = {
-                    name: [_fitted(row.get(name), schema.field(name).type, arrow) for row in chunk]
-                    for name in schema.names
-                }
-                writer.write_table(arrow.table(columns, schema=schema))
+                columns = [
+                    [_encodable(row.get(name)) if kind == arrow.string() else row.get(name) for row in chunk]
+                    for name, kind in zip([*self._first, *self._columns], schema.types, strict=True)
+                ]
+                arrays = [arrow.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
+                writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
         os.replace(fresh, self.path)
+
+
+def _csv_writer(file: IO[str]) -> Any:
+    # With this line end, and not with a bare \n, a lone \r in a label is quoted.
+    return csv.writer(file, lineterminator="\r\n")
 
 
 def _plain(value: Any) -> Any:
@@ -199,31 +231,33 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _fitted(value: Any, kind: Any, arrow: Any) -> Any:
-    return str(value) if value is not None and kind == arrow.string() else value
+def _kind(value: Any) -> str:
+    """What a column of Parquet needs to hold a label; an integer beyond 64 bits has to be text."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or (isinstance(value, int) and not -(2**63) <= value < 2**63):
+        return "text"
+    return type(value).__name__
 
 
-def _ends_of_lines(file: IO[str]) -> Iterator[tuple[list[str], int]]:
-    """Each whole line, and where it ends in the file, in bytes."""
-    place = 0
-    for line in file:
-        if not line.endswith("\n"):
-            return
-        place += len(line.encode())
-        yield [line], place
+def _encodable(value: Any) -> Any:
+    """Text that UTF-8 can hold, of any value that is there."""
+    return None if value is None else str(value).encode(errors="backslashreplace").decode()
 
 
-def _ends_of_csv(file: IO[str]) -> Iterator[tuple[list[str], int]]:
+def _csv_rows(file: IO[str]) -> Iterator[tuple[list[str], int]]:
     """Each whole row of a CSV file, which may be of several lines, and where it ends, in bytes."""
     place = 0
 
     def counted() -> Iterator[str]:
         nonlocal place
         for line in file:
-            if not line.endswith("\n"):
-                return
             place += len(line.encode())
             yield line
 
-    for row in csv.reader(counted()):
-        yield row, place
+    limit = csv.field_size_limit(sys.maxsize)  # a label may be long
+    try:
+        for row in csv.reader(counted()):
+            yield row, place
+    finally:
+        csv.field_size_limit(limit)

@@ -12,16 +12,17 @@ from braided.estimators.base import CLASSIFICATION, REGRESSION
 from braided.streams import Batch, Stream
 from braided.streams.base import records_before
 from braided.streams.encode import cells
-from braided.streams.encode.encoder import MOST_CLASSES
 from braided.streams.encode.rules import ReadingCounts
 from braided.values import shown
 
 #: How many records are looked at, from the first on.
 LOOKED_AT = 1_000
+#: More different whole numbers than this among them are taken for quantities.
+MOST_CLASSES = 20
 
 
 def number(label: Any) -> float | None:
-    """A target as a number; None if it is none.
+    """A target as a number; None if it is not one.
 
     >>> number("1.5"), number(3), number("red"), number(True)
     (1.5, 3.0, None, None)
@@ -43,11 +44,11 @@ def guessed(labels: Iterable[Any]) -> tuple[str, str]:
     values = []
     for label in labels:
         if label is not None:
-            value = number(label)
+            value = None if isinstance(label, bool) else cells.as_number(label)
             if value is None:
                 return CLASSIFICATION, ""
             values.append(value)
-    broken = next((value for value in values if not value.is_integer()), None)
+    broken = next((value for value in values if math.isfinite(value) and not value.is_integer()), None)
     if broken is not None:
         return REGRESSION, f"the target has numbers that are not whole, such as {broken:g}"
     if len(set(values)) > MOST_CLASSES:

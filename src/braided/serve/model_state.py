@@ -22,7 +22,7 @@ from braided.serve.stats import Stats
 
 Model = MODLClassifier | MODLRegressor
 _PREFIX = "serve"
-#: All records that wait for their label together have at most so many values, whatever their number.
+#: All records that wait for their label together have at most this many values, whatever their number.
 _MOST_WAITING_VALUES = 500_000
 
 

@@ -177,7 +177,7 @@ async def _take(
                 if len(parser):
                     await commit(parser)
         if count == 0:
-            raise HTTPProblem(422, "the stream holds no record: send one a line")
+            raise HTTPProblem(422, "the stream holds no record: send one per line")
         end.set_result(None)
     except HTTPProblem as problem:
         end.set_exception(problem)
@@ -230,7 +230,7 @@ async def predict(request: Request, worker: Worker, limits: Limits, stopping: as
                 yield b"".join(line(answer) for answer in found)
                 await asyncio.sleep(0)
         if count == 0:
-            raise HTTPProblem(422, "the stream holds no record: send one a line")
+            raise HTTPProblem(422, "the stream holds no record: send one per line")
 
     source = answers()
     first = await anext(source)

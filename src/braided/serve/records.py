@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Limits
 
-#: A table of records to learn is built for at most so many cells at a time.
+#: A table of records to learn has at most this many cells at a time.
 _MOST_CELLS = 1_000_000
 _NUMBERS = (int, bool)
 _ONLY_FLOATS = {float}

@@ -215,6 +215,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "name": worker.state.name,
         "task": worker.state.model.task,
         "created": worker.state.created,
+        "features": len(summary["availability"]),
         **summary,
         **worker.state.stats.metrics(),
         "version": worker.version(),

@@ -22,7 +22,7 @@ from braided.serve.stats import finite
 from braided.serve.write_request import WriteRequest
 
 log = logging.getLogger("braided.serve")
-#: A group commit ends at so many records.
+#: How many records a group commit has at most.
 _GROUP_RECORDS = 500
 #: Records that are predicted between two looks at what else there is to do.
 PREDICT_CHUNK = 16

@@ -79,7 +79,7 @@ class Peeked:
     stream
         The stream; it may be one that can be read only once.
     records
-        How many to look at, at least; fewer where there are not so many.
+        How many to look at, at least; fewer where the stream is shorter.
 
     Attributes
     ----------

@@ -266,7 +266,7 @@ def _hide_by_value(values, columns, keys, first_record, state, available, start)
 
 @dataclass(frozen=True)
 class ByValue(Mask):
-    """The larger a value, the likelier it is missing: what is hidden tells something.
+    """The larger a value, the likelier it is missing, so that being missing says something about the value.
 
     With z the value standardised by the feature's mean and deviation up to this record, hidden values counted,
 

@@ -33,7 +33,7 @@ def shuffled(stream: ArrayStream, seed: int) -> ArrayStream:
 
 @dataclass(frozen=True)
 class Limited:
-    """The first `limit` records, those counted that came before the place from which a follower goes on."""
+    """The first `limit` records, where those count too that a follower had read before it was resumed."""
 
     stream: Stream
     limit: int

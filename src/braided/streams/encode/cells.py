@@ -54,7 +54,7 @@ Cells = Sequence[Any] | NDArray[np.float64]
 
 
 def as_number(cell: Any) -> float | None:
-    """A cell as a number, NaN for missing, or None if it is none.
+    """A cell as a number, NaN for missing, or None if it is not a number.
 
     >>> as_number(" 1.5"), as_number("true"), as_number("?"), as_number("red"), as_number("1_000")
     (1.5, 1.0, nan, None, None)
@@ -69,7 +69,7 @@ def as_number(cell: Any) -> float | None:
 
 
 def as_feature(cell: Any) -> float:
-    """A cell as a feature's value, NaN for missing; what is none is an error that goes on from "column 'x' "."""
+    """A cell as a feature's value, NaN for missing; for others an error whose text goes on from "column 'x' "."""
     number = as_number(cell)
     if number is None:
         if isinstance(cell, BadCell):
@@ -128,7 +128,7 @@ def kind_of_column(cells: Cells) -> Kind | None:
 
 
 def numbers(cells: Cells) -> tuple[NDArray[np.float64], list[tuple[int, str]]]:
-    """A column as numbers, NaN for missing, and (row, reason) of the cells that are none; these are NaN too."""
+    """A column as numbers, NaN for missing, and (row, reason) of the cells that are no numbers; these are NaN too."""
     quick = cells if isinstance(cells, np.ndarray) else _quick(cells)
     if quick is not None and not np.isinf(quick).any():
         return quick, []

@@ -24,8 +24,6 @@ from braided.values import shown
 
 _SHOWN_NAMES = 5
 _LONGEST_NAME = 1_000
-#: More different targets than this may be numbers rather than classes.
-MOST_CLASSES = 20
 
 
 class Encoder:
@@ -153,8 +151,7 @@ class Encoder:
             if groups[word]:
                 parts.append(f"{len(groups[word])} {word} ({listed(groups[word])})")
         target = "target" if self.target is None else f"target {self.target}"
-        called = "class" if n_classes == 1 else "classes" if n_classes <= MOST_CLASSES else "different values"
-        parts.append(f"{target}: {n_classes} {called} seen")
+        parts.append(f"{target}: {n_classes} different {'value' if n_classes == 1 else 'values'} seen")
         message = ", ".join(parts)
         if self.counts.kinds is None:
             self.rules.say(message)

@@ -31,7 +31,7 @@ class Rules:
     max_features
         How many features there may be; only categories are counted against it here.
     unlabelled
-        Whether a record without a label passes, with None for its label; else it does not fit.
+        Whether a record without a label passes, with None for its label; if not, it counts as one that does not fit.
     tell
         A function that is called with a line of text when the kinds of the columns are known, and when something
         else happens that a user should know, such as that a followed file was replaced.

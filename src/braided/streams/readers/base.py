@@ -85,7 +85,7 @@ class FileStream(EncodedStream):
 def target_place(
     names: Sequence[str], target: str | None, where: str, drop: Sequence[str] = (), named: bool = True
 ) -> int:
-    """The target among the columns: the one asked for, else one called target, label, class or y, else the last.
+    """The target among the columns: the one asked for; if none was, one called target, label, class or y, or the last.
 
     A table with a repeated column is refused, and so is to choose or drop a column that is not there.
     """

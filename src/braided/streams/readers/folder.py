@@ -21,7 +21,7 @@ def files_in(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class FolderStream(EncodedStream):
-    """Records from all files of a folder; kinds are seen from the first records of the whole.
+    """Records from all files of a folder; the kinds of columns are decided by the first records.
 
     Attributes
     ----------

@@ -208,7 +208,7 @@ class FollowStream:
         records: Iterator[tuple[Any, str | None]],
         make: Callable[[list[int], list[Any], Any], Chunk],
     ) -> Iterator[Piece]:
-        """Chunks of what is there, whenever nothing more is; `records` are records, or what is wrong with one."""
+        """The records that have come, as a chunk whenever no more are ready; `records` may hold bad ones."""
         places: list[int] = []
         taken: list[Any] = []
         place = (tail.offset, tail.line)

@@ -67,11 +67,11 @@ def unnested(table: dict[Hashable, Cells]) -> dict[Hashable, Cells]:
 
 
 class UndecidedError(BraidedError):
-    """It cannot be seen which name is the label's; no record can be read."""
+    """It is not clear which name is the label's, so that no record can be read."""
 
 
 class Splitter:
-    """Takes records apart into features and label; what they look like is seen from the first.
+    """Takes records apart into features and label; their form is that of the first one.
 
     Parameters
     ----------
