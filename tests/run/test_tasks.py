@@ -113,6 +113,7 @@ def test_the_task_can_be_given(numbers: Path, tmp_path: Path) -> None:
         (["--model", "river-logistic", "--task", "regression"], "model 'river-logistic' is not for regression"),
         (["--model", "mean", "--task", "classification"], "model 'mean' is not for classification"),
         (["--metric", "kappa"], "--metric 'kappa' is not for regression: use one of mae, rmse, r2"),
+        (["--metric", "kappa", "--task", "regression"], "--metric 'kappa' is not for regression"),
         (["--metric", "f2"], "--metric 'f2' is not known"),
         (["--task", "ranking"], "--task 'ranking' is not known: use one of auto, classification, regression"),
         (["--delay", "-1"], "--delay is -1: give a whole number from 0 on"),

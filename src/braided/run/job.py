@@ -111,6 +111,7 @@ class Job:
         self._source = source or self._open()
         if self.options.task == AUTO:
             self._guess_task()
+        chosen(self.options.metrics, self.options.task)  # refused now rather than when the table is made
         self._take_counts()
         if self.options.task == REGRESSION and self.options.follow and self.options.on_error == "skip":
             raise BraidedError(
@@ -153,7 +154,6 @@ class Job:
         if task == REGRESSION:
             self._tell(f"{why}: this is taken for a regression; --task classification makes each a class of its own")
         zoo.check(self.options.models, self.options.model_options(self.options.seed))
-        chosen(self.options.metrics, task)
 
     def _first_labels(self) -> list[Any]:
         if isinstance(self._source, ArrayStream):
@@ -215,8 +215,8 @@ class Job:
         """A new model, its code compiled; the first `always` features of the stream are its base features."""
         base: tuple[Hashable, ...] = ()
         if self.options.always:
-            first = self._source.first[:1] if isinstance(self._source, Peeked) else [*_first_batch(self._source)]
-            base = first[0].names[: self.options.always] if first else ()
+            first = self._source.first[0] if isinstance(self._source, Peeked) else next(self._source.batches(), None)
+            base = () if first is None else first.names[: self.options.always]
         model = zoo.build(name, self.options.model_options(seed, base))
         warm_up(model)
         history = History(name, model.learner_names, self.options.task == REGRESSION)
@@ -367,8 +367,3 @@ def _deviation(values: list[float]) -> float | None:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _first_batch(stream: Stream) -> list[Any]:
-    first = next(stream.batches(), None)
-    return [] if first is None else [first]
