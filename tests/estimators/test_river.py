@@ -47,7 +47,12 @@ EXCEPTIONS = {
     for name in ("olvf", "olvf as the paper sets it")
 }
 #: Left to `make slow`, because others of their kind are checked every time.
-SLOW = {"modl-glr as the paper sets it", "modl-5 as the paper sets it"}
+SLOW = {
+    "modl-glr as the paper sets it",
+    "modl-5 as the paper sets it",
+    "MODLClassifier released",
+    "MODLRegressor released",
+}
 
 
 def _of(name: str, preset: presets.Preset, combiner: str | None = None, dataset: str | None = None) -> Any:

@@ -15,8 +15,9 @@ from help_serve import SMALL_SPEC, FaultyDisk, ask, records, rows, served_model,
 from httpx import Client
 
 from braided.checkpoint import decode, encode
+from braided.estimators import ESTIMATORS
 from braided.serve import model_state, service
-from braided.serve.model_state import KINDS, ModelState, Observation
+from braided.serve.model_state import ModelState, Observation
 from braided.serve.settings import Limits, Settings
 from braided.serve.write_request import WriteRequest
 
@@ -131,14 +132,14 @@ def observed(count: int) -> ModelState:
 
 def test_observed_values_are_no_part_of_the_one_text_in_a_snapshot() -> None:
     """The text is made in one call, during which no other thread of Python runs."""
-    found = decode(observed(50).snapshot(), "snapshot", *KINDS)
+    found = decode(observed(50).snapshot(), "snapshot", *ESTIMATORS)
     assert found.metadata["serve"]["waiting"].keys() == {"ids", "names"}
     assert ModelState.restored(found, Limits()).waiting == observed(50).waiting
 
 
 def with_observations_as_json(state: ModelState) -> bytes:
     """A snapshot of the older kind."""
-    found = decode(state.snapshot(), "snapshot", *KINDS)
+    found = decode(state.snapshot(), "snapshot", *ESTIMATORS)
     found.metadata["serve"]["waiting"] = [[id_, item.time, item.x] for id_, item in state.waiting.items()]
     arrays = {name: array for name, array in found.arrays.items() if "waiting" not in name}
     return encode(found.kind, found.metadata, arrays)
@@ -148,6 +149,6 @@ def with_observations_as_json(state: ModelState) -> bytes:
 def test_either_kind_of_snapshot_is_read(written: Callable[[ModelState], bytes]) -> None:
     for count in (0, 1, 7):
         state = observed(count)
-        restored = ModelState.restored(decode(written(state), "snapshot", *KINDS), Limits())
+        restored = ModelState.restored(decode(written(state), "snapshot", *ESTIMATORS), Limits())
         assert isinstance(restored.waiting, OrderedDict)
         assert restored.waiting == state.waiting

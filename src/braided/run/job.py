@@ -146,7 +146,7 @@ class Job:
         if self.options.stream not in NAMED_STREAMS:
             labels = self._first_labels()
             task, why = guessed(labels)
-            if not labels:
+            if not labels and self.options.follow:
                 self._tell(
                     "no target to look at yet: this is taken for a classification; --task regression is the other"
                 )
