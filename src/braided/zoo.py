@@ -1,4 +1,7 @@
-"""The models that `braided run --model NAME` knows: MODL, its parts and variants, and what it is compared with."""
+"""The models that `braided run --model NAME` knows: MODL, its parts and variants, and what it is compared with.
+
+River's models are imported when one is asked for: with what they bring along, that takes longer than all of braided.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`braided bench`: commands that measure and print, on this machine, now."""
+"""`braided bench`: commands that measure and print, on this machine, now.
+
+What is slow to import is imported by the command that needs it, so that the others start sooner.
+"""
 
 from __future__ import annotations
 

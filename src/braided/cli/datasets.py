@@ -1,4 +1,7 @@
-"""`braided datasets`: which data sets are here, whether they are right, and how to get those that are not."""
+"""`braided datasets`: which data sets are here, whether they are right, and how to get those that are not.
+
+What is slow to import is imported by the command that needs it, so that the others start sooner.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`braided reproduce`."""
+"""`braided reproduce`: the paper's tables and figures.
+
+What is slow to import is imported by the command that needs it, so that the others start sooner.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`braided run`."""
+"""`braided run`: models over a stream.
+
+What is slow to import is imported by the command that needs it, so that the others start sooner.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Pictures of a history: each function draws on `ax`, or on new axes, and returns them.
 
 Histories come from `braided.record`. Where several are taken, those of one name are seeds of one model: their mean is
-drawn, and a band of one standard deviation around it.
+drawn, and a band of one standard deviation around it. Matplotlib is an extra, and is imported when something is drawn.
 
 Examples
 --------
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = [
+    "availability", "calibration", "confusion", "error", "failures", "learners", "shares", "throughput", "weights",
+]  # fmt: skip
 Floats = NDArray[np.float64]
 Histories = History | Sequence[History]
 #: Lines, in order; the service's page has the same.
