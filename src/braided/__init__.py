@@ -21,5 +21,5 @@ def __getattr__(name: str) -> Any:
     if name in {"History", "record"}:
         return getattr(importlib.import_module("braided.evaluation"), name)
     if name == "plot":
-        return importlib.import_module("braided.report.plot")
+        return importlib.import_module("braided.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,11 +11,12 @@ import pytest
 from matplotlib.figure import Figure
 from river import datasets, dummy, linear_model
 
-from braided import BraidedError, History, MODLClassifier, MODLRegressor, plot, record
+from braided import BraidedError, History, MODLClassifier, MODLRegressor, record
 from braided.estimators import explain
 from braided.estimators.digest import state_digest
 from braided.evaluation.history import MOST_WEIGHTS
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
+from braided.report import plot
 from braided.streams import ArrayStream, Batch
 from conftest import as_records, made_up
 

@@ -19,7 +19,7 @@ import pytest
 from braided import MODLClassifier, MODLRegressor
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
-from braided.run import Job, RunOptions
+from braided.run import Job, RunOptions, predictions
 from braided.run.predictions import PredictionFile
 from command import braided
 from conftest import made_up
@@ -130,6 +130,7 @@ def test_what_cannot_be_is_one_line(numbers: Path, arguments: list[str], message
 
 def test_a_target_that_is_no_number_is_told(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "d.csv", np.arange(50.0)[:, None], [0.5] * 40 + ["high"] + [0.25] * 9)
+    assert "the target of record 41 is 'high'" in braided("run", str(path), code=2).stderr, "nine in ten are numbers"
     arguments = ["run", str(path), "-m", "olr", "--task", "regression", "--json"]
     done = braided(*arguments, code=2)
     assert "the target of record 41 is 'high', and a regression needs numbers" in done.stderr
@@ -280,6 +281,13 @@ def test_an_ended_run_and_its_predictions_resume(classes: Path, tmp_path: Path) 
     assert not (tmp_path / "q.csv").exists()
 
 
+def test_long_files_have_every_row(classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictions, "_ROW_GROUP", 300)
+    for ending in (".csv", ".parquet"):
+        finished(Job(RunOptions(str(classes), ("majority",)), predictions=tmp_path / f"p{ending}"))
+        assert [row["record"] for row in rows_of(tmp_path / f"p{ending}")] == [str(t) for t in range(1, 1_601)]
+
+
 def test_labels_that_are_spelled_alike_have_columns_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("".join(json.dumps({"x": {"a": t}, "y": [1, "1"][t % 2]}) + "\n" for t in range(30)))
@@ -359,9 +367,9 @@ def test_files_are_kept_apart(classes: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.csv"
     shutil.copy(classes, copy)
     before = copy.read_bytes()
-    for predictions, checkpoint in ((copy, None), (tmp_path / "p.csv", tmp_path / "p.csv")):
+    for path, checkpoint in ((copy, None), (tmp_path / "p.csv", tmp_path / "p.csv")):
         with pytest.raises(BraidedError, match="give another file"):
-            Job(RunOptions(str(copy), ("olr",)), predictions=predictions, checkpoint=checkpoint)
+            Job(RunOptions(str(copy), ("olr",)), predictions=path, checkpoint=checkpoint)
     assert copy.read_bytes() == before
     with pytest.raises(BraidedError, match="--checkpoint-every is nan"):
         Job(RunOptions(str(copy), ("olr",)), checkpoint=tmp_path / "c", every=float("nan"))

@@ -50,7 +50,8 @@ def reproduce(
     from braided.reproduce.executors import Executor, Processes, Ray
 
     checks.choice("preset", preset, PRESETS)
-    extras.require("scipy", "reproduce")
+    for needed in ("matplotlib", "scipy"):
+        extras.require(needed, "reproduce")
     check_folder(out)
     options = ReproductionOptions(checked(what), preset, seeds, limit, tuple(dataset or ()), quick, out, page)
     executor: Executor = Processes(jobs) if ray is None else Ray(ray, jobs)

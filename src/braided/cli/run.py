@@ -80,8 +80,13 @@ def run(
         predictions=predictions,
         tell=teller(errors),
     )
-    with Display(errors) as display, stopped_by_interrupt(job.stop if options.follow else None):
-        display.follow(job.run())
+    try:
+        with Display(errors) as display, stopped_by_interrupt(job.stop if options.follow else None):
+            display.follow(job.run())
+    except KeyboardInterrupt:
+        again = "" if checkpoint is None else "; the same command with --resume goes on from its checkpoint"
+        typer.echo(f"braided: interrupted{again}", err=True)
+        raise typer.Exit(130) from None
     document = job.document()
     if out is not None:
         for path in write_folder(job, out, shlex.join(["braided", *map(without_password, sys.argv[1:])])):

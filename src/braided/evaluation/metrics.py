@@ -37,6 +37,18 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 
+_QUANTITY = "a quantity in the target's own unit"
+
+
+def quantity(value: float) -> str:
+    """A quantity of unknown size, with at least four digits and no exponent where that can be read.
+
+    >>> quantity(0.76612), quantity(34_980.4), quantity(3e15)
+    ('0.7661', '34,980', '3e+15')
+    """
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e12 else f"{value:,.4g}"
+
+
 @dataclass(frozen=True)
 class Metric:
     """How a metric is shown.
@@ -59,6 +71,8 @@ class Metric:
         """The value as text; a dash where there is none. `exact` gives counts a decimal, as means over seeds have."""
         if value is None:
             return "-"
+        if self.form == _QUANTITY:
+            return quantity(value)
         return format(value, ",.1f" if exact and self.form == ",.0f" else self.form)
 
 
@@ -73,8 +87,8 @@ METRICS = {
     "roc_auc": Metric("ROC AUC", CLASSIFICATION, ".4f"),
     "log_loss": Metric("log loss", CLASSIFICATION, ".4f"),
     "brier": Metric("Brier score", CLASSIFICATION, ".4f"),
-    "mae": Metric("MAE", REGRESSION, ",.4g"),
-    "rmse": Metric("RMSE", REGRESSION, ",.4g"),
+    "mae": Metric("MAE", REGRESSION, _QUANTITY),
+    "rmse": Metric("RMSE", REGRESSION, _QUANTITY),
     "r2": Metric("R2", REGRESSION, ".4f"),
 }
 #: The columns of the table on the screen unless others are asked for.

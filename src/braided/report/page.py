@@ -15,7 +15,7 @@ import numpy as np
 
 from braided.estimators.base import REGRESSION
 from braided.evaluation import History
-from braided.evaluation.metrics import METRICS, chosen
+from braided.evaluation.metrics import METRICS, chosen, quantity
 from braided.report import plot
 from braided.report.provenance import provenance
 from braided.report.table import counted, drifts, misfits, own_metrics, plain_guess, without_label
@@ -231,7 +231,7 @@ class _Page:
         return table(["records", *curves], rows)
 
     def _error(self, value: float) -> str:
-        return f"{value:,.4g}" if self.regression else f"{value:.2%}"
+        return quantity(value) if self.regression else f"{value:.2%}"
 
     def errors(self) -> str:
         everything = [history for seeds in self.histories.values() for history in seeds]
@@ -380,6 +380,7 @@ class _Page:
 
     def _calibration(self, seeds: list[History], about: str) -> list[str]:
         bins = np.sum([history.bins for history in seeds], axis=0)
+        all_ = " Of all seeds together." if len(seeds) > 1 else ""
         pictures = []
         if bins[:, 0].any():
             rows = [
@@ -390,14 +391,14 @@ class _Page:
             pictures.append(
                 self.picture(
                     "Calibration",
-                    "How often predictions of a given probability were right, with the number of records in each bar.",
+                    f"How often predictions of a given probability were right; each bar says of how many.{all_}",
                     lambda ax: plot.calibration(seeds, ax=ax),
                     table(["probability", "records", "mean", "right"], rows),
                     about,
                 )
             )
         names, counts, unanswered = plot.confused(seeds)
-        words = "Records of each class (rows) by predicted class (columns); dark is a large share of the row."
+        words = f"Records of each class (rows) by predicted class (columns); dark is a large share of the row.{all_}"
         if len(first := seeds[0].classes) > len(names):
             words += f" Of {len(first):,} classes the most frequent."
         if unanswered:

@@ -153,7 +153,7 @@ def _percent(value: float, _: Any = None) -> str:
 
 
 def _number_tick(value: float, _: Any = None) -> str:
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def _compact_tick(value: float, _: Any = None) -> str:

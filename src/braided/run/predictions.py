@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,6 +25,8 @@ from braided.streams import Batch
 _FORMATS = (".csv", ".jsonl", ".parquet")
 _FIRST = ("record", "label", "prediction")
 _RUN = ("model", "seed")
+#: Rows of a Parquet file that are made at a time.
+_ROW_GROUP = 10_000
 #: Labels may hold what UTF-8 cannot: it is written as an escape.
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
 
@@ -211,7 +214,7 @@ class PredictionFile:
         )
         fresh = self.path.with_name(f".{self.path.name}.tmp")
         with self._kept.open(**_TEXT) as lines, parquet.ParquetWriter(fresh, schema) as writer:
-            while chunk := [json.loads(line) for line, _ in zip(lines, range(10_000), strict=False)]:
+            while chunk := [json.loads(line) for line in islice(lines, _ROW_GROUP)]:
                 columns = [
                     [_encodable(row.get(name)) if kind == arrow.string() else row.get(name) for row in chunk]
                     for name, kind in zip([*self._first, *self._columns], schema.types, strict=True)

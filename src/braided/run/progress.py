@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braided.evaluation import History
+from braided.evaluation.metrics import quantity
 from braided.run.job import JobProgress
 
 _PLAIN_EVERY = 30.0
@@ -48,13 +49,13 @@ def _view(progress: JobProgress) -> Group:
 
 def _told(history: History) -> str:
     """How it goes, in words."""
-    return f"MAE {history.error:,.4g}" if history.regression else f"{history.totals[0]:,.0f} errors"
+    return f"MAE {quantity(history.error)}" if history.regression else f"{history.totals[0]:,.0f} errors"
 
 
 def _cells(history: History, loss: float) -> list[str]:
     """A sum of losses as the table shows it."""
     mean = loss / max(history.records, 1)
-    return [f"{mean:,.4g}"] if history.regression else [f"{loss:,.0f}", f"{mean:.2%}"]
+    return [quantity(mean)] if history.regression else [f"{loss:,.0f}", f"{mean:.2%}"]
 
 
 class Display:

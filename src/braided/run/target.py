@@ -19,6 +19,8 @@ from braided.values import shown
 LOOKED_AT = 1_000
 #: More different whole numbers than this among them are taken for quantities.
 MOST_CLASSES = 20
+#: As a column of features, a target is one of numbers if at least this share of its values are.
+MOST_OF_THEM = 0.9
 
 
 def number(label: Any) -> float | None:
@@ -41,16 +43,14 @@ def guessed(labels: Iterable[Any]) -> tuple[str, str]:
     >>> guessed(range(30))
     ('regression', 'the target has 30 different whole numbers in the first 30 records')
     """
-    values = []
-    for label in labels:
-        if label is not None:
-            value = None if isinstance(label, bool) else cells.as_number(label)
-            if value is None:
-                return CLASSIFICATION, ""
-            values.append(value)
+    known = [label for label in labels if label is not None]
+    found = [None if isinstance(label, bool) else cells.as_number(label) for label in known]
+    values = [value for value in found if value is not None]
+    if len(values) < MOST_OF_THEM * len(known):
+        return CLASSIFICATION, ""
     broken = next((value for value in values if math.isfinite(value) and not value.is_integer()), None)
     if broken is not None:
-        return REGRESSION, f"the target has numbers that are not whole, such as {broken:g}"
+        return REGRESSION, f"the target has numbers that are not whole, such as {broken:.10g}"
     if len(set(values)) > MOST_CLASSES:
         many = f"the target has {len(set(values))} different whole numbers in the first {len(values):,} records"
         return REGRESSION, many
