@@ -94,7 +94,7 @@ def ask(worker: Worker, kind: Any, **what: Any) -> Any:
     """Send a job and wait for its answer."""
     future: Future[Any] = Future()
     worker.submit(WriteRequest(kind, future, **what))
-    return future.result(timeout=30)
+    return future.result(timeout=300)  # a first record may wait for kernels to compile
 
 
 def served_model(
@@ -233,7 +233,7 @@ def serving(
     while not server.started:
         time.sleep(0.005)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=300) as client:
             yield client
     finally:
         server.should_exit = True

@@ -78,7 +78,10 @@ def exercise(client: Any, name: str, spec: dict[str, Any]) -> None:
 
 def main() -> None:
     found = {}
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "state", models=100) as client:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder) / "state", models=100, request_seconds=600.0) as client,
+    ):
         note_compilations()
         for number, (title, spec) in enumerate(specs().items()):
             name = f"m{number}"

@@ -262,7 +262,7 @@ def several(worker: Worker, jobs: list[dict[str, Any]]) -> list[Any]:
     with worker._wake:
         for job, future in zip(jobs, futures, strict=True):
             worker.submit(WriteRequest("learn", future, **job))
-    done = [future.exception(timeout=30) or future.result() for future in futures]
+    done = [future.exception(timeout=300) or future.result() for future in futures]
     return [answer.status if isinstance(answer, HTTPProblem) else answer for answer in done]
 
 
