@@ -18,6 +18,7 @@ from braided.estimators import explain
 from braided.estimators.base import MODL, Progress
 from braided.evaluation.availability import MOST_FEATURES, Places
 from braided.evaluation.tally import Tally
+from braided.kernels.tally import count_present
 from braided.streams import Batch
 
 Floats = NDArray[np.float64]
@@ -263,7 +264,7 @@ class History(Tally):
             row[_FIXED : _FIXED + len(shares)] += shares
 
     def _count_present(self, piece: Batch) -> None:
-        counts = np.asarray((~np.isnan(piece.values)).sum(axis=0), dtype=np.int64)
+        counts = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))
         places = self._places.count(piece.names, counts)
         self._by_block["_present"].widen(min(len(self._places.places), MOST_FEATURES))
         followed = (places >= 0) & (places < MOST_FEATURES)

@@ -111,3 +111,13 @@ def tally_values(predictions, truth, own, sums, losses):
         gap = y - sums[MEAN]
         sums[MEAN] += gap / sums[COUNT]
         sums[DEVIATIONS] += gap * (y - sums[MEAN])
+
+
+@njit(cache=True, nogil=True)
+def count_present(values):
+    """How many records of a chunk, (n, columns) with NaN for missing, have a value in each column."""
+    counts = np.zeros(values.shape[1], dtype=np.int64)
+    for t in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            counts[j] += 1 if values[t, j] == values[t, j] else 0
+    return counts
