@@ -1,15 +1,28 @@
-"""The command line, called as a user does."""
+"""The command line, called as a user does, in this process: starting an interpreter takes a second."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+from unittest import mock
+
+from braided.cli import main
 
 
-def braided(*arguments: str, text: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run `braided` with these arguments and this standard input; its exit code must be `code`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "braided", *arguments], input=text, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == code, done.stderr
-    return done
+def _terminal_of_nobody(content: str = "") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content.encode()), encoding="utf-8", write_through=True)
+
+
+def braided(*arguments: str, text: str | None = None, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+    """Run `braided` with these arguments and this standard input; its exit code must be `code` if one is given."""
+    given, out, err = _terminal_of_nobody(text or ""), _terminal_of_nobody(), _terminal_of_nobody()
+    found = 0
+    with mock.patch.multiple(sys, argv=["braided", *arguments], stdin=given, stdout=out, stderr=err):
+        try:
+            main()
+        except SystemExit as end:
+            found = int(end.code or 0)
+    stdout, stderr = (stream.buffer.getvalue().decode() for stream in (out, err))  # type: ignore[attr-defined]
+    assert code is None or found == code, stderr
+    return subprocess.CompletedProcess(arguments, found, stdout, stderr)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib.util
 import inspect
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 import test_every_learner
 from braided.datasets.catalogue import CATALOGUE
 from braided.learners import LEARNERS
+from command import braided
 from conftest import DATA, real
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,16 +111,18 @@ def same_but_for_rounding(want: str, got: str) -> bool:
 
 
 def run_console(body: str, folder: Path) -> None:
-    command, *expected = body.rstrip("\n").split("\n")
+    first, *expected = body.rstrip("\n").split("\n")
+    command = first.removeprefix("$ ")
     environment = {
-        **os.environ, "BRAIDED_DATA": str(DATA.resolve()),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "BRAIDED_DATA": str(DATA.resolve()), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "80",
     }  # fmt: skip
-    done = subprocess.run(
-        command.removeprefix("$ "), shell=True, capture_output=True, text=True, env=environment, timeout=1_500,
-        cwd=folder,
-    )  # fmt: skip
+    with mock.patch.dict(os.environ, environment), contextlib.chdir(folder):
+        name, *arguments = shlex.split(command)
+        if name == "braided" and not set(command) & set("|<>;&$*"):
+            done = braided(*arguments)
+        else:
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=1_500)
     assert done.returncode == 0, done.stderr
     want, got = without_times("\n".join(expected)), without_times(done.stdout)
     assert same_but_for_rounding(want, got), f"{command}\nexpected\n{want}\ngot\n{got}"

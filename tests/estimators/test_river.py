@@ -48,8 +48,9 @@ EXCEPTIONS = {
 }
 #: Left to `make slow`, because others of their kind are checked every time.
 SLOW = {
-    "modl-glr as the paper sets it",
-    "modl-5 as the paper sets it",
+    *(f"{name} as the paper sets it" for name in ("auxdrop-odl", "auxdrop-ogd", "modl-glr", "modl-5")),
+    "modl-olr+mlp",
+    "modl-olr+set",
     "MODLClassifier released",
     "MODLRegressor released",
 }

@@ -182,7 +182,7 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> Non
     broken.mkdir()
     expected = json.loads(braided(*shuttle_run(straight)).stdout)
     kills = 0
-    for delay in (0.15, 0.3, 0.45, 0.6):
+    for delay in (0.15, 0.45):
         process = subprocess.Popen(
             [sys.executable, "-m", "braided", *shuttle_run(broken, "--resume")],
             stdout=subprocess.DEVNULL,
@@ -257,7 +257,6 @@ def test_a_finished_run_resumes_to_its_results(csv_file: Path, tmp_path: Path) -
     second = braided(*arguments)
     assert json.loads(second.stdout) == json.loads(first.stdout)
     changed = braided(*arguments, "--available", "0.5", code=2)
-    assert changed.returncode == 2
     assert "was made with available = 1.0, and now it is 0.5" in changed.stderr
 
 

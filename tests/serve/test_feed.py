@@ -26,10 +26,12 @@ from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.run import ReadingOptions
 from braided.serve.feed import FeedSettings
+from command import braided
 
 
-def braided(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "braided", *arguments], capture_output=True, text=True, timeout=120)
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "braided", "serve", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
@@ -38,8 +40,7 @@ def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
     path.write_bytes(ndjson(items))
     with served(tmp_path / "state") as server:
         model = f"{server.url}/models/m"
-        missing = braided("feed", str(path), "--to", model)
-        assert missing.returncode == 2
+        missing = braided("feed", str(path), "--to", model, code=2)
         assert "no model 'm'" in missing.stderr
         httpx.put(model, json=SMALL_SPEC, timeout=60)
         done = braided("feed", str(path), "--to", model, "--limit", "700", "--batch", "100", "--json")
@@ -49,7 +50,6 @@ def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
         killer.start()
         rest = braided("feed", str(path), "--to", model, "--batch", "10", "--json")
         killer.join()
-        assert rest.returncode == 0, rest.stderr
         assert "going on from there" in rest.stderr
         result = json.loads(rest.stdout)
         assert (result["acknowledged"], result["records"]) == (3_000, 3_000)
@@ -86,7 +86,7 @@ def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
         httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60)
         for at in range(0, 60, 20):
             httpx.post(f"{server.url}/models/m/learn", json={"records": rows(60)[at : at + 20]}, timeout=60)
-        second = braided("serve", "--dir", str(folder), "--port", str(Server(tmp_path).port))
+        second = serve("--dir", str(folder), "--port", str(Server(tmp_path).port))
         assert second.returncode == 2
         assert "another braided serve uses it" in second.stderr
         server.kill()
@@ -94,7 +94,7 @@ def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
     content = bytearray(journal.read_bytes())
     content[150] ^= 4
     journal.write_bytes(content)
-    refused = braided("serve", "--dir", str(folder))
+    refused = serve("--dir", str(folder))
     assert refused.returncode == 2
     assert journal.name in refused.stderr
     assert "restore the file from a backup" in refused.stderr
@@ -107,8 +107,7 @@ def test_a_token_file_lets_the_feed_in(tmp_path: Path) -> None:
     path.write_bytes(ndjson(rows(50)))
     with served(tmp_path / "state", "--token-file", str(tokens)) as server:
         model = f"{server.url}/models/m"
-        refused = braided("feed", str(path), "--to", model, "--create")
-        assert refused.returncode == 2
+        refused = braided("feed", str(path), "--to", model, "--create", code=2)
         assert "token" in refused.stderr
         done = braided("feed", str(path), "--to", model, "--create", "--token-file", str(tokens), "--json")
         assert json.loads(done.stdout)["records"] == 50, done.stderr
@@ -130,7 +129,6 @@ def test_folders_and_data_bases_are_fed_with_the_options_of_run(tmp_path: Path) 
 
         def fed(*arguments: str) -> dict[str, Any]:
             done = braided("feed", *arguments, "--to", model, "--json")
-            assert done.returncode == 0, done.stderr
             found: dict[str, Any] = json.loads(done.stdout)
             return found
 

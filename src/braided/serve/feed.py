@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import numpy as np
@@ -95,7 +95,7 @@ class FeedSettings:
 
 
 class Sender:
-    """Talks to one model of a service, patiently.
+    """Talks to one model of a service, patiently; a context, at whose end the connection is closed.
 
     Parameters
     ----------
@@ -112,6 +112,12 @@ class Sender:
         self.to = settings.to.rstrip("/")
         self.client = settings.client_name()
         self.console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.http.close()
 
     def request(self, method: str, path: str, **what: Any) -> httpx.Response:
         """Send a request, again and again while the service is away or refuses for the moment."""
@@ -204,7 +210,11 @@ def bodies(stream: Stream, skip: int, limit: int | None, size: int) -> Iterator[
 def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None] | None = None) -> dict[str, Any]:
     """Send everything that the service does not have yet; `tell` is told what the reader says of the stream."""
     stream = settings.reading.open(settings.stream, settings.data_dir, settings.reading.rules(tell=tell))
-    sender = Sender(settings, console)
+    with Sender(settings, console) as sender:
+        return _send(settings, stream, sender, console)
+
+
+def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:
     if settings.create and sender.request("GET", "").status_code == 404:
         sender.json("PUT", "", json={})
     done = sender.acknowledged()
