@@ -25,13 +25,14 @@ timeout 900 env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-insta
 echo "could not be installed, so that their tests will be skipped:$$wanted"
 endef
 
-.PHONY: demo test check slow wheel-test clean
+.PHONY: demo test check kernels slow wheel-test clean
 
 demo: .venv/.core
 	$(BIN)/braided run --out demo
 	@echo "the learning curve is in demo/curve.png, and the whole report in demo/report.html"
 
-test: check
+test: $(DEV)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check kernels
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(DEV)
@@ -41,6 +42,10 @@ check: $(DEV)
 	$(BIN)/lint-imports --no-cache
 	@# No --quiet here: it hides the warnings that --strict is to count.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# While one core checks, the other compiles; the tests then load it.
+kernels: $(DEV)
+	$(BIN)/python tests/compile_kernels.py
 
 slow: $(DEV)
 	$(BIN)/python -m pytest -q -m slow

@@ -49,6 +49,7 @@ EXCEPTIONS = {
 #: Left to `make slow`, because others of their kind are checked every time.
 SLOW = {
     *(f"{name} as the paper sets it" for name in ("auxdrop-odl", "auxdrop-ogd", "modl-glr", "modl-5")),
+    *(f"modl with {name}" for name in COMBINERS if name not in ("moe", presets.default().combiner)),
     "modl-olr+mlp",
     "modl-olr+set",
     "MODLClassifier released",

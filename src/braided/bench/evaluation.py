@@ -22,7 +22,7 @@ from braided.streams import ArrayStream, Batch
 Floats = NDArray[np.float64]
 CLASSES = (2, 10)
 FEATURES = (20, 200)
-_ROUNDS = 3
+_ROUNDS = 5
 #: As little work as there is in a model of several learners, so that its noise does not hide what counting takes.
 _LEARNERS = (LogisticConfig(full_covariance_up_to=0), MLPConfig(hidden=(8,)))
 

@@ -355,9 +355,9 @@ class MODL(base.Estimator):
         array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
         if array.ndim != 2:
             raise BraidedError(f"X has {array.ndim} dimension(s): give records in rows and features in columns")
-        columns: list[Hashable] = list(range(array.shape[1]))
-        if names is not None:
-            columns = [name.item() if isinstance(name, np.generic) else name for name in names]
+        columns: list[Hashable] = list(range(array.shape[1]) if names is None else names)
+        if any(issubclass(kind, np.generic) for kind in set(map(type, columns))):
+            columns = [name.item() if isinstance(name, np.generic) else name for name in columns]
         if len(columns) != array.shape[1]:
             raise BraidedError(f"X has {array.shape[1]} columns and {len(columns)} names: give as many")
         if len(set(columns)) != len(columns):
@@ -373,9 +373,8 @@ class MODL(base.Estimator):
         elif array.dtype.kind not in "biuf":
             raise BraidedError(f"X holds values of type {array.dtype}: give numbers, NaN for missing ones")
         values: Floats = np.require(array, dtype=np.float64, requirements=["C", "W"])
-        infinite = np.argwhere(np.isinf(values))
-        if infinite.size:
-            row, column = infinite[0]
+        if np.isinf(values).any():
+            row, column = np.argwhere(np.isinf(values))[0]
             raise BraidedError(
                 f"feature {columns[column]!r} is {values[row, column]} in record {first + row}: "
                 "it must be finite, or NaN if missing"
@@ -451,8 +450,9 @@ class MODL(base.Estimator):
         values, columns = self._array(X, names)
         _, targets, new_labels = self._encode_targets(frames.targets(y), values.shape[0])
         found: dict[int, list[Hashable]] = {}
-        for place, name in enumerate(columns):
-            if name not in self._features.slots:
+        unknown = set(columns).difference(self._features.slots)
+        for place, name in enumerate(columns) if unknown else ():
+            if name in unknown:
                 present = np.flatnonzero(~np.isnan(values[:, place]))
                 if present.size:
                     found.setdefault(int(present[0]), []).append(name)

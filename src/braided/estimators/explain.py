@@ -143,7 +143,7 @@ def shares_of(terms: Floats, predicted: int | None) -> Floats:
 
         share_i = |t_i| / sum_j |t_j|,   and all zeros where nobody says anything.
     """
-    sizes = np.abs(terms[:, 0] if predicted is None else terms[:, predicted] - terms.mean(axis=1))
+    sizes = np.abs(terms[:, 0] if predicted is None else terms[:, predicted] - terms.sum(axis=1) / terms.shape[1])
     total = sizes.sum()
     return np.asarray(sizes / total if total > 0 and np.isfinite(total) else np.zeros_like(sizes))
 
@@ -167,13 +167,13 @@ class Posterior(NamedTuple):
         (inputs, inputs), or (inputs,) if it is a diagonal; the same for every output. It is the learner's own, and
         has to be multiplied by `unit`: a copy of a large one would cost more than all that is asked of it.
     value_at, mask_at
-        Which input is the value of each feature; which is its availability, or None.
+        Which inputs are the features' values; which are their availabilities, or None.
     """
 
     mean: Floats
     covariance: Floats
-    value_at: NDArray[np.int64]
-    mask_at: NDArray[np.int64] | None
+    value_at: slice
+    mask_at: slice | None
     unit: float
 
     @property
@@ -197,10 +197,9 @@ def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
     unit = 1.0
     if learner.n_outputs == 2:
         mean, unit = np.concatenate([-mean, mean]) / 2.0, 0.25
-    slots = np.arange(learner.n_features)
     if learner.config.mask_inputs:
-        return Posterior(mean, covariance, 1 + 2 * slots, 2 + 2 * slots, unit)
-    return Posterior(mean, covariance, 1 + slots, None, unit)
+        return Posterior(mean, covariance, slice(1, None, 2), slice(2, None, 2), unit)
+    return Posterior(mean, covariance, slice(1, None), None, unit)
 
 
 def explain(
@@ -218,6 +217,7 @@ def explain(
     labels = [VALUE] if braid.regression else labels
     seen = braid.score(row)
     weights = posterior(learner)
+    inputs = np.arange(weights.mean.shape[1])
 
     def parts(places: NDArray[np.int64], u: Floats) -> dict[Hashable, Part]:
         means = weights.mean[:, places] @ u
@@ -227,9 +227,9 @@ def explain(
     contributions: dict[Hashable, Mapping[Hashable, Part]] = {}
     all_places, all_values = [np.zeros(1, dtype=np.int64)], [np.ones(1)]
     for slot in np.flatnonzero(seen.mask).tolist():
-        places, u = weights.value_at[[slot]], seen.x[[slot]].astype(np.float64)
+        places, u = inputs[weights.value_at][[slot]], seen.x[[slot]].astype(np.float64)
         if weights.mask_at is not None:
-            places, u = np.append(places, weights.mask_at[slot]), np.append(u, 1.0)
+            places, u = np.append(places, inputs[weights.mask_at][slot]), np.append(u, 1.0)
         contributions[features[slot]] = parts(places, u)
         all_places.append(places)
         all_values.append(u)

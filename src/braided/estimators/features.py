@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.values import as_number, is_missing, shown, sorted_names
 
+#: Types of labels in which there is nothing to check.
+_PLAIN_LABELS = (str, int, bool)
+
 
 class FeatureSpace:
     """Feature names and the slots they were given.
@@ -115,6 +118,9 @@ class ClassSpace:
 
     def label(self, y: Any, record: int) -> Hashable:
         """The label as it is stored: NumPy scalars become plain ones; a missing or unhashable label is refused."""
+        if type(y) in _PLAIN_LABELS:
+            plain: Hashable = y
+            return plain
         if isinstance(y, np.generic):
             y = y.item()
         if is_missing(y):

@@ -20,6 +20,14 @@ LATEST_BLOCK, LATEST_BLOCKS = 50, 40
 _NOTHING: tuple[list[Hashable], Counts] = ([], np.zeros(0, dtype=np.int64))
 
 
+def add_at(totals: Counts, places: Counts, counts: Counts) -> None:
+    """Add to the total at each place, of which no two are the same; one at -1, or past the end, is left out."""
+    inside = (places >= 0) & (places < totals.size)
+    if not inside.all():
+        places, counts = places[inside], counts[inside]
+    totals[places] += counts
+
+
 class Places:
     """Features in the order of their first value, and in how many records each had one."""
 
@@ -39,7 +47,7 @@ class Places:
             self.present = np.pad(self.present, (0, len(self.places) - self.present.size))
             places = np.array([self.places.get(name, -1) for name in names], dtype=np.int64)
             self._latest = (names, places) if (places >= 0).all() else _NOTHING
-        self.present[places[counts > 0]] += counts[counts > 0]
+        add_at(self.present, places, counts)
         return places
 
     def names(self) -> list[Any]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from braided.checkpoint import pack_name, unpack_name
 from braided.estimators import explain
 from braided.estimators.base import MODL, Progress
-from braided.evaluation.availability import MOST_FEATURES, Places
+from braided.evaluation.availability import MOST_FEATURES, Places, add_at
 from braided.evaluation.tally import Tally
 from braided.kernels.tally import count_present
 from braided.streams import Batch
@@ -266,9 +266,9 @@ class History(Tally):
     def _count_present(self, piece: Batch) -> None:
         counts = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))
         places = self._places.count(piece.names, counts)
-        self._by_block["_present"].widen(min(len(self._places.places), MOST_FEATURES))
-        followed = (places >= 0) & (places < MOST_FEATURES)
-        self._by_block["_present"].rows[-1, places[followed]] += counts[followed]
+        present = self._by_block["_present"]
+        present.widen(min(len(self._places.places), MOST_FEATURES))
+        add_at(present.rows[-1], places, counts)
 
     def _note_weights(self, model: Any) -> None:
         """Keep the fast learner's weights as those of the current block."""

@@ -5,6 +5,8 @@ Sums are added up in the order of the records, so that the chunks in which they 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -21,6 +23,7 @@ CALIBRATION_BINS = 10
 #: Bins for the probability of each class, of equal width in its log odds, between probabilities of 1e-7 and 1 - 1e-7.
 ODDS_BINS = 1_024
 _LARGEST_LOG_ODDS = 16.0
+_FIRST_BIN = 1.0 / (1.0 + math.exp(_LARGEST_LOG_ODDS))
 _PER_UNIT = ODDS_BINS / (2.0 * _LARGEST_LOG_ODDS)
 #: Probabilities are taken to be at least this, and at most 1 less this, as scikit-learn does it.
 _LEAST = float(np.finfo(np.float64).eps)
@@ -30,7 +33,7 @@ _LARGEST = float(np.finfo(np.float64).max)
 @kernel()
 def odds_bin(probability):
     """The bin of a class's probability: monotone, and fine where probabilities are near 0 or 1."""
-    if probability <= 0.0:
+    if probability <= _FIRST_BIN:
         return 0
     if probability >= 1.0:
         return ODDS_BINS - 1

@@ -1,0 +1,26 @@
+"""Compile what the tests will need, once: two test processes that start with an empty cache would both do it."""
+
+from __future__ import annotations
+
+from braided import MODLClassifier, MODLRegressor
+from braided.combiners import COMBINERS
+from braided.estimators.warm_up import warm_up
+from braided.learners import LEARNERS
+
+
+def main() -> None:
+    """Take a model with each learner, and one with each combiner, through all that models do."""
+    for kind in LEARNERS:
+        task = LEARNERS[kind].task
+        if task != "regression":
+            warm_up(MODLClassifier(learners=(kind(),)))
+        if task != "classification":
+            warm_up(MODLRegressor(learners=(kind(),)))
+    for name, combiner in COMBINERS.items():
+        warm_up(MODLClassifier(combiner=name))
+        if combiner.for_regression:
+            warm_up(MODLRegressor(combiner=name))
+
+
+if __name__ == "__main__":
+    main()
