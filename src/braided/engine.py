@@ -14,9 +14,19 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed, unprefixed
 from braided.combiners import Combiner
+from braided.inputs import InputStage
 from braided.kernels import loop
 from braided.kernels.activations import all_finite
-from braided.kernels.scale import STATISTICS, encode, remember
+from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
+from braided.kernels.scale import (
+    PAST,
+    STATISTICS,
+    TARGET_STATISTICS,
+    encode,
+    past_in_units,
+    remember,
+    remember_target,
+)
 from braided.learners import CompiledLearner, Learner
 
 Arrays = dict[str, NDArray[Any]]
@@ -25,6 +35,18 @@ Floats = NDArray[np.float64]
 BOOST, FADING = 4.0, 0.99
 #: Below this the plasticity is the usual one again.
 _HARDLY_RAISED = 1.01
+#: The row of a stage that is not there.
+_NO_STAGE = np.zeros(STAGE_COLUMNS, dtype=np.int64)
+
+
+def _sees_more(learner: Learner) -> bool:
+    """Whether a learner wants more than a record's own values."""
+    return isinstance(learner, CompiledLearner) and getattr(learner.config, "inputs", "plain") != "plain"
+
+
+def _learns_changes(learner: Learner) -> bool:
+    """Whether a learner learns how far a target lies from the one before it."""
+    return isinstance(learner, CompiledLearner) and bool(getattr(learner.config, "change", False))
 
 
 class ScoredRecord(NamedTuple):
@@ -33,7 +55,8 @@ class ScoredRecord(NamedTuple):
     Attributes
     ----------
     x, mask
-        (n_features,): values in the units that learners see, and which of them are there.
+        The values in the units that learners see, once or with an input stage several times (`kernels.inputs`), and
+        then the target's past in units of itself; and which features are there, (n_features,).
     scores, usable
         (n_learners, n_outputs), zero where they are not finite, and (n_learners,): whose are.
     prediction
@@ -68,12 +91,14 @@ class Braid:
         self.standardise = standardise
         self.regression = regression
         self.compiled = all(isinstance(learner, CompiledLearner) for learner in self.learners)
+        self.stage = InputStage() if any(_sees_more(learner) for learner in self.learners) else None
         self.n_features = 0
         self.n_outputs = 0
         self.steps = 0
         self.plasticity = 1.0
         self.statistics = np.zeros((0, STATISTICS))
-        self.target = np.zeros(STATISTICS)
+        self.target = np.zeros(TARGET_STATISTICS)
+        self._changes = self._changes_of_learners()
         self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
         self._waiting = np.zeros(1, dtype=np.int64)
         self._give_way: Callable[[], None] | None = None
@@ -97,13 +122,16 @@ class Braid:
         statistics = np.zeros((n_features, STATISTICS))
         statistics[: self.n_features] = self.statistics
         self.statistics = statistics
+        if self.stage is not None and n_features != self.n_features:
+            self.stage.grow(n_features)
         self.n_features, self.n_outputs = n_features, n_outputs
         self._bind()
 
     def _bind(self) -> None:
         """Collect the addresses that the record loop calls, and allocate what it writes to."""
         n_learners = len(self.learners)
-        self._x = np.zeros(self.n_features, dtype=np.float32)
+        self._x = self._blank()
+        self._stage_row = _NO_STAGE if self.stage is None else self.stage.row
         self._active = np.zeros(self.n_features + 1, dtype=np.int64)
         self._usable = np.zeros(n_learners, dtype=np.bool_)
         self._scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
@@ -118,6 +146,16 @@ class Braid:
             # The rows hold addresses: the arrays must live as long as the rows do.
             parts = [self.combiner, *self.learners]
             self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
+
+    def _changes_of_learners(self) -> Floats:
+        """For each learner whether it learns changes, and room for what it says of one."""
+        flags = [float(self.regression and _learns_changes(learner)) for learner in self.learners]
+        return np.column_stack([flags, np.zeros(len(flags))])
+
+    def _blank(self) -> NDArray[np.float32]:
+        """An array for one record as the learners see it."""
+        planes = 1 if self.stage is None else self.stage.planes
+        return np.zeros(self.n_features * planes + PAST, dtype=np.float32)
 
     def run(self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None) -> tuple[Floats, Floats]:
         """Predict every record of a chunk, each before learning it if there are targets.
@@ -159,17 +197,44 @@ class Braid:
 
     def score(self, values: Floats, columns: NDArray[np.int64] | None = None) -> ScoredRecord:
         """Score one raw record, (columns,), by the learners' Python protocol, without leaving a trace."""
-        x, active = np.zeros(self.n_features, dtype=np.float32), np.zeros(self.n_features, dtype=np.int64)
+        x, active = self._blank(), np.zeros(self.n_features, dtype=np.int64)
         columns = self._identity if columns is None else columns
         n_active = encode(values, columns, self.statistics, self.standardise, x, active)
+        if self.follows:
+            past_in_units(self.target, x[-PAST:])
+        if self.stage is not None:
+            self.stage.fill(values, columns, x, active[:n_active])
         mask = np.zeros(self.n_features, dtype=np.bool_)
         mask[active[:n_active]] = True
         scores = np.zeros((len(self.learners), self.n_outputs), dtype=np.float32)
         for i, learner in enumerate(self.learners):
-            scores[i] = learner.scores(x, mask)
+            scores[i] = learner.scores(self._seen_by(learner, x), mask)
         usable = np.array([all_finite(row) for row in scores])
         scores[~usable] = 0.0
+        if self.follows:
+            self._changes[:, 1] = scores[:, 0]
+            for i, (of_changes, score) in enumerate(self._changes):
+                scores[i] = loop.from_last(loop.said(score, of_changes, self.target), self.target)
         return ScoredRecord(x, mask, scores, usable, self.combiner.combine(x, mask, scores, usable))
+
+    @property
+    def follows(self) -> bool:
+        """Whether scores are distances from the last target, because a learner follows its changes."""
+        return bool(self._changes[:, 0].any())
+
+    def value_of(self, prediction: float) -> float:
+        """The value that a numeric prediction of the combiner stands for."""
+        return float((loop.to_value if self.follows else loop.target_from_units)(prediction, self.target))
+
+    def said(self, place: int, scores: NDArray[np.float32]) -> float:
+        """What a learner by itself says of the record that was scored last: a class's place or a value."""
+        if self.follows:
+            return float(loop.said(self._changes[place, 1], self._changes[place, 0], self.target))
+        return float(loop.target_from_units(scores[0], self.target) if self.regression else scores.argmax())
+
+    def _seen_by(self, learner: Learner, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A record as this learner sees it: one in Python sees the record's own values alone."""
+        return x if isinstance(learner, CompiledLearner) else x[: self.n_features]
 
     def last_scored(self) -> ScoredRecord | None:
         """The last record that `run` was given, as it was scored; None if a learner was reset or has grown since."""
@@ -215,9 +280,9 @@ class Braid:
         record = values.tobytes() if values.shape[0] == 1 and columns is self._identity else None
         reuse = learn and record is not None and record == self._scored
         count = loop.run(
-            self._table, self._combiner_row, values, columns, self.statistics, self.standardise, targets, self.target,
-            self.regression, learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores,
-            self._gradients, predictions, own, self._waiting,
+            self._table, self._combiner_row, self._stage_row, self._changes, values, columns, self.statistics,
+            self.standardise, targets, self.target, self.regression, learn, reuse, self.steps, self.health, self._x,
+            self._active, self._usable, self._scores, self._gradients, predictions, own, self._waiting,
         )  # fmt: skip
         self._scored = None if learn else record
         return int(count)
@@ -231,36 +296,47 @@ class Braid:
         self._active[: active.size], self._active[-1] = active, active.size
         self._x, self._scores, self._usable = x, scores, usable
         for i in range(len(self.learners)):
-            own[0, i] = loop.target_from_units(scores[i, 0], self.target) if self.regression else scores[i].argmax()
+            own[0, i] = self.said(i, scores[i])
         predictions[0] = prediction
         if self.regression:
-            predictions[0, 0] = loop.target_from_units(prediction[0], self.target)
+            predictions[0, 0] = self.value_of(prediction[0])
         if learn:
+            aim = loop.from_last(targets[0], self.target)
             y = loop.target_in_units(targets[0], self.target) if self.regression else targets[0]
-            gradients = self.combiner.gradients(x, mask, scores, y, prediction, usable)
+            change = loop.change_in_units(targets[0], self.target) if self.follows else 0.0
+            gradients = self.combiner.gradients(x, mask, scores, aim if self.follows else y, prediction, usable)
             for i, learner in enumerate(self.learners):
+                own_aim = change if self._changes[i, 0] else y
+                if self.follows:
+                    gradients[i, 0] = self._changes[i, 1] - own_aim
                 fine = (
                     usable[i]
                     and bool(all_finite(gradients[i]))
-                    and learner.learn(x, mask, y, gradients[i]) is not False
+                    and learner.learn(self._seen_by(learner, x), mask, own_aim, gradients[i]) is not False
                 )
                 if fine:
                     self.health[i, loop.IN_A_ROW] = 0
                 else:
                     self.health[i, [loop.SKIPPED, loop.IN_A_ROW]] += 1
+            if self.follows:
+                remember_target(targets[0], self.target)
             remember(values[0], columns, self.statistics, active)
+            if self.stage is not None:
+                self.stage.take_in(values[0], columns, x, active)
         return 1
 
     def state(self) -> Arrays:
         """Everything that was learned, as named arrays."""
         arrays: Arrays = {
             "statistics": self.statistics.copy(),
-            "target": self.target.copy(),
+            "target": self.target[: None if self.follows else STATISTICS].copy(),
             "health": self.health.copy(),
             "steps": np.array([self.steps], dtype=np.int64),
         }
         if self.plasticity != 1.0:
             arrays["plasticity"] = np.array([self.plasticity])
+        if self.stage is not None:
+            arrays |= prefixed("inputs", self.stage.state())
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
         parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
         for name, one in parts:
@@ -270,13 +346,15 @@ class Braid:
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; the sizes must have been set by `grow`."""
         self.statistics[:] = arrays["statistics"]
-        self.target[:] = arrays["target"]
+        self.target[: arrays["target"].size] = arrays["target"]
         self.health[:] = arrays["health"]
         self.steps = int(arrays["steps"][0])
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
         parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
         for name, one in parts:
             one.load_state(unprefixed(name, arrays))
+        if self.stage is not None:
+            self.stage.load_state(unprefixed("inputs", arrays))
         for learner in self.learners:
             if isinstance(learner, CompiledLearner):
                 learner.steps = self.steps
@@ -298,6 +376,7 @@ class Braid:
                     setattr(part, name, np.array(value))
         self._waiting, self._give_way = np.zeros(1, dtype=np.int64), None
         self._last_prediction = None
+        self._changes = self._changes_of_learners()
         if self.n_outputs:
             self._bind()
         if self.plasticity != 1.0:

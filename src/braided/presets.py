@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 from braided import checks
 from braided.datasets.protocol import settings_for
 from braided.learners import (
+    ForestConfig,
     FourierConfig,
     LearnerConfig,
+    LinearConfig,
     LogisticConfig,
     MLPConfig,
+    RecentConfig,
+    RecentValueConfig,
     SetConfig,
 )
 
@@ -29,15 +33,23 @@ class Preset:
         Whether learners see running-standardised values; otherwise raw ones.
     combiner
         How scores are joined.
+    first_weights
+        What a combiner that learns weights starts from, one per learner; () for the same weight each.
+    numeric
+        The learners where targets are numbers; () for the same ones, each as it is for these.
     """
 
     name: str
     learners: tuple[LearnerConfig, ...]
     standardise: bool
     combiner: str = "score-sum"
+    first_weights: tuple[float, ...] = ()
+    numeric: tuple[LearnerConfig, ...] = ()
 
     def for_regression(self) -> Preset:
-        """The same learners, each as it is where targets are numbers."""
+        """The preset where targets are numbers."""
+        if self.numeric:
+            return replace(self, learners=self.numeric, first_weights=())
         return replace(self, learners=tuple(config.for_regression() for config in self.learners))
 
 
@@ -115,8 +127,55 @@ def default(dataset: str | None = None) -> Preset:
     )
 
 
+def upcoming(dataset: str | None = None) -> Preset:
+    """The next default, to be tried: `docs/next.md` says what is in it and what it gives."""
+    network = MLPConfig(
+        hidden=(128, 128),
+        mask_inputs=False,
+        encoding="piecewise",
+        optimiser="rmsprop",
+        learning_rate=1e-3,
+        zero_output=True,
+        inputs="filled",
+    )
+    ranks = FourierConfig(
+        functions=256,
+        prior_variance=0.05,
+        forgetting=1e-5,
+        inputs="scores",
+        subset=5,
+        frequency_rate=1e-3,
+        single=True,
+    )
+    values = replace(ranks, prior_variance=0.02, inputs="scaled", subset=0, frequency_rate=2e-3)
+    return Preset(
+        "next",
+        (
+            LogisticConfig(prior_variance=0.03, inputs="filled"),
+            LogisticConfig(prior_variance=0.1, forgetting=1e-4, inputs="filled"),
+            LogisticConfig(prior_variance=0.1, forgetting=3e-3, inputs="filled"),
+            ranks,
+            values,
+            network,
+            RecentConfig(),
+            ForestConfig(trees=5),
+        ),
+        standardise=True,
+        combiner="kalman-tanh",
+        first_weights=(0.25, 0.0, 0.0, 0.25, 0.4, 0.1, 0.1, 0.1),
+        numeric=(
+            LinearConfig(prior_variance=0.03, inputs="filled"),
+            ranks.for_regression(),
+            values.for_regression(),
+            network,
+            replace(network, change=True),
+            RecentValueConfig(prior_variance=0.01),
+        ),
+    )
+
+
 #: Name -> a function from the data set's name (or None) to the preset.
-PRESETS = {"default": default, "paper": paper, "released": released}
+PRESETS = {"default": default, "next": upcoming, "paper": paper, "released": released}
 
 
 def get(name: str, dataset: str | None = None) -> Preset:
@@ -127,7 +186,7 @@ def get(name: str, dataset: str | None = None) -> Preset:
     >>> get("tuned")
     Traceback (most recent call last):
         ...
-    braided.errors.BraidedError: preset 'tuned' is not known: use one of default, paper, released
+    braided.errors.BraidedError: preset 'tuned' is not known: use one of default, next, paper, released
     """
     checks.choice("preset", name, PRESETS)
     return PRESETS[name](dataset)

@@ -128,7 +128,9 @@ def test_a_learner_that_cannot_be_used_has_no_say(name: str) -> None:
     usable = np.array([True, False, True])
     p = made(name).combine(X, MASK, out, usable)
     pair = combiners.build(name, regression=False, seed=3)
-    if name == "kalman":  # the weights stay those of three learners: what the other two say counts as much as before
+    if name.startswith(
+        "kalman"
+    ):  # the weights stay those of three learners: what the other two say counts as much as before
         expected = np.asarray(jax.nn.softmax(jnp.asarray(out, dtype=float).mean(0)))
     elif name == "moe":
         shares = np.asarray(gate(jnp.asarray(made("moe").state()["gate"], dtype=float)))[[0, 2]]
@@ -216,6 +218,6 @@ def test_regression_takes_the_combiners_that_can_add_up_numbers() -> None:
         if kind.for_regression:
             combiners.build(name, regression=True, seed=0)
         else:
-            with pytest.raises(BraidedError, match="for regression use 'score-sum' or 'kalman'"):
+            with pytest.raises(BraidedError, match="for regression use 'score-sum' or 'kalman' or 'kalman-tanh'"):
                 combiners.build(name, regression=True, seed=0)
-    assert {name for name, kind in COMBINERS.items() if kind.for_regression} == {"score-sum", "kalman"}
+    assert {name for name, kind in COMBINERS.items() if kind.for_regression} == {"score-sum", "kalman", "kalman-tanh"}

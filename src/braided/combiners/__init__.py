@@ -6,7 +6,7 @@ from braided import checks
 from braided.combiners.base import Combiner
 from braided.combiners.ensemble import Ensemble
 from braided.combiners.greedy import Greedy
-from braided.combiners.kalman import KalmanWeights
+from braided.combiners.kalman import KalmanTanh, KalmanWeights
 from braided.combiners.moe import MixtureOfExperts
 from braided.combiners.multiplication import Multiplication
 from braided.combiners.score_sum import ScoreSum
@@ -20,6 +20,7 @@ COMBINERS: dict[str, type[Combiner]] = {
     MixtureOfExperts.name: MixtureOfExperts,
     Greedy.name: Greedy,
     KalmanWeights.name: KalmanWeights,
+    KalmanTanh.name: KalmanTanh,
 }
 
 
@@ -41,6 +42,7 @@ __all__ = [
     "Combiner",
     "Ensemble",
     "Greedy",
+    "KalmanTanh",
     "KalmanWeights",
     "MixtureOfExperts",
     "Multiplication",

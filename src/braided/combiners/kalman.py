@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.combiners.base import Arrays, Combiner
+from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.compile import kernel
@@ -21,15 +22,15 @@ LARGEST = 10.0
 #: The noise of a numeric target is averaged over at most this many records.
 _NOISE_MEMORY = 1_000.0
 
-# `shape`: regression, learners. `double`: the weights, their covariance, noise variance and its count; then scratch:
-# the centred scores, and a vector.
+# `shape`: regression, learners, inputs (as many, or twice as many). `double`: the weights, their covariance, noise
+# variance and its count; then scratch: the inputs, and three vectors.
 
 
 @kernel()
-def _centre(shape, scores, usable, centred):
-    """Centred scores within their bound; a learner that cannot be used has zeros."""
-    regression, n_outputs = shape[0] == 1, scores.shape[1]
-    for i in range(scores.shape[0]):
+def _list_inputs(shape, scores, usable, inputs):
+    """Centred scores within their bound, zeros where a learner cannot be used; then if wanted tanh of twice these."""
+    regression, n, n_outputs = shape[0] == 1, scores.shape[0], scores.shape[1]
+    for i in range(n):
         mean = 0.0
         if not regression:
             for k in range(n_outputs):
@@ -37,87 +38,48 @@ def _centre(shape, scores, usable, centred):
             mean /= n_outputs
         for k in range(n_outputs):
             value = np.float64(scores[i, k]) - mean if usable[i] else 0.0
-            centred[i, k] = min(max(value, -LARGEST), LARGEST)
-
-
-@kernel()
-def _shrink(covariance, h, weight, ph):
-    """P <- (P^-1 + weight h h^T)^-1, by the formula of Sherman and Morrison."""
-    n = h.shape[0]
-    q = 0.0
-    for i in range(n):
-        total = 0.0
-        for j in range(n):
-            total += covariance[i, j] * h[j]
-        ph[i] = total
-    for i in range(n):
-        q += h[i] * ph[i]
-    root = np.sqrt(weight / (1.0 + weight * q))
-    for i in range(n):
-        ph[i] *= root
-    for i in range(n):
-        for j in range(n):
-            covariance[i, j] -= ph[i] * ph[j]
+            inputs[i, k] = min(max(value, -LARGEST), LARGEST)
+            if inputs.shape[0] > n:
+                inputs[n + i, k] = np.tanh(2.0 * inputs[i, k])
 
 
 @entry(COMBINE)
 def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
-    n = shape[1]
+    n, n_outputs = shape[2], scores.shape[1]
     at = n + n * n + 2
-    centred = double[at : at + scores.size].reshape(scores.shape)
-    _centre(shape, scores, usable, centred)
-    for k in range(scores.shape[1]):
+    inputs = double[at : at + n * n_outputs].reshape(n, n_outputs)
+    _list_inputs(shape, scores, usable, inputs)
+    for k in range(n_outputs):
         prediction[k] = 0.0
         for i in range(n):
-            prediction[k] += double[i] * centred[i, k]
+            prediction[k] += double[i] * inputs[i, k]
     if shape[0] == 0:
         softmax(prediction, prediction)
 
 
 @entry(GRADIENTS)
 def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
-    regression, n, n_outputs = shape[0] == 1, shape[1], scores.shape[1]
-    prior_variance, forgetting = hyper[0], hyper[1]
+    n, n_outputs = shape[2], scores.shape[1]
     at = n + n * n + 2
     weights, covariance = double[:n], double[n : n + n * n].reshape(n, n)
-    centred = double[at : at + scores.size].reshape(scores.shape)
-    h, ph = double[at + scores.size : at + scores.size + n], double[at + scores.size + n : at + scores.size + 2 * n]
-    if regression:
+    inputs = double[at : at + n * n_outputs].reshape(n, n_outputs)
+    scratch = double[at + n * n_outputs :].reshape(3, n)
+    if shape[0] == 1:
         residual = y - prediction[0]
         count = min(double[at - 1] + 1.0, _NOISE_MEMORY)
-        double[at - 2] += (min(residual * residual, LARGEST * LARGEST) - double[at - 2]) / (count + 1.0)
+        share = newton.trust(residual, max(double[at - 2], 1e-9)) if hyper[2] > 0 else 1.0
+        squared = share * min(residual * residual, LARGEST * LARGEST)
+        double[at - 2] += (squared - double[at - 2]) / (count + 1.0)
         double[at - 1] = count
-        precision = 1.0 / max(double[at - 2], 1e-6)
-        for i in range(n):
-            h[i] = centred[i, 0]
+        for i in range(shape[1]):
             gradients[i, 0] = scores[i, 0] - y
-        _shrink(covariance, h, precision, ph)
-        amount = precision * residual
+        precision = share / max(double[at - 2], 1e-6)
+        newton.step_value(weights, covariance, inputs[:, 0], residual, precision, scratch[0])
     else:
-        label = int(y)
-        for i in range(n):
-            own_loss_gradient(scores[i], label, 1.0, gradients[i])
-        for k in range(n_outputs):
-            if prediction[k] > 1e-12:
-                for i in range(n):
-                    mean = 0.0
-                    for c in range(n_outputs):
-                        mean += prediction[c] * centred[i, c]
-                    h[i] = centred[i, k] - mean
-                _shrink(covariance, h, prediction[k], ph)
-        for i in range(n):
-            mean = 0.0
-            for c in range(n_outputs):
-                mean += prediction[c] * centred[i, c]
-            h[i] = centred[i, label] - mean
-        amount = 1.0
-    for i in range(n):
-        for j in range(n):
-            weights[i] += amount * covariance[i, j] * h[j]
-    for i in range(n):
-        for j in range(n):
-            covariance[i, j] *= 1.0 - forgetting
-        covariance[i, i] += forgetting * prior_variance
+        for i in range(shape[1]):
+            own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
+        newton.step_class(weights, covariance, inputs, prediction, int(y), scratch[0], scratch[1], scratch[2])
+    newton.relax(covariance, hyper[1], hyper[0])
 
 
 class KalmanWeights(Combiner):
@@ -153,27 +115,36 @@ class KalmanWeights(Combiner):
 
     name = "kalman"
     for_regression = True
+    #: Whether a numeric target that is far off counts for less.
+    robust: ClassVar[bool] = False
     combine_kernel = _combine
     gradients_kernel = _gradients
 
     def __init__(self, regression: bool, seed: int = 0) -> None:
         super().__init__(regression, seed)
-        self.hyper = np.array([PRIOR_VARIANCE, FORGETTING])
+        self.hyper = np.array([PRIOR_VARIANCE, FORGETTING, float(self.robust)])
+        #: The learners' weights before any record; None for 1/N each.
+        self.first_weights: Sequence[float] | None = None
         self._n = 0
 
+    def n_inputs(self, n_learners: int) -> int:
+        """How many weights there are."""
+        return n_learners
+
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
-        """Weights and covariance, made once; scratch for the scores."""
-        n = n_learners
+        """Weights and covariance, made once; scratch for the inputs."""
+        n = self.n_inputs(n_learners)
         kept = n + n * n + 2
-        fresh = np.zeros(kept + n * n_outputs + 2 * n)
+        fresh = np.zeros(kept + n * n_outputs + 3 * n)
         if self._n == n:
             fresh[:kept] = self.double[:kept]
         else:
-            fresh[:n] = 1.0 / n
+            given = self.first_weights
+            fresh[:n_learners] = given if given is not None and len(given) == n_learners else 1.0 / n_learners
             fresh[n : n + n * n] = (np.eye(n) * PRIOR_VARIANCE).ravel()
             fresh[kept - 2] = 1.0
         self.double, self._n = fresh, n
-        self.shape = np.array([int(self.regression), n], dtype=np.int64)
+        self.shape = np.array([int(self.regression), n_learners, n], dtype=np.int64)
 
     def raise_plasticity(self, factor: float, fresh: bool) -> None:
         """Where a drift was found just now, P <- P0 I; the weights stay."""
@@ -182,16 +153,17 @@ class KalmanWeights(Combiner):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """One weight per learner."""
+        """One weight per input."""
         return self.double[: self._n].copy()
 
     def terms(
         self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """w_i f_i, with f_i centred and bounded as in the prediction."""
-        centred = np.zeros(scores.shape)
-        _centre(self.shape, scores, usable, centred)
-        return np.asarray(self.weights[:, None] * centred)
+        """w_i f_i, with f_i centred and bounded as in the prediction; a learner's two terms are added up."""
+        inputs = np.zeros((self._n, scores.shape[1]))
+        _list_inputs(self.shape, scores, usable, inputs)
+        weighted = self.weights[:, None] * inputs
+        return np.asarray(weighted.reshape(-1, *scores.shape).sum(axis=0))
 
     def state(self) -> Arrays:
         """Weights, their covariance, and the noise."""
@@ -200,3 +172,25 @@ class KalmanWeights(Combiner):
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over weights and covariance."""
         self.double[: self._n + self._n**2 + 2] = arrays["weights"]
+
+
+class KalmanTanh(KalmanWeights):
+    """`KalmanWeights` with a second input per learner, tanh(2 f_i): how sure it is, up to a point.
+
+    With two classes 2 f is the log-odds. A learner that is often right and too sure of itself is heard by its second
+    input. The second weights start from 0; a numeric target has none.
+
+    Examples
+    --------
+    >>> combiner = KalmanTanh(regression=False)
+    >>> combiner.grow(0, 2, 3)
+    >>> combiner.weights.round(2).tolist()
+    [0.33, 0.33, 0.33, 0.0, 0.0, 0.0]
+    """
+
+    name = "kalman-tanh"
+    robust = True
+
+    def n_inputs(self, n_learners: int) -> int:
+        """Two for each learner, one where targets are numbers."""
+        return n_learners if self.regression else 2 * n_learners

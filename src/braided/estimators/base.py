@@ -183,14 +183,14 @@ class MODL(base.Estimator):
         """The engine, made when the first record is learned."""
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
             raise BraidedError(f"seed is {shown(self.seed)}: use a whole number from 0 to 2**63 - 1")
-        preset = self._resolved()
+        preset = self._resolved().for_regression() if self._regression else self._resolved()
         chosen: Sequence[LearnerConfig | Learner]
         if self.learners is not None:
             if not isinstance(self.learners, list | tuple):
                 raise BraidedError(f"learners is {shown(self.learners)}: give a list or tuple of learners")
             chosen = self.learners
         else:
-            chosen = (preset.for_regression() if self._regression else preset).learners
+            chosen = preset.learners
         if not chosen:
             raise BraidedError("learners is empty: give at least one learner configuration, or None for the preset's")
         built: list[Learner] = []
@@ -213,6 +213,8 @@ class MODL(base.Estimator):
             if most < self._classes.limit:
                 self._classes.restrict(most, f"{name} takes {most} classes only: use another model")
         combiner = combiners.build(self.combiner or preset.combiner, self._regression, int(self.seed))
+        if isinstance(combiner, combiners.KalmanWeights) and self.learners is None:
+            combiner.first_weights = preset.first_weights or None
         return Braid(built, combiner, preset.standardise, self._regression)
 
     @property

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from braided.engine import Braid, ScoredRecord
 from braided.errors import BraidedError
-from braided.kernels.loop import target_from_units
 from braided.learners import LinearRegression, LogisticRegression
 
 Floats = NDArray[np.float64]
@@ -235,7 +234,7 @@ def explain(
         all_values.append(u)
     scores = seen.scores[braid.learners.index(learner)]
     if braid.regression:
-        predicted: Any = float(target_from_units(seen.prediction[0], braid.target))
+        predicted: Any = braid.value_of(seen.prediction[0])
         probability = None
     else:
         place = int(seen.prediction[: len(labels)].argmax())

@@ -8,8 +8,26 @@ from numba import njit
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
 from braided.kernels.compile import kernel
+from braided.kernels.inputs import FEATURES, fill, take_in
 from braided.kernels.mixture import best
-from braided.kernels.scale import COUNT, MEAN, SQUARES, count_in, encode, including, remember, standardised
+from braided.kernels.scale import (
+    CHANGES,
+    COUNT,
+    LAST,
+    MEAN,
+    PAST,
+    SEEN,
+    SQUARES,
+    clipped,
+    count_in,
+    encode,
+    including,
+    past_in_units,
+    remember,
+    remember_target,
+    standardised,
+    usual_change,
+)
 
 # Columns of the combiner's row: two addresses, then address and length of each array.
 COMBINE_ADDRESS, GRADIENTS_ADDRESS = 0, 1
@@ -18,6 +36,8 @@ COMBINER_SHAPE, COMBINER_HYPER, COMBINER_SINGLE, COMBINER_DOUBLE, COMBINER_WORK 
 SKIPPED, IN_A_ROW, RESETS = 0, 1, 2
 #: So many unusable records in a row, and a learner is reset.
 PATIENCE = 10
+#: No value lies further from the last target, in usual changes.
+_FAR = 1e6
 
 
 @kernel()
@@ -54,10 +74,42 @@ def target_from_units(z, target):
     return target[MEAN] + z * np.sqrt(target[SQUARES] / target[COUNT])
 
 
+@kernel()
+def from_last(value, target):
+    """How far a value lies from the last target, in usual changes; 0 before there was one."""
+    deviation = usual_change(target)
+    if target[SEEN] == 0 or deviation == 0.0:
+        return 0.0
+    return clipped((value - target[LAST]) / deviation, _FAR)
+
+
+@kernel()
+def to_value(distance, target):
+    """The value that lies so many usual changes from the last target."""
+    if target[SEEN] == 0:
+        return 0.0
+    return target[LAST] + distance * usual_change(target)
+
+
+@kernel()
+def said(score, of_changes, target):
+    """The value that a learner's score stands for: a target, or a change from the last one."""
+    if of_changes == 0 or target[SEEN] == 0:
+        return target_from_units(score, target)
+    return target[LAST] + target_from_units(score, target[CHANGES:])
+
+
+@kernel()
+def change_in_units(y, target):
+    """Take the change from the last target to y into its statistics and return it in units of them."""
+    change = 0.0 if target[SEEN] == 0 else y - target[LAST]
+    return target_in_units(change, target[CHANGES:])
+
+
 @njit(cache=True, nogil=True)
 def run(
-    table, combiner, values, columns, statistics, standardise, targets, target, regression, learn, reuse, first_step,
-    health, x, active, usable, scores, gradients, predictions, own, waiting,
+    table, combiner, stage, changes, values, columns, statistics, standardise, targets, target, regression, learn,
+    reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
 ):  # fmt: skip
     """Predict, and if `learn` then learn, record by record; returns how many were done.
 
@@ -66,13 +118,20 @@ def run(
     thread may set at any time. `reuse` says that the learners' work arrays, `usable` and `scores` still hold the
     first record's forward pass. `predictions[t]` receives the class probabilities or the regression value,
     `own[t, i]` what learner i alone would have said (a class's place or a value). `active` has one place more than
-    there are features: the last holds how many of them the last record had.
+    there are features: the last holds how many of them the last record had. A learner with `changes[i, 0]` learns
+    how far a numeric target lies from the one before it. With any of them all scores that are combined are distances
+    from the last target in usual changes, and every learner has its own loss; `changes[i, 1]` receives its own score.
     """
     n_learners = table.shape[0]
+    follow = regression and changes[:, 0].any()
     for t in range(values.shape[0]):
         n_available = encode(values[t], columns, statistics, standardise, x, active)
         available = active[:n_available]
         active[-1] = n_available
+        if follow:
+            past_in_units(target, x[-PAST:])
+        if stage[FEATURES] > 0 and not (reuse and t == 0):
+            fill(stage, values[t], columns, x, available)
         # Predictions alone are all made at the step that comes next.
         step = first_step + t if learn else first_step
         for i in range(n_learners):
@@ -81,25 +140,42 @@ def run(
                 usable[i] = all_finite(scores[i])
                 if not usable[i]:
                     scores[i, :] = 0.0
-            own[t, i] = target_from_units(scores[i, 0], target) if regression else best(scores[i])
+                if follow:
+                    changes[i, 1] = scores[i, 0]
+                    scores[i, 0] = from_last(said(scores[i, 0], changes[i, 0], target), target)
+            if follow:
+                own[t, i] = said(changes[i, 1], changes[i, 0], target)
+            else:
+                own[t, i] = target_from_units(scores[i, 0], target) if regression else best(scores[i])
         prediction = predictions[t]
         call_combine(combiner, x, available, scores, usable, prediction)
-        answer = target_from_units(prediction[0], target) if regression else prediction[0]
+        answer = prediction[0]
+        if regression:
+            answer = to_value(prediction[0], target) if follow else target_from_units(prediction[0], target)
         failing = False
         if learn:
+            aim = from_last(targets[t], target)
             y = target_in_units(targets[t], target) if regression else targets[t]
-            call_gradients(combiner, x, available, scores, usable, y, prediction, gradients)
+            change = change_in_units(targets[t], target) if follow else 0.0
+            call_gradients(combiner, x, available, scores, usable, aim if follow else y, prediction, gradients)
             for i in range(n_learners):
                 learned = usable[i] and all_finite(gradients[i])
                 if learned:
-                    learned = call_learn(table[i], x, available, step, y, gradients[i])
+                    own_aim = change if follow and changes[i, 0] > 0 else y
+                    if follow:
+                        gradients[i, 0] = changes[i, 1] - own_aim
+                    learned = call_learn(table[i], x, available, step, own_aim, gradients[i])
                 if learned:
                     health[i, IN_A_ROW] = 0
                 else:
                     health[i, SKIPPED] += 1
                     health[i, IN_A_ROW] += 1
                     failing = failing or health[i, IN_A_ROW] >= PATIENCE
+            if follow:
+                remember_target(targets[t], target)
             remember(values[t], columns, statistics, available)
+            if stage[FEATURES] > 0:
+                take_in(stage, values[t], columns, x, available)
         prediction[0] = answer
         if failing or (learn and waiting[0] != 0):
             return t + 1

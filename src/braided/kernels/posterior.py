@@ -10,19 +10,25 @@ from __future__ import annotations
 import numpy as np
 
 from braided.kernels.compile import kernel
+from braided.kernels.inputs import has_planes
 
 _SMALLEST_VARIANCE = 1e-30
 
 
 @kernel()
-def list_inputs(x, active, with_mask, index, u):
+def list_inputs(x, active, with_mask, n_features, plane, index, u):
     """u = [1 ; x] or, with the mask, [1 ; x_0 ; 1 ; x_1 ; 1 ; ...] over the available features; returns its length.
 
-    Place 0 is the bias. Value and mask of a feature stand side by side, so that a new feature comes last.
+    Place 0 is the bias. Value and mask of a feature stand side by side, so that a new feature comes last. Of another
+    plane than the first, if x has it, all features are taken.
     """
     index[0] = 0
     u[0] = 1.0
     n = 1
+    if plane > 0 and has_planes(x, n_features):
+        for slot in range(n_features):
+            index[1 + slot], u[1 + slot] = 1 + slot, x[plane * n_features + slot]
+        return 1 + n_features
     for slot in active:
         if with_mask:
             index[n], u[n] = 1 + 2 * slot, x[slot]
@@ -32,6 +38,14 @@ def list_inputs(x, active, with_mask, index, u):
             index[n], u[n] = 1 + slot, x[slot]
             n += 1
     return n
+
+
+@kernel()
+def n_listed(x, active, with_mask, n_features, plane):
+    """How many inputs `list_inputs` lists."""
+    if plane > 0 and has_planes(x, n_features):
+        return 1 + n_features
+    return 1 + active.shape[0] * (2 if with_mask else 1)
 
 
 @kernel()

@@ -15,7 +15,8 @@ where m', s' are mean and standard deviation *including* x. Including it costs n
 only when the record is learned), makes |z| <= sqrt(n), and lets the second record already carry information.
 
 A feature whose values lie beyond Z_BOUND standard deviations ten times in a row has changed for good (another unit, a
-sensor replaced): its statistics then start over, and what learners know of it holds again in the new units.
+sensor replaced): its statistics then start over, and what learners know of it holds again in the new units. One that
+was constant until then has no unit yet, and its statistics go on: what moves in steps would start over for ever.
 """
 
 from __future__ import annotations
@@ -34,6 +35,17 @@ _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
 COUNT, MEAN, SQUARES, FAR_OUT, BEFORE_MEAN, BEFORE_DEVIATION, FIRST = range(7)
 KEPT = 10
 STATISTICS = FIRST + KEPT
+#: A target's statistics are followed by its past (how many targets are known, up to three, the last three, and running
+#: means of these rates), and by the statistics of its changes.
+LAGS = 3
+MEAN_RATES = (0.2, 0.02)
+SEEN = STATISTICS
+LAST = SEEN + 1
+PAST = LAGS + len(MEAN_RATES)
+CHANGES = LAST + PAST
+TARGET_STATISTICS = CHANGES + STATISTICS
+#: A step of the target's past is within this many usual changes.
+_MOST_CHANGES = 20.0
 #: So many values far out in a row, and the statistics start over; none are counted before there are twice as many.
 _CHANGED = 10
 
@@ -81,9 +93,8 @@ def count_in(value, column):
         if column[FAR_OUT] == 0:
             column[BEFORE_MEAN] = column[MEAN]
             column[BEFORE_DEVIATION] = np.sqrt(column[SQUARES] / column[COUNT])
-        far = abs(value - column[BEFORE_MEAN]) > Z_BOUND * max(
-            column[BEFORE_DEVIATION], 1e-12 * abs(column[BEFORE_MEAN])
-        )
+        spread = column[BEFORE_DEVIATION]
+        far = spread > 1e-12 * abs(column[BEFORE_MEAN]) and abs(value - column[BEFORE_MEAN]) > Z_BOUND * spread
         column[FAR_OUT] = column[FAR_OUT] + 1 if far else 0
         if column[FAR_OUT] >= _CHANGED:
             column[:] = 0.0
@@ -100,6 +111,44 @@ def standardised(value, count, mean, squares):
     if deviation <= 1e-12 * abs(mean) or deviation == 0.0:
         return 0.0
     return clipped((value - mean) / deviation, Z_BOUND)
+
+
+@kernel()
+def past_in_units(target, past):
+    """The target's past as steps in units of its usual change: from lag to lag, then from the last one to each mean.
+
+    The means are the running ones, and that of all targets. A step from or to what is not there yet is 0.
+    """
+    last = target[LAST]
+    deviation = usual_change(target)
+    for k in range(PAST):
+        if k < LAGS - 1:
+            step = target[LAST + k] - target[LAST + k + 1] if target[SEEN] > k + 1 else 0.0
+        elif k < PAST - 1:
+            step = target[LAST + k + 1] - last
+        else:
+            step = target[MEAN] - last
+        past[k] = clipped(step / deviation, _MOST_CHANGES) if deviation > 0.0 else 0.0
+
+
+@kernel()
+def usual_change(target):
+    """The standard deviation of the target's changes; 0 while there was none."""
+    count = target[CHANGES + COUNT]
+    return np.sqrt(target[CHANGES + SQUARES] / count) if count > 0.0 else 0.0
+
+
+@kernel()
+def remember_target(y, target):
+    """Take y into the target's past."""
+    first = target[SEEN] == 0
+    target[SEEN] = min(target[SEEN] + 1.0, LAGS)
+    for k in range(LAGS - 1, 0, -1):
+        target[LAST + k] = target[LAST + k - 1]
+    target[LAST] = y
+    for k in range(len(MEAN_RATES)):
+        at = LAST + LAGS + k
+        target[at] = y if first else target[at] + MEAN_RATES[k] * (y - target[at])
 
 
 def target_deviation(target: NDArray[np.float64]) -> float:

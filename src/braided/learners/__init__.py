@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from braided.errors import BraidedError
 from braided.learners.base import CompiledLearner, Learner, LearnerConfig
+from braided.learners.forest import ForestConfig, ForestValueConfig, MondrianForest, MondrianForestRegressor
 from braided.learners.fourier import FourierConfig, FourierLinear, FourierLinearConfig, FourierLogistic
 from braided.learners.hedge import HedgeConfig, HedgeNetwork
 from braided.learners.linear import LinearConfig, LinearRegression
 from braided.learners.logistic import LogisticConfig, LogisticRegression
 from braided.learners.mlp import MLP, MLPConfig
 from braided.learners.olvf import OLVF, OLVFConfig
+from braided.learners.recent import RecentConfig, RecentLabels, RecentValueConfig, RecentValues
 from braided.learners.river_learner import RiverLearner
 from braided.learners.set_learner import SetConfig, SetLearner
 from braided.learners.steps import StepConfig
@@ -25,6 +27,10 @@ LEARNERS: dict[type, type[CompiledLearner]] = {
     SetConfig: SetLearner,
     HedgeConfig: HedgeNetwork,
     OLVFConfig: OLVF,
+    RecentConfig: RecentLabels,
+    RecentValueConfig: RecentValues,
+    ForestConfig: MondrianForest,
+    ForestValueConfig: MondrianForestRegressor,
 }
 
 
@@ -45,6 +51,8 @@ __all__ = [
     "MLP",
     "OLVF",
     "CompiledLearner",
+    "ForestConfig",
+    "ForestValueConfig",
     "FourierConfig",
     "FourierLinear",
     "FourierLinearConfig",
@@ -58,7 +66,13 @@ __all__ = [
     "LogisticConfig",
     "LogisticRegression",
     "MLPConfig",
+    "MondrianForest",
+    "MondrianForestRegressor",
     "OLVFConfig",
+    "RecentConfig",
+    "RecentLabels",
+    "RecentValueConfig",
+    "RecentValues",
     "RiverLearner",
     "SetConfig",
     "SetLearner",

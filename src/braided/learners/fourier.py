@@ -7,14 +7,17 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from braided import checks
 from braided.errors import BraidedError
+from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.dense import add_row
-from braided.kernels.random import fill_normal, key_of
+from braided.kernels.inputs import has_planes
+from braided.kernels.random import fill_normal, key_of, mix, unit_interval
 from braided.learners import linear, logistic
 from braided.learners.base import ArrayPlan
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
@@ -30,17 +33,35 @@ class FourierConfig(GaussianConfig):
         Number k of Fourier features.
     bandwidth
         Distance, in standard deviations of a feature, over which the functions vary.
+    subset
+        0: each function is of all features. Else of a few, drawn at random, whose number is drawn from 1 to this.
+    frequency_rate
+        Rate at which the functions themselves learn; 0 leaves them as they were drawn.
+    single
+        Whether P is kept in float32, at half the cost; m stays in float64.
+    inputs
+        `plain`, `filled` as of the other learners; or filled and smaller where a feature is mostly the same: `scaled`
+        the values, `scores` their ranks as normal scores (`kernels/inputs.py`).
     """
 
     functions: int = 128
     bandwidth: float = 1.0
+    subset: int = 0
+    frequency_rate: float = 0.0
+    single: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.sizes(self, 1, "functions")
         checks.above(self, 0.0, "bandwidth")
+        checks.sizes(self, 0, "subset")
+        checks.at_least(self, 0.0, "frequency_rate")
         if self.mask_inputs:
             raise BraidedError("FourierConfig.mask_inputs is True: this learner takes values alone; leave it out")
+
+    @classmethod
+    def _planes(cls) -> tuple[str, ...]:
+        return ("plain", "filled", "scaled", "scores")
 
     def for_regression(self) -> FourierLinearConfig:
         """The same cosines under linear regression."""
@@ -56,25 +77,109 @@ class FourierLinearConfig(FourierConfig, linear.LinearConfig):
         return self
 
 
-# Places in `shape` after those of every Gaussian learner: where the frequencies and the phases start.
-_FREQUENCIES, _PHASES = 7, 8
+# Places in `shape` after those of every Gaussian learner: where frequencies, phases and their moments start, and
+# whether the functions are of some features each, and P in float32.
+_FEATURES, _PLANE = 7, 8
+_FREQUENCIES, _PHASES, _MOMENTS, _SUBSETS, _SINGLE = 9, 10, 11, 12, 13
+#: Decay of the mean squares that steps of the frequencies are divided by, and what is added to these.
+_DECAY, _TINY = 0.999, 1e-12
+#: Growth: while fewer records than this were learned, a new feature takes another's place in a function; later it is
+#: added, to a function of fewer features than this.
+_EARLY, _MOST_IN_SUBSET = 100, 8
+
+
+@kernel()
+def _scale(shape, x, active):
+    """What the sum of frequencies times values is multiplied by."""
+    if shape[_SUBSETS]:
+        return 1.0
+    whole = shape[_PLANE] > 0 and has_planes(x, shape[_FEATURES])
+    return 1.0 / np.sqrt(max(shape[_FEATURES] if whole else active.shape[0], 1))
 
 
 @kernel()
 def _list_functions(shape, single, x, active, work, index, u):
-    """u = [1 ; sqrt(2) cos(w . x / sqrt(available) + phase)]; returns its length."""
-    n = shape[4]
+    """u = [1 ; sqrt(2) cos(w . x / sqrt(available) + phase)]; returns its length. `work` then holds the angles."""
+    n, n_features, plane = shape[4], shape[_FEATURES], shape[_PLANE]
     angle = work[: n - 1]
     angle[:] = 0
-    for slot in active:
-        start = shape[_FREQUENCIES] + slot * (n - 1)
-        add_row(single[start : start + n - 1], x[slot], angle)
-    scale = 1.0 / np.sqrt(max(active.shape[0], 1))
+    if plane > 0 and has_planes(x, n_features):
+        for slot in range(n_features):
+            value = x[plane * n_features + slot]
+            if value != 0:
+                start = shape[_FREQUENCIES] + slot * (n - 1)
+                add_row(single[start : start + n - 1], value, angle)
+    else:
+        for slot in active:
+            start = shape[_FREQUENCIES] + slot * (n - 1)
+            add_row(single[start : start + n - 1], x[slot], angle)
+    scale = _scale(shape, x, active)
     index[0], u[0] = 0, 1.0
     for k in range(n - 1):
         index[k + 1] = k + 1
-        u[k + 1] = np.sqrt(2.0) * np.cos(angle[k] * scale + single[shape[_PHASES] + k])
+        theta = angle[k] * scale + single[shape[_PHASES] + k]
+        u[k + 1] = np.sqrt(2.0) * np.cos(theta)
+        angle[k] = theta
     return n
+
+
+@kernel()
+def _pull(mean, amount, slopes):
+    """Add to each function's slope what one output's error has to do with it."""
+    for k in range(slopes.shape[0]):
+        slopes[k] += amount * mean[1 + k]
+
+
+@kernel()
+def _move(shape, hyper, single, x, active, work):
+    """Move frequencies and phases against their gradients; `work` holds the angles, then dL/du for each function.
+
+    With g_k = dL/du_k (-sqrt(2) sin theta_k), one moment for all frequencies of a function.
+    """
+    n, n_features, plane = shape[4] - 1, shape[_FEATURES], shape[_PLANE]
+    kind = single.dtype.type
+    whole = plane > 0 and has_planes(x, n_features)
+    angle, slopes, factor = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    moments, phase_moments = (
+        single[shape[_MOMENTS] : shape[_MOMENTS] + n], single[shape[_MOMENTS] + n : shape[_MOMENTS] + 2 * n]
+    )  # fmt: skip
+    rate, decay, share, tiny = kind(hyper[-1]), kind(_DECAY), kind(1.0 - _DECAY), kind(_TINY)
+    squares = kind(0)
+    count = n_features if whole else active.shape[0]
+    for i in range(count):
+        value = x[plane * n_features + i] if whole else x[active[i]]
+        squares += value * value
+    squares /= max(count, 1)
+    apart = kind(1.0 / np.sqrt(max(n_features, 1))) if shape[_SUBSETS] else kind(1)
+    for k in range(n):
+        g = slopes[k] * kind(-np.sqrt(2.0)) * np.sin(angle[k])
+        moments[k] = decay * moments[k] + share * g * g * squares
+        phase_moments[k] = decay * phase_moments[k] + share * g * g
+        factor[k] = rate * apart * g / np.sqrt(moments[k] + tiny)
+        single[shape[_PHASES] + k] -= rate * g / np.sqrt(phase_moments[k] + tiny)
+    for i in range(count):
+        slot = i if whole else active[i]
+        value = x[plane * n_features + slot] if whole else x[slot]
+        if value == 0:
+            continue
+        start = shape[_FREQUENCIES] + slot * n
+        row = single[start : start + n]
+        if shape[_SUBSETS]:
+            for k in range(n):
+                row[k] -= factor[k] * value if row[k] != 0 else kind(0)
+        else:
+            for k in range(n):
+                row[k] -= factor[k] * value
+
+
+@kernel()
+def _in_single(shape, work, u):
+    """The inputs as float32, and as much room again; after the angles, slopes and steps."""
+    n, at = shape[4], 3 * (shape[4] - 1)
+    copied = work[at : at + n]
+    for k in range(n):
+        copied[k] = u[k]
+    return copied, work[at + n : at + 2 * n]
 
 
 @entry(FORWARD)
@@ -85,7 +190,26 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    return logistic.update(shape, hyper, double, work64, index, shape[4], y)
+    if hyper[-1] > 0:
+        n_outputs, stride, mean_at, n = shape[0], shape[3], shape[5], shape[4] - 1
+        latent = work64[2 * stride : 2 * stride + n_outputs]
+        p = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
+        softmax(latent, p)
+        slopes = work[n : 2 * n]
+        slopes[:] = 0
+        for row in range(1 if n_outputs == 2 else n_outputs):
+            k = 1 if n_outputs == 2 else row
+            start = mean_at + row * stride
+            _pull(double[start : start + stride], p[k] - (1.0 if k == int(y) else 0.0), slopes)
+    u, pu = work64[: shape[3]], work64[shape[3] : 2 * shape[3]]
+    if shape[_SINGLE]:
+        u32, pu32 = _in_single(shape, work, u)
+        fine = logistic.update(shape, hyper, double, single[shape[6] :], u32, pu32, work64, index, shape[4], y)
+    else:
+        fine = logistic.update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, shape[4], y)
+    if fine and hyper[-1] > 0:
+        _move(shape, hyper, single, x, active, work)
+    return fine
 
 
 @entry(FORWARD)
@@ -96,7 +220,59 @@ def _forward_linear(shape, hyper, single, double, x, active, step, work, work64,
 
 @entry(LEARN)
 def _learn_linear(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    return linear.update(shape, hyper, double, work64, index, shape[4], y)
+    if hyper[-1] > 0:
+        n, start, stride = shape[4] - 1, shape[5], shape[3]
+        slopes = work[n : 2 * n]
+        slopes[:] = 0
+        _pull(double[start : start + stride], linear.score(shape, double, work64, index, shape[4]) - y, slopes)
+    u, pu = work64[: shape[3]], work64[shape[3] : 2 * shape[3]]
+    if shape[_SINGLE]:
+        u32, pu32 = _in_single(shape, work, u)
+        fine = linear.update(shape, hyper, double, single[shape[6] :], u32, pu32, index, shape[4], y)
+    else:
+        fine = linear.update(shape, hyper, double, double[shape[6] :], u, pu, index, shape[4], y)
+    if fine and hyper[-1] > 0:
+        _move(shape, hyper, single, x, active, work)
+    return fine
+
+
+@njit(cache=True)
+def _draw_subsets(frequencies, key, first_row, most, early):
+    """Give the features from `first_row` on to functions of 1 to `most` features each; frequencies are drawn before.
+
+    A feature that is number j takes part in a function of size s with probability s / j, in the place of one that is
+    drawn from its members, so that every set of s features is as likely as any other. Where that is too late for what
+    was learned, it is added.
+    """
+    n_features, n_functions = frequencies.shape
+    members = np.empty(n_features, dtype=np.int64)
+    for k in range(n_functions):
+        function_key = mix(key, k)
+        size = 1 + int(unit_interval(function_key) * most)
+        n_members = 0
+        for j in range(first_row):
+            if frequencies[j, k] != 0:
+                members[n_members] = j
+                n_members += 1
+        for j in range(first_row, n_features):
+            draw = mix(function_key, j + 1)
+            value = frequencies[j, k] / np.sqrt(size)
+            frequencies[j, k] = 0
+            if n_members < size:
+                place = n_members
+                n_members += 1
+            elif unit_interval(draw) >= size / (j + 1):
+                continue
+            elif early:
+                place = int(unit_interval(mix(draw, 1)) * n_members)
+                frequencies[members[place], k] = 0
+            elif n_members < _MOST_IN_SUBSET:
+                place = n_members
+                n_members += 1
+            else:
+                continue
+            members[place] = j
+            frequencies[j, k] = value
 
 
 class FourierLogistic(GaussianLearner):
@@ -131,6 +307,11 @@ class FourierLogistic(GaussianLearner):
     forward = _forward
     update = _learn
 
+    @property
+    def double_covariance(self) -> bool:  # type: ignore[override]
+        """As its settings say."""
+        return not self.config.single
+
     def n_inputs(self, n_features: int) -> int:
         """The bias and the functions."""
         return 1 + self.config.functions
@@ -138,34 +319,41 @@ class FourierLogistic(GaussianLearner):
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Posterior of the weights; a row of frequencies per feature; phases."""
         k = self.config.functions
-        return {
+        arrays = {
             **super().plan(n_features, n_outputs),
             "frequencies": ArrayPlan((n_features, k)),
             "phases": ArrayPlan((k,)),
         }
+        if self.config.frequency_rate > 0.0:
+            arrays["moments"] = ArrayPlan((2, k))
+        return arrays
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
         """Normal frequencies, uniform phases."""
         key = key_of(self.seed, self.name, self.place, name)
         if name == "frequencies":
             fill_normal(view, key, old[0], 1.0 / self.config.bandwidth)
+            if self.config.subset:
+                _draw_subsets(view, np.uint64(key), old[0], self.config.subset, self.steps < _EARLY)
         elif name == "phases":
             super().initialise(name, view, old, math.pi)
         else:
             super().initialise(name, view, old, bound)
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Those of every Gaussian learner, then where frequencies and phases start."""
-        return [*super().shape_numbers(offsets), offsets["frequencies"], offsets["phases"]]
+        """Those of every Gaussian learner, then where frequencies, phases and moments start, and whether of subsets."""
+        places = [offsets["frequencies"], offsets["phases"], offsets.get("moments", 0)]
+        return [*super().shape_numbers(offsets), *places, int(self.config.subset > 0), int(self.config.single)]
 
     def hyper_numbers(self) -> list[float]:
-        """Those of the logistic learner: Kalman gain, logits, no clamp."""
-        return [*super().hyper_numbers(), *logistic.KALMAN_LOGITS]
+        """Those of the logistic learner: Kalman gain, logits, no clamp; then the frequencies' rate."""
+        return [*super().hyper_numbers(), *logistic.KALMAN_LOGITS, self.config.frequency_rate]
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """The angles, and what every Gaussian learner needs."""
+        """The angles, slopes and steps, u and P u in float32, and what every Gaussian learner needs."""
         _, work64, index = super().work_sizes(n_features, n_outputs)
-        return self.config.functions, work64, index
+        k = self.config.functions
+        return 3 * k + 2 * (k + 1), work64, index
 
 
 class FourierLinear(FourierLogistic):
@@ -189,5 +377,5 @@ class FourierLinear(FourierLogistic):
     update = _learn_linear
 
     def hyper_numbers(self) -> list[float]:
-        """Those of the linear learner."""
-        return [*GaussianLearner.hyper_numbers(self), self.config.noise_variance]
+        """Those of the linear learner, then the frequencies' rate."""
+        return [*GaussianLearner.hyper_numbers(self), self.config.noise_variance, self.config.frequency_rate]

@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided import checks
+from braided.errors import BraidedError
+from braided.kernels.inputs import FILLED, PLAIN, SCALED, SCORES
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
+
+#: How a configuration calls what a learner sees -> the plane of x.
+PLANES = {"plain": PLAIN, "filled": FILLED, "scaled": SCALED, "scores": SCORES}
 
 
 @dataclass(frozen=True)
@@ -27,23 +32,37 @@ class GaussianConfig(LearnerConfig):
     forgetting
         phi: after each record every variance moves back to P0 by this share, P_ii += phi (P0 - P_ii), so that a weight
         can follow a drifting stream; 0 means nothing is ever forgotten.
+    inputs
+        `plain`: the values that are there. `filled`: those of all known features, missing ones filled in from the
+        others (`kernels/inputs.py`), for standardised values.
     """
 
     prior_variance: float = 1.0
     mask_inputs: bool = False
     full_covariance_up_to: int = 512
     forgetting: float = 0.0
+    inputs: str = "plain"
 
     def __post_init__(self) -> None:
+        checks.one_of(self, "inputs", self._planes())
         checks.above(self, 0.0, "prior_variance")
         checks.sizes(self, 0, "full_covariance_up_to")
         checks.share(self, "forgetting")
+        if self.mask_inputs and self.inputs != "plain":
+            raise BraidedError(f"inputs is {self.inputs!r} and mask_inputs is True: choose one of them")
+
+    @classmethod
+    def _planes(cls) -> tuple[str, ...]:
+        """What `inputs` may be."""
+        return ("plain", "filled")
 
 
 class GaussianLearner(CompiledLearner):
-    """Arrays `mean`, (rows, inputs), and `covariance`, (inputs, inputs) or (inputs,), both float64."""
+    """Arrays `mean`, (rows, inputs), float64, and `covariance`, (inputs, inputs) or (inputs,)."""
 
     config: GaussianConfig
+    #: Whether the covariance is of float64.
+    double_covariance = True
 
     def __init__(self, config: GaussianConfig, seed: int = 0, place: int = 0) -> None:
         self.full = True
@@ -70,7 +89,7 @@ class GaussianLearner(CompiledLearner):
         n = self.n_inputs(n_features)
         return {
             "mean": ArrayPlan((self.rows(n_outputs), n), double=True),
-            "covariance": ArrayPlan((n, n) if self.full else (n,), double=True),
+            "covariance": ArrayPlan((n, n) if self.full else (n,), double=self.double_covariance),
         }
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
@@ -111,7 +130,10 @@ class GaussianLearner(CompiledLearner):
         return [self.config.forgetting, self.variance_at_start()]
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, mask, full, row length of mean and covariance, inputs in use, start of mean, of covariance."""
+        """Outputs, mask, full, row length of mean and covariance, inputs in use, start of mean, of covariance.
+
+        Then the features, and the plane of x.
+        """
         stride = self.n_inputs(self._capacities[0])
         return [
             self.n_outputs,
@@ -121,6 +143,8 @@ class GaussianLearner(CompiledLearner):
             self.n_inputs(self.n_features),
             offsets["mean"],
             offsets["covariance"],
+            self.n_features,
+            PLANES[self.config.inputs],
         ]
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:

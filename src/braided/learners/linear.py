@@ -9,7 +9,7 @@ import numpy as np
 from braided import checks
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.posterior import correct, forget, inner, list_inputs, shrink, times_covariance
+from braided.kernels.posterior import correct, forget, inner, list_inputs, n_listed, shrink, times_covariance
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 
 
@@ -21,9 +21,12 @@ class LinearConfig(GaussianConfig):
     ----------
     noise_variance
         sigma^2, in units of the running variance of the target.
+    change
+        Learn how far a target lies from the one before it, which is added to the score.
     """
 
     noise_variance: float = 1.0
+    change: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,11 +45,13 @@ def score(shape, double, work64, index, n):
 
 
 @kernel()
-def update(shape, hyper, double, work64, index, n, y):
-    """One step of the recursion for the n inputs that were scored; false if it would not be finite."""
-    full, stride, size, mean_at, covariance_at = shape[2], shape[3], shape[4], shape[5], shape[6]
-    u, pu = work64[:stride], work64[stride : 2 * stride]
-    mean, covariance = double[mean_at : mean_at + stride], double[covariance_at:]
+def update(shape, hyper, double, covariance, u, pu, index, n, y):
+    """One step of the recursion for the n inputs u that were scored; false if it would not be finite.
+
+    `covariance`, `u` and `pu` may be of float64 or of float32.
+    """
+    full, stride, size, mean_at = shape[2], shape[3], shape[4], shape[5]
+    mean = double[mean_at : mean_at + stride]
     innovation = y - inner(mean, index, u, n)
     innovation_variance = hyper[_NOISE] + times_covariance(covariance, full, stride, size, index, u, n, pu)
     amount = innovation / innovation_variance
@@ -60,14 +65,14 @@ def update(shape, hyper, double, work64, index, n, y):
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    n = list_inputs(x, active, shape[1], index, work64)
+    n = list_inputs(x, active, shape[1], shape[7], shape[8], index, work64)
     scores[0] = score(shape, double, work64, index, n)
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    n = 1 + active.shape[0] * (2 if shape[1] else 1)
-    return update(shape, hyper, double, work64, index, n, y)
+    n, stride = n_listed(x, active, shape[1], shape[7], shape[8]), shape[3]
+    return update(shape, hyper, double, double[shape[6] :], work64[:stride], work64[stride : 2 * stride], index, n, y)
 
 
 class LinearRegression(GaussianLearner):

@@ -11,7 +11,7 @@ from braided import checks
 from braided.kernels.activations import all_finite, sigmoid, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.posterior import correct, forget, inner, list_inputs, shrink, times_covariance
+from braided.kernels.posterior import correct, forget, inner, list_inputs, n_listed, shrink, times_covariance
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 from braided.learners.linear import LinearConfig
 
@@ -82,15 +82,15 @@ def score(shape, hyper, double, work64, index, n, scores):
 
 
 @kernel()
-def update(shape, hyper, double, work64, index, n, y):
-    """One step of the recursion for the n inputs that were scored; false if it would not be finite."""
-    n_outputs, full, stride = shape[0], shape[2], shape[3]
-    size, mean_at, covariance_at = shape[4], shape[5], shape[6]
+def update(shape, hyper, double, covariance, u, pu, work64, index, n, y):
+    """One step of the recursion for the n inputs u that were scored; false if it would not be finite.
+
+    `covariance`, `u` and `pu` may be of float64 or of float32.
+    """
+    n_outputs, full, stride, size, mean_at = shape[0], shape[2], shape[3], shape[4], shape[5]
     gain = hyper[_GAIN]
-    u, pu = work64[:stride], work64[stride : 2 * stride]
     latent = work64[2 * stride : 2 * stride + n_outputs]
     probability = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
-    covariance = double[covariance_at:]
     if n_outputs == 2:
         probability[1] = sigmoid(latent[1] - latent[0])
         probability[0] = 1.0 - probability[1]
@@ -125,14 +125,15 @@ def update(shape, hyper, double, work64, index, n, y):
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    n = list_inputs(x, active, shape[1], index, work64)
+    n = list_inputs(x, active, shape[1], shape[7], shape[8], index, work64)
     score(shape, hyper, double, work64, index, n, scores)
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    n = 1 + active.shape[0] * (2 if shape[1] else 1)
-    return update(shape, hyper, double, work64, index, n, y)
+    n, stride = n_listed(x, active, shape[1], shape[7], shape[8]), shape[3]
+    u, pu = work64[:stride], work64[stride : 2 * stride]
+    return update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, n, y)
 
 
 class LogisticRegression(GaussianLearner):

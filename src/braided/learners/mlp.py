@@ -14,6 +14,7 @@ from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.dense import backward, backward_head, forward, forward_head, step, step_row
 from braided.kernels.encoding import encode_piecewise, knots
+from braided.kernels.inputs import FILLED, has_planes
 from braided.learners.base import ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
@@ -38,6 +39,11 @@ class MLPConfig(StepConfig):
     expected_features
         At least this many features are assumed when the first layer's weights are drawn. On raw values the size of
         the first weights matters, and only some of the features are there in the first record.
+    inputs
+        `plain`: the value of a missing feature is zero. `filled`: it is filled in from the others
+        (`kernels/inputs.py`), while its encoding stays zero, which says that it is missing.
+    change
+        For a numeric target, learn how far it lies from the one before it, which is added to the score.
     """
 
     hidden: tuple[int, ...] = (250, 250, 250)
@@ -46,19 +52,22 @@ class MLPConfig(StepConfig):
     bins: int = 8
     zero_output: bool = False
     expected_features: int = 0
+    inputs: Literal["plain", "filled"] = "plain"
+    change: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.sizes(self, 0, "expected_features")
         checks.sizes(self, 1, "bins")
         checks.one_of(self, "encoding", ("plain", "piecewise"))
+        checks.one_of(self, "inputs", ("plain", "filled"))
         for width in self.hidden:
             if not isinstance(width, int) or width < 1:
                 raise BraidedError(f"MLPConfig.hidden is {self.hidden!r}: give whole numbers from 1 on")
 
 
 # Places in `shape`: sizes, then the widths of the hidden layers, then two offsets per layer (weights, bias).
-_OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _WIDTHS = 0, 1, 2, 3, 4, 5, 6
+_OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _FILLED, _WIDTHS = 0, 1, 2, 3, 4, 5, 6, 7
 #: Place in `hyper`, after the step's numbers, where the knots of the encoding start; there are none if it is plain.
 _KNOTS = 4
 
@@ -68,6 +77,9 @@ def _list_inputs(shape, hyper, x, active, layer_in):
     """h_0: for each available feature its value, its availability if wanted, and its encoding if there are knots."""
     per_feature, knots = shape[_PER_FEATURE], hyper[_KNOTS:]
     layer_in[:] = 0
+    if shape[_FILLED] and has_planes(x, shape[_FEATURES]):
+        for slot in range(shape[_FEATURES]):
+            layer_in[slot * per_feature] = x[FILLED * shape[_FEATURES] + slot]
     for slot in active:
         at = slot * per_feature
         layer_in[at] = x[slot]
@@ -210,11 +222,11 @@ class MLP(CompiledLearner):
         return arrays
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, features, inputs per feature, mask, layers, output layer's row; widths; two offsets per layer."""
+        """Outputs, features, inputs per feature, mask, layers, head's row, filled; widths; offsets per layer."""
         hidden = self.config.hidden
         row = self._widths(self._capacities[0])[-1]
         numbers = [self.n_outputs, self.n_features, self._per_feature(), int(self.config.mask_inputs)]
-        numbers += [len(hidden), row, *hidden]
+        numbers += [len(hidden), row, int(self.config.inputs == "filled"), *hidden]
         for layer in [*range(1, len(hidden) + 1), "out"]:
             numbers += [offsets[f"weights {layer}"], offsets[f"bias {layer}"]]
         return numbers

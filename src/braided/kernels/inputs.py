@@ -1,0 +1,262 @@
+"""Missing values filled in from the others, and values by rank: what learners may see beside a record's own values.
+
+Per feature j, with z its standardised value (`kernels.scale`) and up to KEPT of its past values in order, k of them:
+
+    u = (#{b < x} + (#{b = x} + 1) / 2) / (k + 1),   q = Phi^-1(u)
+    s = (q - mean) / sigma_j                         within +-S_BOUND
+
+with running mean and deviation sigma_j of q, this one included. A value enters the kept ones until there are KEPT of
+them; then it replaces one drawn at random, with probability max(KEPT / n, LEAST_SHARE) after n values. sigma_j is 1 for
+a continuous feature, and less for a discrete one that is mostly the same.
+
+For z, and in the same way for s: C_ij is the sum of z_i z_j over the past records with both, of which there were N_ij,
+
+    rho_ij = SHRINK C_ij / (N_ij + PRIOR_COUNT),   rho_ii = 1
+
+worked out anew at each of the first EVERY records and then at every EVERY-th. With A the available features, a comes
+from a few steps of conjugate gradients on rho_AA a = z_A, and a missing value is its conditional mean
+z_j = sum_{i in A} rho_ji a_i, within +-FILL_BOUND: linear regression on whatever is there, by correlations alone.
+
+The planes of x, each as long as there are features:
+
+    PLAIN    z, and 0 where it is missing
+    FILLED   z, filled
+    SCALED   z_j sigma_j, filled
+    SCORES   s_j sigma_j, filled
+
+After them x has PAST numbers: where the target is one, its past in units of its statistics (`kernels.scale`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braided.kernels.calls import doubles, singles
+from braided.kernels.compile import kernel
+from braided.kernels.random import mix, unit_interval
+from braided.kernels.scale import PAST
+
+PLAIN, FILLED, SCALED, SCORES = range(4)
+PLANES = 4
+KEPT = 512
+LEAST_SHARE = 0.05
+S_BOUND = 8.0
+FILL_BOUND = 3.0
+SHRINK = 0.9
+PRIOR_COUNT = 30.0
+EVERY = 32
+_STEPS = 5
+# A feature's figures: values so far, and count, mean and squared deviations of q.
+VALUES, COUNT, MEAN, SQUARES = range(4)
+FIGURES = 4
+# Columns of the stage's row: features (0 for none), then address and length of memory, correlations and scratch.
+FEATURES, MEMORY, CORRELATIONS, SCRATCH = 0, 1, 3, 5
+COLUMNS = 7
+
+
+@kernel()
+def has_planes(x, n_features):
+    """Whether x, at whose end the target's past may stand, holds more than the features' own values."""
+    return x.shape[0] > n_features + PAST
+
+
+def memory_size(n: int) -> int:
+    """Numbers kept for n features: records, kept values, figures, N, C of z, C of s."""
+    return 1 + n * KEPT + n * FIGURES + 3 * n * n
+
+
+def scratch_size(n: int) -> int:
+    """s by feature, sigma by feature, availability, and four vectors of conjugate gradients."""
+    return 7 * n
+
+
+@kernel()
+def _split(memory, n):
+    """Kept values, figures, N, C of z, C of s."""
+    at = 1
+    kept = memory[at : at + n * KEPT].reshape(n, KEPT)
+    at += n * KEPT
+    figures = memory[at : at + n * FIGURES].reshape(n, FIGURES)
+    at += n * FIGURES
+    pairs = memory[at : at + 3 * n * n].reshape(3, n, n)
+    return kept, figures, pairs
+
+
+@kernel()
+def normal_quantile(u):
+    """Phi^-1(u), by the rational approximation of Acklam (2003), good to nine digits."""
+    if u < 0.02425 or u > 1.0 - 0.02425:
+        t = np.sqrt(-2.0 * np.log(min(u, 1.0 - u)))
+        top = ((((-7.784894002430293e-03 * t - 3.223964580411365e-01) * t - 2.400758277161838e00) * t
+                - 2.549732539343734e00) * t + 4.374664141464968e00) * t + 2.938163982698783e00  # fmt: skip
+        bottom = (((7.784695709041462e-03 * t + 3.224671290700398e-01) * t + 2.445134137142996e00) * t
+                  + 3.754408661907416e00) * t + 1.0  # fmt: skip
+        return top / bottom if u < 0.5 else -top / bottom
+    d = u - 0.5
+    t = d * d
+    top = ((((-3.969683028665376e01 * t + 2.209460984245205e02) * t - 2.759285104469687e02) * t
+            + 1.383577518672690e02) * t - 3.066479806614716e01) * t + 2.506628277459239e00  # fmt: skip
+    bottom = ((((-5.447609879822406e01 * t + 1.615858368580409e02) * t - 1.556989798598866e02) * t
+               + 6.680131188771972e01) * t - 1.328068155288572e01) * t + 1.0  # fmt: skip
+    return d * top / bottom
+
+
+@kernel()
+def _first_not_below(values, n, x):
+    """The place of the first of n ordered values that is not below x."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def rank_score(values, n, x):
+    """q of x among n ordered values."""
+    below = _first_not_below(values, n, x)
+    upto = below
+    while upto < n and values[upto] == x:
+        upto += 1
+    return normal_quantile((below + 0.5 * (upto - below + 1)) / (n + 1))
+
+
+@kernel()
+def _including(q, figures):
+    """Count, mean and squared deviations of q's with this one among them."""
+    count = figures[COUNT] + 1.0
+    gap = q - figures[MEAN]
+    mean = figures[MEAN] + gap / count
+    return count, mean, figures[SQUARES] + gap * (q - mean)
+
+
+@kernel()
+def _keep(values, figures, x, slot):
+    """Take a value into the kept ones, or leave it."""
+    n = int(figures[VALUES])
+    figures[VALUES] += 1.0
+    if n < KEPT:
+        hole = n
+    else:
+        draw = mix(np.uint64(slot), np.uint64(n))
+        if unit_interval(draw) >= max(KEPT / n, LEAST_SHARE):
+            return
+        hole = int(unit_interval(mix(draw, np.uint64(1))) * KEPT)
+    while hole > 0 and values[hole - 1] > x:
+        values[hole] = values[hole - 1]
+        hole -= 1
+    last = min(n, KEPT - 1)
+    while hole < last and values[hole + 1] < x:
+        values[hole] = values[hole + 1]
+        hole += 1
+    values[hole] = x
+
+
+@kernel()
+def _times(correlations, vector, active, out):
+    """out = rho vector, for a vector that is 0 where nothing is available."""
+    n = out.shape[0]
+    out[:] = 0
+    for j in active:
+        factor = vector[j]
+        row = correlations[j]
+        for i in range(n):
+            out[i] += factor * row[i]
+
+
+@kernel()
+def _complete(correlations, values, active, there, scratch):
+    """Fill in the missing ones of some features' values by their conditional means."""
+    n = values.shape[0]
+    solution, residual, direction, product = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n :]
+    solution[:] = 0
+    direction[:] = 0
+    squares = values.dtype.type(0)
+    for j in active:
+        residual[j] = direction[j] = values[j]
+        squares += values[j] * values[j]
+    for _ in range(_STEPS):
+        _times(correlations, direction, active, product)
+        curvature = values.dtype.type(0)
+        for j in active:
+            curvature += direction[j] * product[j]
+        alpha = squares / max(curvature, values.dtype.type(1e-6))
+        left = values.dtype.type(0)
+        for j in active:
+            solution[j] += alpha * direction[j]
+            residual[j] -= alpha * product[j]
+            left += residual[j] * residual[j]
+        beta = left / max(squares, values.dtype.type(1e-12))
+        squares = left
+        for j in active:
+            direction[j] = residual[j] + beta * direction[j]
+    _times(correlations, solution, active, product)
+    bound = values.dtype.type(FILL_BOUND)
+    for j in range(n):
+        if there[j] == 0:
+            values[j] = min(max(product[j], -bound), bound) if np.isfinite(product[j]) else 0
+
+
+@kernel()
+def fill(stage, values, columns, x, active):
+    """Fill the planes of x beyond the first from one raw record; changes nothing but x and the stage's scratch."""
+    n = stage[FEATURES]
+    correlations = singles(stage, CORRELATIONS).reshape(2, n, n)
+    scratch = singles(stage, SCRATCH)
+    kept, figures, _ = _split(doubles(stage, MEMORY), n)
+    scores, sigma, there, vectors = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n :]
+    filled = x[FILLED * n : (FILLED + 1) * n]
+    there[:] = 0
+    scores[:] = 0
+    filled[:] = x[:n]
+    for j in range(n):
+        count = figures[j, COUNT]
+        sigma[j] = np.sqrt(figures[j, SQUARES] / count) if count > 0 else 0.0
+    for j in active:
+        there[j] = 1
+        q = rank_score(kept[j], min(int(figures[j, VALUES]), KEPT), values[columns[j]])
+        count, mean, squares = _including(q, figures[j])
+        deviation = np.sqrt(squares / count)
+        sigma[j] = deviation
+        if deviation > 1e-9:
+            scores[j] = min(max((q - mean) / deviation, -S_BOUND), S_BOUND)
+    by_rank = x[SCORES * n : (SCORES + 1) * n]
+    by_rank[:] = scores
+    if active.shape[0] < n:
+        _complete(correlations[0], filled, active, there, vectors)
+        _complete(correlations[1], by_rank, active, there, vectors)
+    for j in range(n):
+        x[SCALED * n + j] = filled[j] * sigma[j]
+        by_rank[j] *= sigma[j]
+
+
+@kernel()
+def take_in(stage, values, columns, x, active):
+    """Learn from the record that was filled last: its values, and which go together."""
+    n = stage[FEATURES]
+    memory = doubles(stage, MEMORY)
+    correlations = singles(stage, CORRELATIONS).reshape(2, n, n)
+    scratch = singles(stage, SCRATCH)
+    scores, there = scratch[:n], scratch[2 * n : 3 * n]
+    kept, figures, pairs = _split(memory, n)
+    for j in active:
+        value = values[columns[j]]
+        q = rank_score(kept[j], min(int(figures[j, VALUES]), KEPT), value)
+        figures[j, COUNT], figures[j, MEAN], figures[j, SQUARES] = _including(q, figures[j])
+        _keep(kept[j], figures[j], value, j)
+        together, of_z, of_s = pairs[0, j], pairs[1, j], pairs[2, j]
+        z, s = np.float64(x[j]), np.float64(scores[j])
+        for i in range(n):
+            together[i] += there[i]
+            of_z[i] += z * x[i]
+            of_s[i] += s * scores[i]
+    memory[0] += 1.0
+    if memory[0] <= EVERY or memory[0] % EVERY == 0:
+        for which in range(2):
+            for j in range(n):
+                for i in range(n):
+                    correlations[which, j, i] = SHRINK * pairs[1 + which, j, i] / (pairs[0, j, i] + PRIOR_COUNT)
+                correlations[which, j, j] = 1

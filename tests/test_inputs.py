@@ -1,0 +1,264 @@
+"""The input stage beside its formulas written down plainly, and models that use it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from river import linear_model, preprocessing
+
+from braided import MODLClassifier, MODLRegressor, presets
+from braided.estimators.digest import state_digest
+from braided.inputs import MOST_FEATURES, InputStage
+from braided.kernels import inputs
+from braided.learners import FourierConfig, LogisticConfig, MLPConfig, RiverLearner
+from conftest import as_records, made_up
+
+Floats = NDArray[np.float64]
+
+
+class Plainly:
+    """The specification, record by record, for streams of fewer than 512 records."""
+
+    def __init__(self, d: int) -> None:
+        self.d = d
+        self.past: list[list[float]] = [[] for _ in range(d)]
+        self.scores: list[list[float]] = [[] for _ in range(d)]
+        self.together = np.zeros((d, d))
+        self.products = np.zeros((2, d, d))
+        self.rho = np.tile(np.eye(d), (2, 1, 1))
+        self.records = 0
+
+    def planes(self, raw: Floats, z: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Filled z, filled s, sigma, and s itself with 0 for missing."""
+        there = ~np.isnan(raw)
+        s, sigma = np.zeros(self.d), np.zeros(self.d)
+        for j in range(self.d):
+            qs = list(self.scores[j])
+            if there[j]:
+                past = np.array(self.past[j])
+                u = ((past < raw[j]).sum() + ((past == raw[j]).sum() + 1) / 2) / (len(past) + 1)
+                qs.append(NormalDist().inv_cdf(float(u)))
+            sigma[j] = np.std(qs) if qs else 0.0
+            if there[j] and sigma[j] > 1e-9:
+                s[j] = np.clip((qs[-1] - np.mean(qs)) / sigma[j], -8, 8)
+        return self._filled(0, z, there), self._filled(1, s, there), sigma, s
+
+    def _filled(self, which: int, values: Floats, there: NDArray[np.bool_]) -> Floats:
+        if there.all():
+            return values.copy()
+        a, part = np.zeros(there.sum()), self.rho[which][np.ix_(there, there)]
+        r = values[there].copy()
+        p, squares = r.copy(), r @ r
+        for _ in range(5):
+            alpha = squares / max(p @ part @ p, 1e-6)
+            a, r = a + alpha * p, r - alpha * (part @ p)
+            p, squares = r + (r @ r) / max(squares, 1e-12) * p, r @ r
+        return np.where(there, values, np.clip(self.rho[which][:, there] @ a, -3, 3))
+
+    def take_in(self, raw: Floats, z: Floats, s: Floats) -> None:
+        there = ~np.isnan(raw)
+        for j in np.flatnonzero(there):
+            past = np.array(self.past[j])
+            u = ((past < raw[j]).sum() + ((past == raw[j]).sum() + 1) / 2) / (len(past) + 1)
+            self.scores[j].append(NormalDist().inv_cdf(float(u)))
+            self.past[j].append(float(raw[j]))
+        self.together += np.outer(there, there)
+        self.products += np.array([np.outer(z, z), np.outer(s, s)])
+        self.records += 1
+        if self.records <= 32 or self.records % 32 == 0:
+            self.rho = 0.9 * self.products / (self.together + 30)
+            self.rho[:, range(self.d), range(self.d)] = 1.0
+
+
+def correlated(n: int, d: int, seed: int = 0) -> Floats:
+    """Values that go together; one is yes or no, and some are missing."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) + 0.3 * rng.normal(size=(n, d))
+    values[:, 0] = values[:, 0] > 1.0
+    values[rng.random(values.shape) < 0.4] = np.nan
+    return values
+
+
+def test_planes_follow_their_formulas() -> None:
+    d = 6
+    stage, plainly = InputStage(), Plainly(d)
+    stage.grow(d)
+    every = np.arange(d)
+    for t, raw in enumerate(correlated(300, d)):
+        active = np.flatnonzero(~np.isnan(raw))
+        x = np.zeros(inputs.PLANES * d + 5, dtype=np.float32)
+        x[:d] = np.where(np.isnan(raw), 0.0, raw / 2)
+        z = x[:d].astype(np.float64)
+        stage.fill(raw, every, x, active)
+        filled, ranked, sigma, s = plainly.planes(raw, z)
+        for plane, expected in (
+            (inputs.FILLED, filled),
+            (inputs.SCALED, filled * sigma),
+            (inputs.SCORES, ranked * sigma),
+        ):
+            np.testing.assert_allclose(x[plane * d : (plane + 1) * d], expected, atol=2e-4, err_msg=f"{t} {plane}")
+        stage.take_in(raw, every, x, active)
+        plainly.take_in(raw, z, s)
+
+
+def test_what_is_missing_is_found_from_what_goes_with_it() -> None:
+    stage = InputStage()
+    stage.grow(3)
+    every, rng = np.arange(3), np.random.default_rng(1)
+    x = np.zeros(17, dtype=np.float32)
+    for _ in range(2_000):
+        a, b = rng.normal(size=2)
+        x[:3] = a, b, (a + b) / np.sqrt(2)
+        stage.fill(x[:3].astype(np.float64), every, x, every)
+        stage.take_in(x[:3].astype(np.float64), every, x, every)
+    errors = []
+    for _ in range(200):
+        a, b = rng.normal(size=2)
+        x[:3] = a, b, 0.0
+        stage.fill(np.array([a, b, np.nan]), every, x, every[:2])
+        errors.append(x[5] - (a + b) / np.sqrt(2))
+    assert np.std(errors) < 0.2, "beside the 1 of not knowing, and the shrinking by a tenth"
+
+
+def test_kept_values_stay_in_order_and_follow_the_stream() -> None:
+    stage = InputStage()
+    stage.grow(1)
+    one = np.zeros(1, dtype=np.int64)
+    x = np.zeros(9, dtype=np.float32)
+    rng = np.random.default_rng(0)
+    for t in range(6_000):
+        value = np.array([rng.normal() + (5.0 if t >= 3_000 else 0.0)])
+        stage.fill(value, one, x, one)
+        stage.take_in(value, one, x, one)
+        if t in (100, 2_999):
+            kept = stage.state()["kept"][0, : min(t + 1, inputs.KEPT)]
+            assert (np.diff(kept) >= 0).all()
+            assert abs(np.median(kept)) < 0.3
+    kept = stage.state()["kept"][0]
+    assert (np.diff(kept) >= 0).all()
+    assert 0.3 < (kept > 2.5).mean() < 0.8, "about half of all values were of the second half"
+
+
+NEXT = presets.get("next")
+
+
+def models() -> list[Any]:
+    return [MODLClassifier(NEXT, seed=1), MODLRegressor(NEXT, seed=1)]
+
+
+def stream_for(model: Any, n: int = 400) -> tuple[Floats, NDArray[Any]]:
+    """Features that come and go, the last two of them late; a target with a past."""
+    values, labels = made_up(n, d=7, classes=3, available=0.6)
+    values[: n // 2, 5:] = np.nan
+    if isinstance(model, MODLClassifier):
+        return values, labels
+    return values, np.cumsum(np.random.default_rng(2).normal(size=n)) + np.nan_to_num(values[:, 0])
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.task)
+def test_chunks_records_saving_and_growth_give_the_same_bits(model: Any, tmp_path: Path) -> None:
+    values, targets = stream_for(model)
+    single, stopped = model.clone(), model.clone()
+    said = model.predict_learn_many(values, targets).predictions
+    for i, (x, y) in enumerate(zip(as_records(values), targets.tolist(), strict=True)):
+        if isinstance(single, MODLClassifier):
+            answer: Any = [single.predict_proba_one(x).get(label, 0.0) for label in model.classes]
+        else:
+            answer = [single.predict_one(x)]
+        np.testing.assert_array_equal(said[i], answer)
+        before = state_digest(single) if i % 50 == 0 else None
+        single.predict_one(as_records(values)[0])
+        assert before is None or state_digest(single) == before, "predicting leaves no trace"
+        single.learn_one(x, y)
+    stopped.learn_many(values[:250], targets[:250])
+    stopped.save(tmp_path / "m")
+    resumed = type(stopped).load(tmp_path / "m")
+    resumed.learn_many(values[250:], targets[250:])
+    assert state_digest(model) == state_digest(single) == state_digest(resumed)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_beside_a_learner_in_python_everything_is_as_without(task: str) -> None:
+    """The Python loop takes the same steps as the compiled one."""
+    model = models()[task == "regression"]
+    configs = NEXT.learners if task == "classification" else NEXT.numeric
+    river = linear_model.LogisticRegression() if task == "classification" else linear_model.LinearRegression()
+    mixed = type(model)(
+        learners=[*configs, RiverLearner(preprocessing.StandardScaler() | river)], combiner="kalman-tanh", seed=1
+    )
+    alone = type(model)(learners=configs, combiner="kalman-tanh", seed=1)
+    values, targets = stream_for(model, 120)
+    found, expected = (one.predict_learn_many(values, targets).own for one in (mixed, alone))
+    np.testing.assert_array_equal(found[:, :-1], expected)
+
+
+def test_with_too_many_features_nothing_is_filled_and_nothing_breaks() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(120, MOST_FEATURES + 40))
+    values[:60, MOST_FEATURES:] = np.nan  # the bound is passed on the way
+    labels = values[:, 0] > 0
+    for model, targets in ((MODLClassifier(NEXT), labels), (MODLRegressor(NEXT), values[:, 0])):
+        model.learn_many(values[:60], targets[:60])
+        assert model.braid.stage.planes == inputs.PLANES
+        model.learn_many(values[60:], targets[60:])
+        assert model.braid.stage.planes == 1
+        assert all(np.isfinite(array).all() for array in model.braid.state().values())
+        twin = type(model).restore(*model.snapshot())
+        assert state_digest(twin) == state_digest(model)
+
+
+def test_filled_inputs_help_where_features_go_together() -> None:
+    rng = np.random.default_rng(0)
+    causes = rng.normal(loc=(0.0, 1.0), size=(3_000, 2))
+    values = causes.repeat(4, axis=1) + 0.2 * rng.normal(size=(3_000, 8))
+    values[rng.random(values.shape) < 0.5] = np.nan
+    labels = (causes[:, 0] > causes[:, 1]).astype(int)
+
+    def errors(config: Any) -> int:
+        model = MODLClassifier(learners=(config,))
+        said = model.predict_learn_many(values, labels).predictions.argmax(axis=1)
+        return int((np.array(model.classes)[said] != labels)[500:].sum())
+
+    plain = LogisticConfig(prior_variance=0.1)
+    assert errors(replace(plain, inputs="filled")) < 0.9 * errors(plain)
+
+
+def test_functions_of_few_features_are_drawn_alike_however_features_come() -> None:
+    config = FourierConfig(functions=4_000, subset=3, inputs="scores")
+    at_once, in_turn = (MODLClassifier(learners=(config,)) for _ in range(2))
+    values = np.ones((8, 8))
+    at_once.learn_many(values, [0, 1] * 4)
+    in_turn.learn_many(np.where(np.tri(8) > 0, values, np.nan), [0, 1] * 4)
+    for model in (at_once, in_turn):
+        used = model.braid.learners[0].state()["frequencies"] != 0
+        assert used.sum(axis=0).max() <= 3
+        assert abs(used.sum(axis=0).mean() - 2.0) < 0.05, "sizes 1 to 3 are equally likely"
+        assert np.ptp(used.mean(axis=1)) < 0.05, "every feature takes part as often"
+
+
+def test_a_feature_that_comes_late_changes_no_answer_for_records_without_it() -> None:
+    values, labels = made_up(400, d=5, available=1.0)
+    model = MODLClassifier(learners=(FourierConfig(functions=64, subset=5, inputs="scores"),))
+    model.learn_many(values, labels)
+    before = model.predict_proba_many(values[:50])
+    with_new = np.column_stack([values[:1], [1.0]])
+    grown = MODLClassifier.restore(*model.snapshot())
+    grown._admit([5], [])
+    np.testing.assert_allclose(grown.predict_proba_many(values[:50]), before, atol=1e-6)
+    grown.learn_many(with_new, labels[:1])
+    assert (grown.braid.learners[0].state()["frequencies"][5] != 0).any()
+
+
+def test_choices_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(Exception, match="choose one of them"):
+        LogisticConfig(inputs="filled", mask_inputs=True)
+    with pytest.raises(Exception, match="inputs"):
+        LogisticConfig(inputs="scores")
+    with pytest.raises(Exception, match="inputs"):
+        MLPConfig(inputs="scores")  # type: ignore[arg-type]
