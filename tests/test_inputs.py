@@ -12,11 +12,18 @@ import pytest
 from numpy.typing import NDArray
 from river import linear_model, preprocessing
 
-from braided import MODLClassifier, MODLRegressor, presets
+from braided import BraidedError, MODLClassifier, MODLRegressor, presets
 from braided.estimators.digest import state_digest
 from braided.inputs import MOST_FEATURES, InputStage
 from braided.kernels import inputs
-from braided.learners import FourierConfig, LogisticConfig, MLPConfig, RiverLearner
+from braided.learners import (
+    FourierConfig,
+    LinearConfig,
+    LogisticConfig,
+    MLPConfig,
+    RecentValueConfig,
+    RiverLearner,
+)
 from conftest import as_records, made_up
 
 Floats = NDArray[np.float64]
@@ -256,9 +263,73 @@ def test_a_feature_that_comes_late_changes_no_answer_for_records_without_it() ->
 
 
 def test_choices_that_exclude_each_other_are_refused() -> None:
-    with pytest.raises(Exception, match="choose one of them"):
+    with pytest.raises(BraidedError, match="choose one of them"):
         LogisticConfig(inputs="filled", mask_inputs=True)
-    with pytest.raises(Exception, match="inputs"):
+    with pytest.raises(BraidedError, match="inputs"):
         LogisticConfig(inputs="scores")
-    with pytest.raises(Exception, match="inputs"):
+    with pytest.raises(BraidedError, match="inputs"):
         MLPConfig(inputs="scores")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.task)
+def test_explaining_between_predicting_and_learning_changes_nothing(model: Any) -> None:
+    values, targets = stream_for(model, 120)
+    records, twin = as_records(values), model.clone()
+    for i, (x, y) in enumerate(zip(records, targets.tolist(), strict=True)):
+        for one in (model, twin):
+            one.predict_one(x)
+            if i > 5 and one is twin:
+                one.explain_one(records[i - 1])
+            one.learn_one(x, y)
+    assert state_digest(model) == state_digest(twin)
+    explained = model.explain_one(records[3])
+    for label, total in explained.totals.items():
+        assert total.mean == pytest.approx(explained.scores[label], abs=1e-4), "the parts add up to the score"
+
+
+def test_what_was_reset_is_drawn_as_at_first() -> None:
+    values, labels = made_up(300, d=7, available=1.0)
+    model = MODLClassifier(learners=(FourierConfig(functions=64, subset=5, inputs="scores"),))
+    model.learn_many(values[:1], labels[:1])
+    first = model.braid.learners[0].state()["frequencies"].copy()
+    model.learn_many(values, labels)
+    model.braid.learners[0].reset()
+    np.testing.assert_array_equal(model.braid.learners[0].state()["frequencies"], first)
+
+
+def test_a_saved_model_keeps_its_settings_and_not_a_name_for_them(tmp_path: Path) -> None:
+    model = MODLClassifier("next")
+    model.learn_one({"a": 1.0}, 0)
+    model.save(tmp_path / "m")
+    assert MODLClassifier.load(tmp_path / "m").preset == NEXT
+
+
+@pytest.mark.parametrize(
+    ("array", "change"),
+    [
+        ("inputs/figures", lambda a: a.__setitem__((slice(None), 0), -1e12)),
+        ("inputs/figures", lambda a: a.__setitem__((0, 1), np.nan)),
+        ("learner 7/links", lambda a: a.__setitem__((slice(None), slice(2, 4)), 1e11)),
+        ("learner 7/links", lambda a: a.__setitem__((0, 0), 99)),
+        ("learner 7/sizes", lambda a: a.__setitem__(0, 1e9)),
+        ("learner 7/figures", lambda a: a.__setitem__((0, 0), np.inf)),
+    ],
+)
+def test_arrays_that_kernels_could_not_follow_are_refused(array: str, change: Any) -> None:
+    model = MODLClassifier("next")
+    values, labels = made_up(100, d=4)
+    model.learn_many(values, labels)
+    metadata, arrays = model.snapshot()
+    MODLClassifier.restore(metadata, arrays)
+    assert array in arrays, sorted(arrays)
+    change(arrays[array])
+    with pytest.raises(BraidedError, match="state of"):
+        MODLClassifier.restore(metadata, arrays)
+
+
+def test_combinations_without_meaning_are_refused() -> None:
+    record = {"a": 1.0}
+    with pytest.raises(BraidedError, match="raw values"):
+        MODLClassifier("released", learners=(LogisticConfig(inputs="filled"),)).learn_one(record, 0)
+    with pytest.raises(BraidedError, match="learns changes"):
+        MODLRegressor(learners=(LinearConfig(), RecentValueConfig()), combiner="score-sum").learn_one(record, 1.0)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed, unprefixed
 from braided.combiners import Combiner
+from braided.errors import BraidedError
 from braided.inputs import InputStage
 from braided.kernels import loop
 from braided.kernels.activations import all_finite
@@ -59,14 +60,18 @@ class ScoredRecord(NamedTuple):
         then the target's past in units of itself; and which features are there, (n_features,).
     scores, usable
         (n_learners, n_outputs), zero where they are not finite, and (n_learners,): whose are.
+    own
+        (n_learners, n_outputs): the scores in each learner's own units; others than `scores` where a regression follows
+        the target's changes, whose `scores` are distances from the last target in usual changes.
     prediction
-        (n_outputs,): what the combiner made of them; a regression's in units of the target.
+        (n_outputs,): what the combiner made of them; a regression's in units of the target, or such a distance.
     """
 
     x: NDArray[np.float32]
     mask: NDArray[np.bool_]
     scores: NDArray[np.float32]
     usable: NDArray[np.bool_]
+    own: NDArray[np.float32]
     prediction: Floats
 
 
@@ -92,6 +97,8 @@ class Braid:
         self.regression = regression
         self.compiled = all(isinstance(learner, CompiledLearner) for learner in self.learners)
         self.stage = InputStage() if any(_sees_more(learner) for learner in self.learners) else None
+        if self.stage is not None and not standardise:
+            raise BraidedError("a learner's inputs are filled, and the preset has raw values: use another preset")
         self.n_features = 0
         self.n_outputs = 0
         self.steps = 0
@@ -196,7 +203,8 @@ class Braid:
         return predictions, own
 
     def score(self, values: Floats, columns: NDArray[np.int64] | None = None) -> ScoredRecord:
-        """Score one raw record, (columns,), by the learners' Python protocol, without leaving a trace."""
+        """Score one raw record, (columns,), by the learners' Python protocol, without leaving a trace in the model."""
+        self._scored = None  # the scratch of a forward pass that was kept is used here, too
         x, active = self._blank(), np.zeros(self.n_features, dtype=np.int64)
         columns = self._identity if columns is None else columns
         n_active = encode(values, columns, self.statistics, self.standardise, x, active)
@@ -211,11 +219,12 @@ class Braid:
             scores[i] = learner.scores(self._seen_by(learner, x), mask)
         usable = np.array([all_finite(row) for row in scores])
         scores[~usable] = 0.0
+        own = scores.copy()
         if self.follows:
             self._changes[:, 1] = scores[:, 0]
             for i, (of_changes, score) in enumerate(self._changes):
                 scores[i] = loop.from_last(loop.said(score, of_changes, self.target), self.target)
-        return ScoredRecord(x, mask, scores, usable, self.combiner.combine(x, mask, scores, usable))
+        return ScoredRecord(x, mask, scores, usable, own, self.combiner.combine(x, mask, scores, usable))
 
     @property
     def follows(self) -> bool:
@@ -242,7 +251,8 @@ class Braid:
             return None
         mask = np.zeros(self.n_features, dtype=np.bool_)
         mask[self._active[: self._active[-1]]] = True
-        return ScoredRecord(self._x, mask, self._scores, self._usable, self._last_prediction)
+        own = self._changes[:, 1:].astype(np.float32) if self.follows else self._scores
+        return ScoredRecord(self._x, mask, self._scores, self._usable, own, self._last_prediction)
 
     def raise_plasticity(self) -> None:
         """Learn faster for some hundred records, because the stream has changed."""
@@ -291,7 +301,7 @@ class Braid:
         self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
     ) -> int:
         """One record, by the learners' Python protocol."""
-        x, mask, scores, usable, prediction = self.score(values[0], columns)
+        x, mask, scores, usable, _, prediction = self.score(values[0], columns)
         active = np.flatnonzero(mask)
         self._active[: active.size], self._active[-1] = active, active.size
         self._x, self._scores, self._usable = x, scores, usable
@@ -307,11 +317,12 @@ class Braid:
             gradients = self.combiner.gradients(x, mask, scores, aim if self.follows else y, prediction, usable)
             for i, learner in enumerate(self.learners):
                 own_aim = change if self._changes[i, 0] else y
+                finite = bool(all_finite(gradients[i]))
                 if self.follows:
                     gradients[i, 0] = self._changes[i, 1] - own_aim
                 fine = (
                     usable[i]
-                    and bool(all_finite(gradients[i]))
+                    and finite
                     and learner.learn(self._seen_by(learner, x), mask, own_aim, gradients[i]) is not False
                 )
                 if fine:
@@ -346,7 +357,7 @@ class Braid:
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; the sizes must have been set by `grow`."""
         self.statistics[:] = arrays["statistics"]
-        self.target[: arrays["target"].size] = arrays["target"]
+        self.target[: TARGET_STATISTICS if self.follows else STATISTICS] = arrays["target"]
         self.health[:] = arrays["health"]
         self.steps = int(arrays["steps"][0])
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
@@ -368,6 +379,8 @@ class Braid:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "stage" not in state:
+            raise BraidedError("the model was pickled by an older braided: load it there, save it, and load that file")
         self.__dict__.update(state)
         # joblib may open a pickle as a read-only memory map, and the kernels write to whatever address they get.
         for part in (self, self.combiner):

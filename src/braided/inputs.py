@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.errors import BraidedError
 from braided.kernels import inputs
 
 Arrays = dict[str, NDArray[Any]]
@@ -104,9 +105,17 @@ class InputStage:
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; the size must have been set by `grow`."""
-        if self.planes > 1:
-            for name, part in self._parts().items():
-                part[:] = arrays[name]
+        if self.planes == 1:
+            return
+        parts = self._parts()
+        for name, part in parts.items():
+            if name not in arrays or arrays[name].shape != part.shape or not np.isfinite(arrays[name]).all():
+                raise BraidedError(f"state of the input stage: array {name!r} does not fit {self.n_features} features")
+        counts = arrays["figures"][:, [inputs.VALUES, inputs.COUNT]]
+        if (counts < 0).any() or (counts > 2.0**53).any() or arrays["records"][0] < 0:
+            raise BraidedError("state of the input stage: a count is not one")
+        for name, part in parts.items():
+            part[:] = arrays[name]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"n_features": self.n_features, "arrays": self.state()}

@@ -174,6 +174,10 @@ def upcoming(dataset: str | None = None) -> Preset:
     )
 
 
+#: Those whose settings will stay as they are, so that a saved model may hold the name alone.
+SETTLED = ("default", "paper", "released")
+#: Those that are the same for every stream.
+OURS = ("default", "next")
 #: Name -> a function from the data set's name (or None) to the preset.
 PRESETS = {"default": default, "next": upcoming, "paper": paper, "released": released}
 

@@ -16,7 +16,7 @@ from braided.estimators import MODLClassifier, MODLRegressor, drift
 from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS
 from braided.estimators.river_model import RiverClassifier, RiverModel, RiverRegressor
 from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
-from braided.presets import Preset
+from braided.presets import OURS, Preset
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ModelOptions:
     @property
     def settings(self) -> PaperSettings:
         """The paper's settings; those for streams it does not know under our own preset."""
-        return settings_for(None if self.preset.name == "default" else self.dataset)
+        return settings_for(None if self.preset.name in OURS else self.dataset)
 
     @property
     def learners(self) -> tuple[LearnerConfig, ...]:
@@ -122,14 +122,24 @@ Builder = Callable[[ModelOptions], Model]
 
 def _named(*names: str) -> Builder:
     """The preset's learners of these names, without the others."""
-    return lambda options: options.model(tuple(c for c in options.preset.learners if LEARNERS[type(c)].name in names))
+
+    def build(options: ModelOptions) -> Model:
+        found = {LEARNERS[type(config)].name: config for config in options.preset.learners}
+        if missing := [name for name in names if name not in found]:
+            name = options.preset.name
+            raise BraidedError(
+                f"preset {name!r} has no learner {missing[0]!r}, it has {', '.join(found)}: use another one"
+            )
+        return options.model(tuple(c for c in options.preset.learners if LEARNERS[type(c)].name in names))
+
+    return build
 
 
 def _gradient_logistic(options: ModelOptions) -> Model:
     """The fast learner trained by gradient, with the steps of the preset's MLP; at the paper's rate if it has one."""
     mlp = next(config for config in options.preset.learners if isinstance(config, MLPConfig))
     rate = mlp.learning_rate
-    if options.preset.name != "default":
+    if options.preset.name not in OURS:
         rate = 0.01 if options.dataset in {"german", "svmguide3"} else 0.001
     learners: list[LearnerConfig] = []
     for config in options.preset.learners:

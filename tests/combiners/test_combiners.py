@@ -128,9 +128,8 @@ def test_a_learner_that_cannot_be_used_has_no_say(name: str) -> None:
     usable = np.array([True, False, True])
     p = made(name).combine(X, MASK, out, usable)
     pair = combiners.build(name, regression=False, seed=3)
-    if name.startswith(
-        "kalman"
-    ):  # the weights stay those of three learners: what the other two say counts as much as before
+    # kalman: the weights stay those of three learners: what the other two say counts as much as before
+    if name.startswith("kalman"):
         expected = np.asarray(jax.nn.softmax(jnp.asarray(out, dtype=float).mean(0)))
     elif name == "moe":
         shares = np.asarray(gate(jnp.asarray(made("moe").state()["gate"], dtype=float)))[[0, 2]]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from braided import MODLClassifier, MODLRegressor, presets
+from braided.kernels import scale
 from braided.learners import LinearConfig, LogisticConfig, RecentConfig, RecentValueConfig, build
 from conftest import made_up
 
@@ -102,3 +103,14 @@ def test_the_preset_has_a_learner_of_what_came_last_for_both_tasks() -> None:
     preset = presets.get("next")
     assert any(isinstance(config, RecentConfig) for config in preset.learners)
     assert any(isinstance(config, RecentValueConfig) for config in preset.for_regression().learners)
+
+
+def test_statistics_that_start_over_leave_the_past_alone() -> None:
+    rng = np.random.default_rng(0)
+    y = np.concatenate([rng.normal(size=200), 1_000 + rng.normal(size=200)])
+    model = MODLRegressor("next")
+    model.learn_many(np.ones((400, 1)), y)
+    target = model.braid.target
+    assert target[scale.COUNT] < 250, "those of the target began anew"
+    assert target[scale.CHANGES + scale.COUNT] == 400, "those of its changes did not"
+    assert target[scale.LAST] == y[-1]

@@ -163,6 +163,11 @@ def test_export_loads_in_python_and_imports(client: Client, tmp_path: Path) -> N
     assert client.put("/models/default", json={}).status_code == 201
     content = client.get("/models/default/checkpoint").content
     assert client.put("/models/again/checkpoint", content=content, headers=octets).status_code == 201
+    for task in ("classification", "regression"):
+        assert client.put(f"/models/{task}", json={"preset": "next", "task": task}).status_code == 201
+        assert client.post(f"/models/{task}/learn", json={"x": {"a": 1.0}, "y": 1.0}).status_code == 200
+        content = client.get(f"/models/{task}/checkpoint").content
+        assert client.put(f"/models/{task}-2/checkpoint", content=content, headers=octets).status_code == 201
     for bad in (b"", b"junk", content[:-1], content[:100], bytes(len(content))):
         is_problem(client.put("/models/o/checkpoint", content=bad, headers=octets), 422, "checkpoint")
 

@@ -18,7 +18,8 @@ class Combiner:
     """Two compiled entry points over flat buffers; a combiner without weights only names its kernels.
 
     The prediction is the class probabilities, (n_outputs,), or for regression the value in units of the target's
-    running statistics, (1,). The gradients are dL/dscores, (n_learners, n_outputs).
+    running statistics, (1,); where a learner follows the target's changes, its distance from the last target in usual
+    changes. The gradients are dL/dscores, (n_learners, n_outputs).
     """
 
     name: ClassVar[str]

@@ -91,8 +91,8 @@ class KalmanWeights(Combiner):
         P <- (P^-1 + sum_k p_k h_k h_k^T)^-1,   w <- w + P h_y,   P <- (1 - phi) P + phi P0 I
 
     which is the Newton step of the cross-entropy for the weights: with few weights it needs no learning rate. phi lets
-    the weights follow a stream that changes. For regression, with residual r and its running mean square s^2,
-    P <- (P^-1 + f f^T / s^2)^-1 and w <- w + P f r / s^2.
+    the weights follow a stream that changes. A preset may give other first weights. For regression, with residual r and
+    its running mean square s^2, P <- (P^-1 + f f^T / s^2)^-1 and w <- w + P f r / s^2.
 
     Every learner follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y) (or f_i - y): what it learns does not
     depend on the others, and its own error is what it would have alone.
@@ -123,7 +123,7 @@ class KalmanWeights(Combiner):
     def __init__(self, regression: bool, seed: int = 0) -> None:
         super().__init__(regression, seed)
         self.hyper = np.array([PRIOR_VARIANCE, FORGETTING, float(self.robust)])
-        #: The learners' weights before any record; None for 1/N each.
+        #: The learners' weights before any record; 1/N each if there are none, or not as many as learners.
         self.first_weights: Sequence[float] | None = None
         self._n = 0
 
@@ -178,7 +178,8 @@ class KalmanTanh(KalmanWeights):
     """`KalmanWeights` with a second input per learner, tanh(2 f_i): how sure it is, up to a point.
 
     With two classes 2 f is the log-odds. A learner that is often right and too sure of itself is heard by its second
-    input. The second weights start from 0; a numeric target has none.
+    input. The second weights start from 0. A numeric target has none; there a residual r counts for
+    3 / (2 + r^2 / s^2) of one, in the step and in s^2, so that a record far off moves little.
 
     Examples
     --------

@@ -213,8 +213,13 @@ class MODL(base.Estimator):
             if most < self._classes.limit:
                 self._classes.restrict(most, f"{name} takes {most} classes only: use another model")
         combiner = combiners.build(self.combiner or preset.combiner, self._regression, int(self.seed))
-        if isinstance(combiner, combiners.KalmanWeights) and self.learners is None:
-            combiner.first_weights = preset.first_weights or None
+        if isinstance(combiner, combiners.KalmanWeights):
+            combiner.first_weights = (preset.first_weights or None) if self.learners is None else None
+        elif len(built) > 1 and any(getattr(getattr(learner, "config", None), "change", False) for learner in built):
+            raise BraidedError(
+                f"combiner {combiner.name!r} adds up what learners say, and one learns changes: use 'kalman' or "
+                "'kalman-tanh'"
+            )
         return Braid(built, combiner, preset.standardise, self._regression)
 
     @property
@@ -524,10 +529,8 @@ class MODL(base.Estimator):
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""
-        if isinstance(self.preset, Preset):
-            preset: Any = pack_config(self.preset)
-        else:
-            preset = self.preset
+        # A name says enough where its settings never change.
+        preset: Any = self.preset if self.preset in presets.SETTLED else pack_config(self._resolved())
         metadata = {
             "parameters": {
                 "preset": preset,

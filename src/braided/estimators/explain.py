@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from braided.engine import Braid, ScoredRecord
 from braided.errors import BraidedError
+from braided.kernels.inputs import FILLED, has_planes
 from braided.learners import LinearRegression, LogisticRegression
 
 Floats = NDArray[np.float64]
@@ -54,7 +55,8 @@ class Explanation:
         The fast learner's name.
     contributions
         Feature -> label -> part of that label's score; for regression the only label is `"value"`, in standard
-        deviations of the target. Features that are missing, or that no learned record had, are not in it.
+        deviations of the target. Features that are missing, or that no learned record had, are not in it; where the
+        fast learner has filled inputs, missing ones are in it by their estimates.
     bias
         Label -> part that every record has.
     totals
@@ -225,14 +227,16 @@ def explain(
 
     contributions: dict[Hashable, Mapping[Hashable, Part]] = {}
     all_places, all_values = [np.zeros(1, dtype=np.int64)], [np.ones(1)]
-    for slot in np.flatnonzero(seen.mask).tolist():
-        places, u = inputs[weights.value_at][[slot]], seen.x[[slot]].astype(np.float64)
+    filled = learner.config.inputs != "plain" and bool(has_planes(seen.x, braid.n_features))
+    values = seen.x[FILLED * braid.n_features :] if filled else seen.x
+    for slot in range(braid.n_features) if filled else np.flatnonzero(seen.mask).tolist():
+        places, u = inputs[weights.value_at][[slot]], values[[slot]].astype(np.float64)
         if weights.mask_at is not None:
             places, u = np.append(places, inputs[weights.mask_at][slot]), np.append(u, 1.0)
         contributions[features[slot]] = parts(places, u)
         all_places.append(places)
         all_values.append(u)
-    scores = seen.scores[braid.learners.index(learner)]
+    scores = seen.own[braid.learners.index(learner)]
     if braid.regression:
         predicted: Any = braid.value_of(seen.prediction[0])
         probability = None

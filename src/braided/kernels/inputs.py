@@ -115,12 +115,22 @@ def _first_not_below(values, n, x):
 
 
 @kernel()
+def _first_above(values, n, x):
+    """The place of the first of n ordered values that is above x."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
 def rank_score(values, n, x):
     """q of x among n ordered values."""
-    below = _first_not_below(values, n, x)
-    upto = below
-    while upto < n and values[upto] == x:
-        upto += 1
+    below, upto = _first_not_below(values, n, x), _first_above(values, n, x)
     return normal_quantile((below + 0.5 * (upto - below + 1)) / (n + 1))
 
 

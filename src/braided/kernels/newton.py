@@ -65,7 +65,7 @@ def step_class(weights, covariance, inputs, p, label, h, ph, means):
 
 @kernel()
 def trust(residual, variance):
-    """How much a residual counts: 1 where it is of the usual size, little where it is far off (Student's t)."""
+    """How much a residual counts: 1 where it is of the usual size, 1.5 at 0, little where far off (Student's t)."""
     return (_DEGREES + 1.0) / (_DEGREES + residual * residual / variance)
 
 

@@ -97,7 +97,7 @@ def count_in(value, column):
         far = spread > 1e-12 * abs(column[BEFORE_MEAN]) and abs(value - column[BEFORE_MEAN]) > Z_BOUND * spread
         column[FAR_OUT] = column[FAR_OUT] + 1 if far else 0
         if column[FAR_OUT] >= _CHANGED:
-            column[:] = 0.0
+            column[:STATISTICS] = 0.0
     if column[COUNT] < KEPT:
         column[FIRST + int(column[COUNT])] = clipped(value, _LARGEST)
     _, column[COUNT], column[MEAN], column[SQUARES] = including(value, column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided import checks
+from braided.errors import BraidedError
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
@@ -100,9 +102,9 @@ def _figures(shape, double):
 
 
 @kernel()
-def _counts(shape, single, node):
+def _counts(shape, double, node):
     start = shape[_COUNTS] + node * shape[_COUNT_ROW]
-    return single[start : start + shape[_OUTPUTS]]
+    return double[start : start + shape[_OUTPUTS]]
 
 
 @kernel()
@@ -114,9 +116,9 @@ def _range(shape, single, node):
 
 
 @kernel()
-def _node_says(shape, hyper, single, figures, node, out):
+def _node_says(shape, hyper, single, double, figures, node, out):
     """What a node by itself says: smoothed frequencies of the classes, or the mean, drawn to 0 by the prior."""
-    counts, records = _counts(shape, single, node), figures[node, _RECORDS]
+    counts, records = _counts(shape, double, node), figures[node, _RECORDS]
     n = shape[_OUTPUTS]
     total = records + hyper[_PRIOR] * (1 if hyper[_VALUES] > 0 else n)
     for k in range(n):
@@ -124,7 +126,7 @@ def _node_says(shape, hyper, single, figures, node, out):
 
 
 @kernel()
-def _tree_says(shape, hyper, single, figures, links, values, there, root, stack, out):
+def _tree_says(shape, hyper, single, double, figures, links, values, there, root, stack, out):
     """Add what one tree says of a record to `out`: the mean over its prunings, by their weights.
 
     Down from the root, each node takes its share 1/2 w / W of what is left, and the leaf the rest. At a split on a
@@ -139,15 +141,11 @@ def _tree_says(shape, hyper, single, figures, links, values, there, root, stack,
         depth -= 1
         node, left_over = int(pending[depth, 0]), pending[depth, 1]
         while True:
-            _node_says(shape, hyper, single, figures, node, alone)
+            _node_says(shape, hyper, single, double, figures, node, alone)
             feature = int(links[node, _FEATURE])
             share = left_over
             if feature >= 0:
-                share = (
-                    left_over
-                    * 0.5
-                    * np.exp(min(figures[node, _WEIGHT] - figures[node, _TREE_WEIGHT], 0.6931471805599453))
-                )
+                share *= 0.5 * np.exp(min(figures[node, _WEIGHT] - figures[node, _TREE_WEIGHT], _LOG_2))
             for k in range(n):
                 out[k] += share * alone[k]
             if feature < 0:
@@ -191,7 +189,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
     total[:] = 0
     for tree in range(shape[_TREES]):
         if sizes[tree] > 0:
-            _tree_says(shape, hyper, single, figures, links, values, there, tree * shape[_NODES], stack, total)
+            _tree_says(shape, hyper, single, double, figures, links, values, there, tree * shape[_NODES], stack, total)
     if hyper[_VALUES] > 0:
         scores[0] = total[0] / shape[_TREES]
         return
@@ -204,9 +202,9 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @kernel()
-def _enter(shape, hyper, single, figures, node, values, there, y, weigh):
+def _enter(shape, hyper, single, double, figures, node, values, there, y, weigh):
     """A record comes to a node: its weight by what the node said of the record, its range, its counts."""
-    counts, records = _counts(shape, single, node), figures[node, _RECORDS]
+    counts, records = _counts(shape, double, node), figures[node, _RECORDS]
     if weigh and hyper[_VALUES] > 0:
         figures[node, _WEIGHT] -= 0.5 * min((counts[0] / (records + hyper[_PRIOR]) - y) ** 2, 100.0)
     elif weigh:
@@ -239,11 +237,11 @@ def _extensions(low, high, values, there):
 
 
 @kernel()
-def _copy(shape, single, figures, links, node, to):
+def _copy(shape, single, double, figures, links, node, to):
     """Make `to` what a node is, its children included."""
     figures[to] = figures[node]
     links[to] = links[node]
-    counts, copied = _counts(shape, single, node), _counts(shape, single, to)
+    counts, copied = _counts(shape, double, node), _counts(shape, double, to)
     copied[:] = counts
     (low, high), (new_low, new_high) = _range(shape, single, node), _range(shape, single, to)
     new_low[:] = low
@@ -254,13 +252,13 @@ def _copy(shape, single, figures, links, node, to):
 
 
 @kernel()
-def _clear(shape, single, figures, links, node, time, parent):
+def _clear(shape, single, double, figures, links, node, time, parent):
     """An empty leaf."""
     figures[node, :] = 0.0
     figures[node, _TIME] = time
     links[node, :] = -1.0
     links[node, _PARENT] = parent
-    counts = _counts(shape, single, node)
+    counts = _counts(shape, double, node)
     counts[:] = 0
     low, high = _range(shape, single, node)
     low[:] = _NOTHING
@@ -268,20 +266,20 @@ def _clear(shape, single, figures, links, node, time, parent):
 
 
 @kernel()
-def _pure(shape, single, figures, node, y):
+def _pure(shape, single, double, figures, node, y):
     """Whether all records of a node had this class."""
-    return _counts(shape, single, node)[y] >= figures[node, _RECORDS] - 0.001
+    return _counts(shape, double, node)[y] >= figures[node, _RECORDS] - 1e-6 * (1.0 + figures[node, _RECORDS])
 
 
 @kernel()
-def _mixed(shape, single, figures, node, y):
+def _mixed(shape, single, double, figures, node, y):
     """Whether a leaf has records enough, and with this one of more than one class."""
     records = figures[node, _RECORDS]
-    return records >= _FEWEST and _counts(shape, single, node)[y] < records - 0.001
+    return records >= _FEWEST and _counts(shape, double, node)[y] < records - 1e-6 * (1.0 + records)
 
 
 @kernel()
-def _halve(shape, single, figures, links, sizes, first, tree, node, there, key, draws):
+def _halve(shape, single, double, figures, links, sizes, first, tree, node, there, key, draws):
     """Split a leaf within its range, its records taken to be spread evenly over it; false if it has no width."""
     low, high = _range(shape, single, node)
     width = 0.0
@@ -303,14 +301,14 @@ def _halve(shape, single, figures, links, sizes, first, tree, node, there, key, 
     left, right = first + int(sizes[tree]), first + int(sizes[tree]) + 1
     sizes[tree] += 2
     for child, share in ((left, part), (right, 1.0 - part)):
-        _copy(shape, single, figures, links, node, child)
+        _copy(shape, single, double, figures, links, node, child)
         figures[child, _TIME] = time
         figures[child, _RECORDS] *= share
         figures[child, _WEIGHT] *= share
         figures[child, _TREE_WEIGHT] = figures[child, _WEIGHT]
-        counts = _counts(shape, single, child)
+        counts = _counts(shape, double, child)
         for k in range(shape[_OUTPUTS]):
-            counts[k] *= np.float32(share)
+            counts[k] *= share
         links[child, _PARENT] = node
         child_low, child_high = _range(shape, single, child)
         if child == left:
@@ -323,13 +321,13 @@ def _halve(shape, single, figures, links, sizes, first, tree, node, there, key, 
 
 
 @kernel()
-def _teach_tree(shape, hyper, single, figures, links, sizes, tree, values, there, y, key):
+def _teach_tree(shape, hyper, single, double, figures, links, sizes, tree, values, there, y, key):
     """Let one tree learn a record."""
     first, used = tree * shape[_NODES], shape[_USED]
     if sizes[tree] == 0:
-        _clear(shape, single, figures, links, first, 0.0, -1)
+        _clear(shape, single, double, figures, links, first, 0.0, -1)
         sizes[tree] = 1
-        _enter(shape, hyper, single, figures, first, values, there, y, False)
+        _enter(shape, hyper, single, double, figures, first, values, there, y, False)
         return None
     node, draws = first, 0
     while True:
@@ -337,7 +335,7 @@ def _teach_tree(shape, hyper, single, figures, links, sizes, tree, values, there
         intensity = 0.0
         leaf = links[node, _FEATURE] < 0
         grows = sizes[tree] + 2 <= shape[_NODES]
-        if grows and (hyper[_VALUES] > 0 or not _pure(shape, single, figures, node, int(y))):
+        if grows and (hyper[_VALUES] > 0 or not _pure(shape, single, double, figures, node, int(y))):
             intensity = np.float64(_extensions(low, high, values, there))
         split_time = 0.0
         if intensity > 0.0:
@@ -348,11 +346,11 @@ def _teach_tree(shape, hyper, single, figures, links, sizes, tree, values, there
                 split_time = 0.0
         if split_time > 0.0:
             break
-        if grows and leaf and hyper[_VALUES] == 0 and _mixed(shape, single, figures, node, int(y)):
+        if grows and leaf and hyper[_VALUES] == 0 and _mixed(shape, single, double, figures, node, int(y)):
             draws += 3
-            if _halve(shape, single, figures, links, sizes, first, tree, node, there, key, draws):
+            if _halve(shape, single, double, figures, links, sizes, first, tree, node, there, key, draws):
                 leaf = False
-        _enter(shape, hyper, single, figures, node, values, there, y, True)
+        _enter(shape, hyper, single, double, figures, node, values, there, y, True)
         if leaf:
             return _go_up(figures, links, node)
         feature = int(links[node, _FEATURE])
@@ -381,14 +379,14 @@ def _teach_tree(shape, hyper, single, figures, links, sizes, tree, values, there
         threshold = min(max(threshold, value), np.nextafter(np.float32(near), np.float32(-_NOTHING)))
     old, new = first + int(sizes[tree]), first + int(sizes[tree]) + 1
     sizes[tree] += 2
-    _copy(shape, single, figures, links, node, old)
+    _copy(shape, single, double, figures, links, node, old)
     figures[old, _TIME] = split_time
     links[old, _PARENT] = node
-    _clear(shape, single, figures, links, new, split_time, node)
+    _clear(shape, single, double, figures, links, new, split_time, node)
     links[node, _FEATURE], links[node, _THRESHOLD] = chosen, threshold
     links[node, _LEFT], links[node, _RIGHT] = (old, new) if above else (new, old)
-    _enter(shape, hyper, single, figures, node, values, there, y, True)
-    _enter(shape, hyper, single, figures, new, values, there, y, False)
+    _enter(shape, hyper, single, double, figures, node, values, there, y, True)
+    _enter(shape, hyper, single, double, figures, new, values, there, y, False)
     return _go_up(figures, links, new)
 
 
@@ -413,8 +411,31 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
     _look(shape, x, active, there, values)
     key = mix(np.uint64(hyper[_KEY]) * np.uint64(4294967296) + np.uint64(hyper[_KEY + 1]), np.uint64(step))
     for tree in range(shape[_TREES]):
-        _teach_tree(shape, hyper, single, figures, links, sizes, tree, values, there, y, mix(key, np.uint64(tree)))
+        draw = mix(key, np.uint64(tree))
+        _teach_tree(shape, hyper, single, double, figures, links, sizes, tree, values, there, y, draw)
     return True
+
+
+def _is_tree(links: NDArray[Any], first: int, used: int) -> bool:
+    """Whether the links of some nodes, numbered from `first` on, make one tree that splits on these features."""
+    if not len(links):
+        return True
+    features = links[:, _FEATURE]
+    inner = np.flatnonzero(features >= 0)
+    children = links[inner][:, [_LEFT, _RIGHT]].ravel() - first
+    if (features < -1).any() or (features >= used).any() or sorted(children.tolist()) != list(range(1, len(links))):
+        return False
+    places, parents = children.astype(np.int64), np.repeat(inner, 2)
+    if links[0, _PARENT] != -1 or (links[places, _PARENT] != parents + first).any():
+        return False
+    below: dict[int, list[int]] = {}
+    for child, parent in zip(places.tolist(), parents.tolist(), strict=True):
+        below.setdefault(parent, []).append(child)
+    pending, found = [0], 0
+    while pending:
+        found += 1
+        pending += below.get(pending.pop(), [])
+    return found == len(links)
 
 
 class MondrianForest(CompiledLearner):
@@ -434,12 +455,13 @@ class MondrianForest(CompiledLearner):
 
     One rule is ours. A leaf of one class may come to have a wide range, and nothing inside of a range ever splits it: a
     stream that begins with one class would never be told apart there. A leaf of two records or more to which one of
-    another class comes is therefore split within its range, at a place drawn evenly from it, its records taken to be
-    spread evenly; and so on, around the new record, while its leaf has two or more.
+    another class comes is therefore split within its range, at a place drawn evenly from it, its records (and its log
+    weight) taken to be spread evenly; and so on, around the new record, while its leaf has two or more.
 
     A missing feature extends no range. A record goes through a split on one to either side by chance when it is
-    learned, and to both, by the records of each, when it is predicted. At the bound of its nodes a tree goes on
-    counting and weighing. Draws depend on seed, record and tree alone. A record costs O(trees depth features).
+    learned, and to both, by the records of each, when it is predicted (past 16 such splits to the larger). At the
+    bound of its nodes a tree goes on counting and weighing. Draws depend on seed, record and tree alone. A record costs
+    O(trees depth features).
 
     Examples
     --------
@@ -468,7 +490,7 @@ class MondrianForest(CompiledLearner):
         """Counts by class and ranges by feature of every node; times, weights and records; splits; sizes of trees."""
         size = self.config.trees * self.config.nodes
         return {
-            "counts": ArrayPlan((size, n_outputs)),
+            "counts": ArrayPlan((size, n_outputs), double=True),
             "ranges": ArrayPlan((2 * size, self._used(n_features))),
             "figures": ArrayPlan((size, 4), double=True),
             "links": ArrayPlan((size, 5), double=True),
@@ -492,6 +514,26 @@ class MondrianForest(CompiledLearner):
         sizes = [self.n_outputs, self._used(self.n_features), self.config.trees, self.config.nodes]
         return [*sizes, *rows, *places, self.n_features, PLANES[self.config.inputs]]
 
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over arrays made by `state`; what kernels find their way by must be trees."""
+        self._check_trees(arrays)
+        super().load_state(arrays)
+
+    def _check_trees(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse links that do not make trees: each node but the first is a child once, of an earlier node."""
+        nodes, used = self.config.nodes, self._used(self.n_features)
+        plans = self.plan(self.n_features, self.n_outputs)
+        if any(name not in arrays or arrays[name].shape != plan.shape for name, plan in plans.items()):
+            return  # refused by name elsewhere
+        sizes, links = arrays["sizes"], arrays["links"]
+        finite = all(bool(np.isfinite(arrays[name]).all()) for name in plans)
+        sound = finite and bool(((sizes >= 0) & (sizes <= nodes)).all())
+        for tree in range(self.config.trees):
+            first = tree * nodes
+            sound = sound and _is_tree(links[first : first + int(sizes[tree])], first, used)
+        if not sound:
+            raise BraidedError(f"state of learner {self.name!r}: its arrays are not trees; give a file written by save")
+
     def hyper_numbers(self) -> list[float]:
         """The prior, whether targets are numbers, and the key in two halves."""
         key = key_of(self.seed, self.name, self.place)
@@ -511,6 +553,8 @@ class MondrianForest(CompiledLearner):
 
 class MondrianForestRegressor(MondrianForest):
     """The same for a numeric target: a node says the mean of its targets, n m / (n + prior), and loses (m - y)^2 / 2.
+
+    A loss is 50 at most.
 
     Examples
     --------

@@ -99,7 +99,7 @@ def _scale(shape, x, active):
 
 @kernel()
 def _list_functions(shape, single, x, active, work, index, u):
-    """u = [1 ; sqrt(2) cos(w . x / sqrt(available) + phase)]; returns its length. `work` then holds the angles."""
+    """u = [1 ; sqrt(2) cos(scale w . x + phase)]; returns its length. `work` then holds the angles."""
     n, n_features, plane = shape[4], shape[_FEATURES], shape[_PLANE]
     angle = work[: n - 1]
     angle[:] = 0
@@ -287,6 +287,18 @@ class FourierLogistic(GaussianLearner):
     sqrt(n) keeps the angle's spread the same however many features are there: a new feature changes nothing for records
     without it. A record costs O(n k + k^2), whatever the number of features known.
 
+    With other `inputs` than `plain` the sum runs over all d known features, some of them filled in, and is divided by
+    sqrt(d). With a `subset` function k is of a few features alone: s of them, s drawn from 1 to `subset`, with
+    w_jk ~ N(0, 1) / sqrt(s), and its angle is not divided.
+
+    With a `frequency_rate` the functions learn, too. With the angle theta_k, the means m_c before the record, and
+    g_k = sum_c (p_c - [y = c]) m_ck (-sqrt(2) sin theta_k):
+
+        v_k <- 0.999 v_k + 0.001 g_k^2 mean_j x_j^2,   w_jk -= rate g_k x_j / sqrt(v_k + 1e-12)
+        v'_k <- 0.999 v'_k + 0.001 g_k^2,              b_k -= rate g_k / sqrt(v'_k + 1e-12)
+
+    where a step of a subset's frequencies is divided by sqrt(d).
+
     Examples
     --------
     >>> import numpy as np
@@ -334,7 +346,7 @@ class FourierLogistic(GaussianLearner):
         if name == "frequencies":
             fill_normal(view, key, old[0], 1.0 / self.config.bandwidth)
             if self.config.subset:
-                _draw_subsets(view, np.uint64(key), old[0], self.config.subset, self.steps < _EARLY)
+                _draw_subsets(view, np.uint64(key), old[0], self.config.subset, old[0] == 0 or self.steps < _EARLY)
         elif name == "phases":
             super().initialise(name, view, old, math.pi)
         else:

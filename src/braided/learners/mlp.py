@@ -164,8 +164,8 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
 class MLP(CompiledLearner):
     """A multilayer perceptron with ReLU, trained by the gradient of the sum.
 
-    With h_0 = [x ; mask] (or x, or [x ; e(x)] with the piecewise encoding e), zero where a feature is missing, and
-    hidden layers l = 1 .. L:
+    With h_0 = [x ; mask] (or x, or [x ; e(x)] with the piecewise encoding e), zero where a feature is missing (with
+    filled inputs all but x), and hidden layers l = 1 .. L:
 
         h_l = ReLU(W_l h_{l-1} + b_l),   scores = W h_L + b
 

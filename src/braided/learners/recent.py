@@ -1,4 +1,4 @@
-"""What came last: labels persist in many streams, and this learner knows nothing but the labels before."""
+"""What came last: in many streams labels persist, and values change little."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from braided.learners.gaussian import PLANES
 #: How fast each of the running frequencies follows the labels.
 RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
 _SCALES = len(RATES)
-#: Inputs of the regression beside the features: the last step, the one before it, the ways to the mean and to each
-#: running mean, and 1.
+#: Inputs of the regression beside the features: the target's past (`kernels.scale.past_in_units`), and 1.
 _VALUE_INPUTS = PAST + 1
 #: With more features than this the regression is on the past alone: its work grows with their square.
 _MOST_FEATURES = 256
@@ -135,15 +134,15 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
 
 
 # For numbers: the noise and its count stand in the place of the past, which comes with x. More places in `shape`: the
-# features (0 if there are too many), and the plane of x.
-_FEATURES, _PLANE = 5, 6
+# features that are used (0 if there are too many), the plane of x, and all features.
+_FEATURES, _PLANE, _ALL = 5, 6, 7
 
 
 @kernel()
 def _list_values(shape, x, active, work64):
     """The inputs of the regression, into `work64`; returns how many there are."""
     n_features = shape[_FEATURES]
-    known = x.shape[0] >= n_features + PAST
+    known = x.shape[0] >= shape[_ALL] + PAST
     for k in range(PAST):
         work64[k] = x[x.shape[0] - PAST + k] if known else 0.0
     work64[PAST] = 1.0
@@ -313,7 +312,8 @@ class RecentValues(RecentLabels):
         """Outputs, row length of the covariance, where the arrays start, features that are used, plane of x."""
         places = [offsets[name] for name in ("weights", "covariance", "past")]
         used = self._n(self.n_features) - _VALUE_INPUTS
-        return [self.n_outputs, self._n(self._capacities[0]), *places, used, PLANES[self.config.inputs]]
+        row, plane = self._n(self._capacities[0]), PLANES[self.config.inputs]
+        return [self.n_outputs, row, *places, used, plane, self.n_features]
 
     def hyper_numbers(self) -> list[float]:
         """phi and P0."""

@@ -21,6 +21,7 @@ from braided.serve.settings import Limits
 
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
 _MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS, _MOST_STEPS = 8, 1_024, 16, 2**53
+_MOST = {"blocks": _MOST_LAYERS, "layers": _MOST_LAYERS, "nodes": 10_000}
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
 
 
@@ -77,7 +78,7 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
     for name, value in values.items():
         if isinstance(value, list) and len(value) > _MOST_LAYERS:
             raise HTTPProblem(422, f"learners[{place}].{name} has {len(value)} entries: give at most {_MOST_LAYERS}")
-        most = _MOST_LAYERS if name in {"blocks", "layers"} else _MOST_WIDTH
+        most = _MOST.get(name, _MOST_WIDTH)
         for number in value if isinstance(value, list) else (value,):
             if type(number) is int and number > most:
                 raise HTTPProblem(422, f"learners[{place}].{name} is {shown(number)}: give at most {most}")
@@ -147,7 +148,9 @@ def _check_configurations(found: Checkpoint) -> None:
     """Hold a checkpoint's settings to the same bounds as a client's."""
     parameters = found.metadata["parameters"]
     preset = parameters["preset"]
-    lists = [parameters["learners"], preset["learners"] if isinstance(preset, dict) else None]
+    lists = [parameters["learners"]]
+    if isinstance(preset, dict):
+        lists += [preset["learners"], preset.get("numeric") or None]
     for items in lists:
         if items is None:
             continue
