@@ -52,8 +52,7 @@ SLOW = {
     *(f"modl with {name}" for name in COMBINERS if name not in ("moe", presets.default().combiner)),
     "modl-olr+mlp",
     "modl-olr+set",
-    "MODLClassifier released",
-    "MODLRegressor released",
+    *(f"{kind} {preset}" for kind in ("MODLClassifier", "MODLRegressor") for preset in ("paper", "released")),
 }
 
 
