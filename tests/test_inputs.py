@@ -14,8 +14,9 @@ from river import linear_model, preprocessing
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets
 from braided.estimators.digest import state_digest
-from braided.inputs import MOST_FEATURES, InputStage
+from braided.inputs import InputStage
 from braided.kernels import inputs
+from braided.kernels.inputs import MOST_FEATURES
 from braided.learners import (
     FourierConfig,
     LinearConfig,

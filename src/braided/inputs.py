@@ -12,8 +12,6 @@ from braided.errors import BraidedError
 from braided.kernels import inputs
 
 Arrays = dict[str, NDArray[Any]]
-#: With more features than this nothing is filled in, and there are no scores: the work grows with their square.
-MOST_FEATURES = 256
 
 
 class InputStage:
@@ -46,7 +44,7 @@ class InputStage:
     @property
     def planes(self) -> int:
         """How many numbers x holds for each feature."""
-        return inputs.PLANES if 0 < self.n_features <= MOST_FEATURES else 1
+        return inputs.PLANES if 0 < self.n_features <= inputs.MOST_FEATURES else 1
 
     def grow(self, n_features: int) -> None:
         """Make room for more features; what is known of the others stays, unless there are too many by now."""

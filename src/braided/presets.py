@@ -129,15 +129,8 @@ def default(dataset: str | None = None) -> Preset:
 
 def upcoming(dataset: str | None = None) -> Preset:
     """The next default, to be tried: `docs/next.md` says what is in it and what it gives."""
-    network = MLPConfig(
-        hidden=(128, 128),
-        mask_inputs=False,
-        encoding="piecewise",
-        optimiser="rmsprop",
-        learning_rate=1e-3,
-        zero_output=True,
-        inputs="filled",
-    )
+    of_default = next(config for config in default().learners if isinstance(config, MLPConfig))
+    network = replace(of_default, learning_rate=1e-3, inputs="filled")
     ranks = FourierConfig(
         functions=256,
         prior_variance=0.05,

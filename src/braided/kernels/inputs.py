@@ -38,6 +38,9 @@ from braided.kernels.scale import PAST
 
 PLAIN, FILLED, SCALED, SCORES = range(4)
 PLANES = 4
+#: With more features than this nothing is filled in, and there are no scores: the work grows with their square. A power
+#: of two, as capacities are.
+MOST_FEATURES = 256
 KEPT = 512
 LEAST_SHARE = 0.05
 S_BOUND = 8.0
@@ -102,25 +105,12 @@ def normal_quantile(u):
 
 
 @kernel()
-def _first_not_below(values, n, x):
-    """The place of the first of n ordered values that is not below x."""
+def _place(values, n, x, after):
+    """Where x belongs among n ordered values: before those that are equal to it, or after them."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
-        if values[middle] < x:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel()
-def _first_above(values, n, x):
-    """The place of the first of n ordered values that is above x."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] <= x:
+        if values[middle] < x or (after and values[middle] == x):
             low = middle + 1
         else:
             high = middle
@@ -130,7 +120,7 @@ def _first_above(values, n, x):
 @kernel()
 def rank_score(values, n, x):
     """q of x among n ordered values."""
-    below, upto = _first_not_below(values, n, x), _first_above(values, n, x)
+    below, upto = _place(values, n, x, False), _place(values, n, x, True)
     return normal_quantile((below + 0.5 * (upto - below + 1)) / (n + 1))
 
 

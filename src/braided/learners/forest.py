@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
@@ -13,17 +12,29 @@ from numpy.typing import NDArray
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
-from braided.kernels.dense import FAST
-from braided.kernels.inputs import has_planes
-from braided.kernels.random import key_of, mix, unit_interval
+from braided.kernels.inputs import MOST_FEATURES
+from braided.kernels.mondrian import (
+    FEATURE,
+    KEY,
+    LEFT,
+    MOST_FORKS,
+    NODES,
+    NOTHING,
+    OUTPUTS,
+    PARENT,
+    RIGHT,
+    TREES,
+    USED,
+    VALUES,
+    forest_arrays,
+    look,
+    teach_tree,
+    tree_says,
+)
+from braided.kernels.random import key_of, mix
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
 
-#: The forest looks at the first so many features: each node keeps a range for each of them.
-MOST_FEATURES = 256
-#: The bound of a range that holds nothing yet.
-_NOTHING = 3e38
 #: What every class's probability is mixed with before its logarithm is taken.
 _FLOOR = 1e-3
 
@@ -76,343 +87,37 @@ class ForestValueConfig(ForestConfig):
         return self
 
 
-# `shape`: outputs, features that are looked at, trees, nodes of each; row lengths of counts and ranges; where the
-# arrays start; all features, and the plane of x. `hyper`: the prior, whether targets are numbers, and the key in two
-# halves.
-_OUTPUTS, _USED, _TREES, _NODES, _COUNT_ROW, _RANGE_ROW, _COUNTS, _RANGES, _FIGURES, _LINKS, _SIZES = range(11)
-_ALL, _PLANE = 11, 12
-_PRIOR, _VALUES, _KEY = 0, 1, 2
-# A node's figures: time, log weight, log weight of its tree, records. Its links: feature (-1 for a leaf), threshold,
-# left, right, parent (-1 for the root).
-_TIME, _WEIGHT, _TREE_WEIGHT, _RECORDS = range(4)
-_FEATURE, _THRESHOLD, _LEFT, _RIGHT, _PARENT = range(5)
-_LOG_2 = math.log(2.0)
-#: A leaf of fewer records is not split within its range.
-_FEWEST = 2.0
-#: At most so many splits on missing features are followed on both sides in one tree.
-_MOST_FORKS = 16
-
-
-@kernel()
-def _figures(shape, double):
-    size = shape[_TREES] * shape[_NODES]
-    figures = double[shape[_FIGURES] : shape[_FIGURES] + 4 * size].reshape(size, 4)
-    links = double[shape[_LINKS] : shape[_LINKS] + 5 * size].reshape(size, 5)
-    return figures, links, double[shape[_SIZES] : shape[_SIZES] + shape[_TREES]]
-
-
-@kernel()
-def _counts(shape, double, node):
-    start = shape[_COUNTS] + node * shape[_COUNT_ROW]
-    return double[start : start + shape[_OUTPUTS]]
-
-
-@kernel()
-def _range(shape, single, node):
-    """Lower and upper bounds of the values that came to a node."""
-    low = shape[_RANGES] + 2 * node * shape[_RANGE_ROW]
-    high = low + shape[_RANGE_ROW]
-    return single[low : low + shape[_USED]], single[high : high + shape[_USED]]
-
-
-@kernel()
-def _node_says(shape, hyper, single, double, figures, node, out):
-    """What a node by itself says: smoothed frequencies of the classes, or the mean, drawn to 0 by the prior."""
-    counts, records = _counts(shape, double, node), figures[node, _RECORDS]
-    n = shape[_OUTPUTS]
-    total = records + hyper[_PRIOR] * (1 if hyper[_VALUES] > 0 else n)
-    for k in range(n):
-        out[k] = (counts[k] + (0.0 if hyper[_VALUES] > 0 else hyper[_PRIOR])) / total
-
-
-@kernel()
-def _tree_says(shape, hyper, single, double, figures, links, values, there, root, stack, out):
-    """Add what one tree says of a record to `out`: the mean over its prunings, by their weights.
-
-    Down from the root, each node takes its share 1/2 w / W of what is left, and the leaf the rest. At a split on a
-    missing feature both sides go on, by how many records each has; past so many forks, the larger side alone.
-    """
-    n = shape[_OUTPUTS]
-    alone = stack[:n]
-    pending = stack[n : n + 2 * (_MOST_FORKS + 2)].reshape(_MOST_FORKS + 2, 2)
-    pending[0, 0], pending[0, 1] = root, 1.0
-    depth, forks = 1, 0
-    while depth > 0:
-        depth -= 1
-        node, left_over = int(pending[depth, 0]), pending[depth, 1]
-        while True:
-            _node_says(shape, hyper, single, double, figures, node, alone)
-            feature = int(links[node, _FEATURE])
-            share = left_over
-            if feature >= 0:
-                share *= 0.5 * np.exp(min(figures[node, _WEIGHT] - figures[node, _TREE_WEIGHT], _LOG_2))
-            for k in range(n):
-                out[k] += share * alone[k]
-            if feature < 0:
-                break
-            left_over -= share
-            left, right = int(links[node, _LEFT]), int(links[node, _RIGHT])
-            if there[feature] > 0:
-                node = left if values[feature] <= links[node, _THRESHOLD] else right
-                continue
-            part = figures[left, _RECORDS] / max(figures[left, _RECORDS] + figures[right, _RECORDS], 1.0)
-            if forks >= _MOST_FORKS:
-                node = left if part >= 0.5 else right
-                continue
-            forks += 1
-            pending[depth, 0], pending[depth, 1] = right, left_over * (1.0 - part)
-            depth += 1
-            node, left_over = left, left_over * part
-
-
-@kernel()
-def _look(shape, x, active, there, values):
-    """The values of the features that are looked at, from the plane that is wanted, and which there are."""
-    n, used = shape[_ALL], shape[_USED]
-    if shape[_PLANE] > 0 and has_planes(x, n):
-        there[:] = 1
-        values[:] = x[shape[_PLANE] * n : shape[_PLANE] * n + used]
-        return
-    there[:] = 0
-    for j in active:
-        if j < used:
-            there[j] = 1
-            values[j] = x[j]
-
-
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    figures, links, sizes = _figures(shape, double)
-    n, used = shape[_OUTPUTS], shape[_USED]
+    figures, links, sizes = forest_arrays(shape, double)
+    n, used = shape[OUTPUTS], shape[USED]
     there, values, total, stack = work[:used], work[used : 2 * used], work64[:n], work64[n:]
-    _look(shape, x, active, there, values)
+    look(shape, x, active, there, values)
     total[:] = 0
-    for tree in range(shape[_TREES]):
+    for tree in range(shape[TREES]):
         if sizes[tree] > 0:
-            _tree_says(shape, hyper, single, double, figures, links, values, there, tree * shape[_NODES], stack, total)
-    if hyper[_VALUES] > 0:
-        scores[0] = total[0] / shape[_TREES]
+            tree_says(shape, hyper, double, figures, links, values, there, tree * shape[NODES], stack, total)
+    if hyper[VALUES] > 0:
+        scores[0] = total[0] / shape[TREES]
         return
     mean = 0.0
     for k in range(n):
-        total[k] = np.log((1.0 - _FLOOR) * total[k] / shape[_TREES] + _FLOOR / n) if sizes[0] > 0 else 0.0
+        total[k] = np.log((1.0 - _FLOOR) * total[k] / shape[TREES] + _FLOOR / n) if sizes[0] > 0 else 0.0
         mean += total[k]
     for k in range(n):
         scores[k] = total[k] - mean / n
 
 
-@kernel()
-def _enter(shape, hyper, single, double, figures, node, values, there, y, weigh):
-    """A record comes to a node: its weight by what the node said of the record, its range, its counts."""
-    counts, records = _counts(shape, double, node), figures[node, _RECORDS]
-    if weigh and hyper[_VALUES] > 0:
-        figures[node, _WEIGHT] -= 0.5 * min((counts[0] / (records + hyper[_PRIOR]) - y) ** 2, 100.0)
-    elif weigh:
-        figures[node, _WEIGHT] += np.log((counts[int(y)] + hyper[_PRIOR]) / (records + hyper[_PRIOR] * shape[_OUTPUTS]))
-    low, high = _range(shape, single, node)
-    for j in range(shape[_USED]):
-        low[j] = min(low[j], values[j]) if there[j] > 0 else low[j]
-        high[j] = max(high[j], values[j]) if there[j] > 0 else high[j]
-    figures[node, _RECORDS] += 1.0
-    if hyper[_VALUES] > 0:
-        counts[0] += y
-    else:
-        counts[int(y)] += 1
-
-
-@kernel()
-def _extension(low, high, value, there):
-    """How far a value lies outside of a range; a range that holds nothing is not extended."""
-    outside = max(low - value, np.float32(0)) + max(value - high, np.float32(0))
-    return outside if low <= high and there > 0 else np.float32(0)
-
-
-@kernel(fastmath=FAST)
-def _extensions(low, high, values, there):
-    """The sum of them."""
-    total = np.float32(0)
-    for j in range(values.shape[0]):
-        total += _extension(low[j], high[j], values[j], there[j])
-    return total
-
-
-@kernel()
-def _copy(shape, single, double, figures, links, node, to):
-    """Make `to` what a node is, its children included."""
-    figures[to] = figures[node]
-    links[to] = links[node]
-    counts, copied = _counts(shape, double, node), _counts(shape, double, to)
-    copied[:] = counts
-    (low, high), (new_low, new_high) = _range(shape, single, node), _range(shape, single, to)
-    new_low[:] = low
-    new_high[:] = high
-    if links[node, _FEATURE] >= 0:
-        links[int(links[node, _LEFT]), _PARENT] = to
-        links[int(links[node, _RIGHT]), _PARENT] = to
-
-
-@kernel()
-def _clear(shape, single, double, figures, links, node, time, parent):
-    """An empty leaf."""
-    figures[node, :] = 0.0
-    figures[node, _TIME] = time
-    links[node, :] = -1.0
-    links[node, _PARENT] = parent
-    counts = _counts(shape, double, node)
-    counts[:] = 0
-    low, high = _range(shape, single, node)
-    low[:] = _NOTHING
-    high[:] = -_NOTHING
-
-
-@kernel()
-def _pure(shape, single, double, figures, node, y):
-    """Whether all records of a node had this class."""
-    return _counts(shape, double, node)[y] >= figures[node, _RECORDS] - 1e-6 * (1.0 + figures[node, _RECORDS])
-
-
-@kernel()
-def _mixed(shape, single, double, figures, node, y):
-    """Whether a leaf has records enough, and with this one of more than one class."""
-    records = figures[node, _RECORDS]
-    return records >= _FEWEST and _counts(shape, double, node)[y] < records - 1e-6 * (1.0 + records)
-
-
-@kernel()
-def _halve(shape, single, double, figures, links, sizes, first, tree, node, there, key, draws):
-    """Split a leaf within its range, its records taken to be spread evenly over it; false if it has no width."""
-    low, high = _range(shape, single, node)
-    width = 0.0
-    for j in range(shape[_USED]):
-        if there[j] > 0 and high[j] > low[j]:
-            width += np.float64(high[j]) - low[j]
-    if width <= 0.0:
-        return False
-    chosen, left_over = -1, width * unit_interval(mix(key, draws - 2))
-    for j in range(shape[_USED]):
-        if there[j] > 0 and high[j] > low[j]:
-            chosen = j
-            left_over -= np.float64(high[j]) - low[j]
-            if left_over < 0.0:
-                break
-    part = unit_interval(mix(key, draws - 1))
-    threshold = np.float64(low[chosen]) + part * (np.float64(high[chosen]) - low[chosen])
-    time = figures[node, _TIME] - np.log(1.0 - unit_interval(mix(key, draws))) / width
-    left, right = first + int(sizes[tree]), first + int(sizes[tree]) + 1
-    sizes[tree] += 2
-    for child, share in ((left, part), (right, 1.0 - part)):
-        _copy(shape, single, double, figures, links, node, child)
-        figures[child, _TIME] = time
-        figures[child, _RECORDS] *= share
-        figures[child, _WEIGHT] *= share
-        figures[child, _TREE_WEIGHT] = figures[child, _WEIGHT]
-        counts = _counts(shape, double, child)
-        for k in range(shape[_OUTPUTS]):
-            counts[k] *= share
-        links[child, _PARENT] = node
-        child_low, child_high = _range(shape, single, child)
-        if child == left:
-            child_high[chosen] = threshold
-        else:
-            child_low[chosen] = threshold
-    links[node, _FEATURE], links[node, _THRESHOLD] = chosen, threshold
-    links[node, _LEFT], links[node, _RIGHT] = left, right
-    return True
-
-
-@kernel()
-def _teach_tree(shape, hyper, single, double, figures, links, sizes, tree, values, there, y, key):
-    """Let one tree learn a record."""
-    first, used = tree * shape[_NODES], shape[_USED]
-    if sizes[tree] == 0:
-        _clear(shape, single, double, figures, links, first, 0.0, -1)
-        sizes[tree] = 1
-        _enter(shape, hyper, single, double, figures, first, values, there, y, False)
-        return None
-    node, draws = first, 0
-    while True:
-        low, high = _range(shape, single, node)
-        intensity = 0.0
-        leaf = links[node, _FEATURE] < 0
-        grows = sizes[tree] + 2 <= shape[_NODES]
-        if grows and (hyper[_VALUES] > 0 or not _pure(shape, single, double, figures, node, int(y))):
-            intensity = np.float64(_extensions(low, high, values, there))
-        split_time = 0.0
-        if intensity > 0.0:
-            draws += 1
-            wait = -np.log(1.0 - unit_interval(mix(key, draws))) / intensity
-            split_time = figures[node, _TIME] + wait
-            if not leaf and split_time >= figures[int(links[node, _LEFT]), _TIME]:
-                split_time = 0.0
-        if split_time > 0.0:
-            break
-        if grows and leaf and hyper[_VALUES] == 0 and _mixed(shape, single, double, figures, node, int(y)):
-            draws += 3
-            if _halve(shape, single, double, figures, links, sizes, first, tree, node, there, key, draws):
-                leaf = False
-        _enter(shape, hyper, single, double, figures, node, values, there, y, True)
-        if leaf:
-            return _go_up(figures, links, node)
-        feature = int(links[node, _FEATURE])
-        left, right = int(links[node, _LEFT]), int(links[node, _RIGHT])
-        if there[feature] > 0:
-            node = left if values[feature] <= links[node, _THRESHOLD] else right
-        else:
-            draws += 1
-            part = figures[left, _RECORDS] / max(figures[left, _RECORDS] + figures[right, _RECORDS], 1.0)
-            node = left if unit_interval(mix(key, draws)) < part else right
-    # Which feature, by how far each is outside; and where between the range and the value.
-    chosen, left_over = -1, intensity * unit_interval(mix(key, draws + 1))
-    for j in range(used):
-        outside = _extension(low[j], high[j], values[j], there[j])
-        if outside > 0:
-            chosen = j
-            left_over -= outside
-            if left_over < 0.0:
-                break
-    value, above = values[chosen], values[chosen] > high[chosen]
-    near = np.float64(high[chosen]) if above else np.float64(low[chosen])
-    threshold = near + (value - near) * unit_interval(mix(key, draws + 2))
-    if above:
-        threshold = min(max(threshold, near), np.nextafter(np.float32(value), np.float32(-_NOTHING)))
-    else:
-        threshold = min(max(threshold, value), np.nextafter(np.float32(near), np.float32(-_NOTHING)))
-    old, new = first + int(sizes[tree]), first + int(sizes[tree]) + 1
-    sizes[tree] += 2
-    _copy(shape, single, double, figures, links, node, old)
-    figures[old, _TIME] = split_time
-    links[old, _PARENT] = node
-    _clear(shape, single, double, figures, links, new, split_time, node)
-    links[node, _FEATURE], links[node, _THRESHOLD] = chosen, threshold
-    links[node, _LEFT], links[node, _RIGHT] = (old, new) if above else (new, old)
-    _enter(shape, hyper, single, double, figures, node, values, there, y, True)
-    _enter(shape, hyper, single, double, figures, new, values, there, y, False)
-    return _go_up(figures, links, new)
-
-
-@kernel()
-def _go_up(figures, links, node):
-    """The weights of the trees below each node, from a leaf to the root."""
-    figures[node, _TREE_WEIGHT] = figures[node, _WEIGHT]
-    node = int(links[node, _PARENT])
-    while node >= 0:
-        below = figures[int(links[node, _LEFT]), _TREE_WEIGHT] + figures[int(links[node, _RIGHT]), _TREE_WEIGHT]
-        own = figures[node, _WEIGHT]
-        top = max(own, below)
-        figures[node, _TREE_WEIGHT] = top + np.log(0.5 * (np.exp(own - top) + np.exp(below - top)))
-        node = int(links[node, _PARENT])
-
-
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    figures, links, sizes = _figures(shape, double)
-    used = shape[_USED]
+    figures, links, sizes = forest_arrays(shape, double)
+    used = shape[USED]
     there, values = work[:used], work[used : 2 * used]
-    _look(shape, x, active, there, values)
-    key = mix(np.uint64(hyper[_KEY]) * np.uint64(4294967296) + np.uint64(hyper[_KEY + 1]), np.uint64(step))
-    for tree in range(shape[_TREES]):
+    look(shape, x, active, there, values)
+    key = mix(np.uint64(hyper[KEY]) * np.uint64(4294967296) + np.uint64(hyper[KEY + 1]), np.uint64(step))
+    for tree in range(shape[TREES]):
         draw = mix(key, np.uint64(tree))
-        _teach_tree(shape, hyper, single, double, figures, links, sizes, tree, values, there, y, draw)
+        teach_tree(shape, hyper, single, double, figures, links, sizes, tree, values, there, y, draw)
     return True
 
 
@@ -420,13 +125,13 @@ def _is_tree(links: NDArray[Any], first: int, used: int) -> bool:
     """Whether the links of some nodes, numbered from `first` on, make one tree that splits on these features."""
     if not len(links):
         return True
-    features = links[:, _FEATURE]
+    features = links[:, FEATURE]
     inner = np.flatnonzero(features >= 0)
-    children = links[inner][:, [_LEFT, _RIGHT]].ravel() - first
+    children = links[inner][:, [LEFT, RIGHT]].ravel() - first
     if (features < -1).any() or (features >= used).any() or sorted(children.tolist()) != list(range(1, len(links))):
         return False
     places, parents = children.astype(np.int64), np.repeat(inner, 2)
-    if links[0, _PARENT] != -1 or (links[places, _PARENT] != parents + first).any():
+    if links[0, PARENT] != -1 or (links[places, PARENT] != parents + first).any():
         return False
     below: dict[int, list[int]] = {}
     for child, parent in zip(places.tolist(), parents.tolist(), strict=True):
@@ -461,7 +166,7 @@ class MondrianForest(CompiledLearner):
     A missing feature extends no range. A record goes through a split on one to either side by chance when it is
     learned, and to both, by the records of each, when it is predicted (past 16 such splits to the larger). At the
     bound of its nodes a tree goes on counting and weighing. Draws depend on seed, record and tree alone. A record costs
-    O(trees depth features).
+    O(trees depth features). Of more than 256 features it looks at the first 256: each node keeps a range for each.
 
     Examples
     --------
@@ -501,10 +206,10 @@ class MondrianForest(CompiledLearner):
         """Zeros; ranges that hold nothing."""
         super().initialise(name, view, old, bound)
         if name == "ranges":
-            view[::2, old[1] :] = _NOTHING
-            view[1::2, old[1] :] = -_NOTHING
+            view[::2, old[1] :] = NOTHING
+            view[1::2, old[1] :] = -NOTHING
             if old[0] == 0:
-                view[::2], view[1::2] = _NOTHING, -_NOTHING
+                view[::2], view[1::2] = NOTHING, -NOTHING
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Sizes, row lengths, where the arrays start, all features and the plane of x."""
@@ -548,7 +253,7 @@ class MondrianForest(CompiledLearner):
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
         """Availability and values, two rows of outputs, and the sides of forks that wait."""
-        return 2 * self._used(n_features), 2 * n_outputs + 2 * (_MOST_FORKS + 2), 0
+        return 2 * self._used(n_features), 2 * n_outputs + 2 * (MOST_FORKS + 2), 0
 
 
 class MondrianForestRegressor(MondrianForest):

@@ -13,7 +13,7 @@ from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.inputs import has_planes
+from braided.kernels.inputs import MOST_FEATURES, has_planes
 from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
@@ -23,8 +23,6 @@ RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
 _SCALES = len(RATES)
 #: Inputs of the regression beside the features: the target's past (`kernels.scale.past_in_units`), and 1.
 _VALUE_INPUTS = PAST + 1
-#: With more features than this the regression is on the past alone: its work grows with their square.
-_MOST_FEATURES = 256
 _NOISE_MEMORY = 1_000.0
 #: A class that has not come lately has this share of a record, divided among all classes, and at least this logarithm.
 _SHARE, _FLOOR = 0.02, 1e-3
@@ -287,7 +285,7 @@ class RecentValues(RecentLabels):
     update = _learn_value
 
     def _n(self, n_features: int) -> int:
-        return _VALUE_INPUTS + (n_features if n_features <= _MOST_FEATURES else 0)
+        return _VALUE_INPUTS + (n_features if n_features <= MOST_FEATURES else 0)
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Weights, their covariance, and the noise with its count."""
@@ -300,12 +298,12 @@ class RecentValues(RecentLabels):
 
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Grow; where there are too many features, what is known of them is left."""
-        if self.n_features <= _MOST_FEATURES < n_features:
+        if self.n_features <= MOST_FEATURES < n_features:
             for name in ("weights", "covariance"):
                 corner = tuple(slice(_VALUE_INPUTS) for _ in self.views[name].shape)
                 self.views[name] = self.views[name][corner].copy()
             self.n_features = 0
-            self._allocate(_MOST_FEATURES + 1, 1)
+            self._allocate(MOST_FEATURES + 1, 1)
         super().grow(n_features, n_outputs)
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
