@@ -20,7 +20,9 @@ from braided.kernels import loop
 from braided.kernels.activations import all_finite
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
 from braided.kernels.scale import (
+    COUNT,
     PAST,
+    SQUARES,
     STATISTICS,
     TARGET_STATISTICS,
     encode,
@@ -356,6 +358,10 @@ class Braid:
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; the sizes must have been set by `grow`."""
+        for name in ("statistics", "target"):
+            counts = arrays[name].T[COUNT]
+            if not np.isfinite(arrays[name]).all() or (counts < 0).any() or (arrays[name].T[SQUARES] < 0).any():
+                raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
         self.statistics[:] = arrays["statistics"]
         self.target[: TARGET_STATISTICS if self.follows else STATISTICS] = arrays["target"]
         self.health[:] = arrays["health"]

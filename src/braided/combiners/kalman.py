@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.combiners.base import Arrays, Combiner
+from braided.errors import BraidedError
 from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
@@ -171,6 +172,8 @@ class KalmanWeights(Combiner):
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over weights and covariance."""
+        if not np.isfinite(arrays["weights"]).all():
+            raise BraidedError(f"state of combiner {self.name!r}: a weight is no number; give a file written by save")
         self.double[: self._n + self._n**2 + 2] = arrays["weights"]
 
 

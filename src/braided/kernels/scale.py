@@ -143,6 +143,7 @@ def remember_target(y, target):
     """Take y into the target's past."""
     first = target[SEEN] == 0
     target[SEEN] = min(target[SEEN] + 1.0, LAGS)
+    y = clipped(y, _LARGEST)
     for k in range(LAGS - 1, 0, -1):
         target[LAST + k] = target[LAST + k - 1]
     target[LAST] = y

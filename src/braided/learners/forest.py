@@ -232,7 +232,8 @@ class MondrianForest(CompiledLearner):
             return  # refused by name elsewhere
         sizes, links = arrays["sizes"], arrays["links"]
         finite = all(bool(np.isfinite(arrays[name]).all()) for name in plans)
-        sound = finite and bool(((sizes >= 0) & (sizes <= nodes)).all())
+        whole = finite and all(bool((part == np.floor(part)).all()) for part in (sizes, links[:, [0, 2, 3, 4]]))
+        sound = whole and bool(((sizes >= 0) & (sizes <= nodes)).all())
         for tree in range(self.config.trees):
             first = tree * nodes
             sound = sound and _is_tree(links[first : first + int(sizes[tree])], first, used)
