@@ -26,6 +26,8 @@ from braided.kernels.scale import (
     STATISTICS,
     TARGET_STATISTICS,
     encode,
+    keep_late,
+    leaving,
     past_in_units,
     remember,
     remember_target,
@@ -90,9 +92,13 @@ class Braid:
         Whether learners see standardised values or (bounded) raw ones.
     regression
         One numeric output instead of class probabilities.
+    delay
+        How many records later a label comes: that of record t just before record t + delay is predicted.
     """
 
-    def __init__(self, learners: Sequence[Learner], combiner: Combiner, standardise: bool, regression: bool) -> None:
+    def __init__(
+        self, learners: Sequence[Learner], combiner: Combiner, standardise: bool, regression: bool, delay: int = 0
+    ) -> None:
         self.learners = list(learners)
         self.combiner = combiner
         self.standardise = standardise
@@ -107,6 +113,10 @@ class Braid:
         self.plasticity = 1.0
         self.statistics = np.zeros((0, STATISTICS))
         self.target = np.zeros(TARGET_STATISTICS)
+        # How many targets have come, and those that had not when the next record to be learned was predicted; and, in
+        # the layout of `target`, its past without them.
+        self.late = np.zeros(max(delay, 1))
+        self.target_then = np.zeros(TARGET_STATISTICS)
         self._changes = self._changes_of_learners()
         self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
         self._waiting = np.zeros(1, dtype=np.int64)
@@ -189,9 +199,16 @@ class Braid:
         learn = targets is not None
         known = np.zeros(n) if targets is None else targets
         done = 0
+        run = self._run_compiled if self.compiled else self._run_python
         while done < n:
-            run = self._run_compiled if self.compiled else self._run_python
-            count = run(values[done:], columns, known[done:], learn, predictions[done:], own[done:])
+            last = n
+            if learn and self.lags:  # what is said of a record knows more than what is learned from it
+                last = done + 1
+                run(values[done:last], columns, known[done:last], False, predictions[done:], own[done:])
+                answer, of_learners = predictions[done].copy(), own[done].copy()
+            count = run(values[done:last], columns, known[done:last], learn, predictions[done:], own[done:])
+            if learn and self.lags:
+                predictions[done], own[done] = answer, of_learners
             done += count
             self._last_prediction = predictions[done - 1]
             if learn:
@@ -204,14 +221,21 @@ class Braid:
                     self._give_way()
         return predictions, own
 
-    def score(self, values: Floats, columns: NDArray[np.int64] | None = None) -> ScoredRecord:
-        """Score one raw record, (columns,), by the learners' Python protocol, without leaving a trace in the model."""
+    def score(self, values: Floats, columns: NDArray[np.int64] | None = None, learning: bool = False) -> ScoredRecord:
+        """Score one raw record, (columns,), by the learners' Python protocol, without leaving a trace in the model.
+
+        One that will be learned is scored by what was known when it was predicted.
+        """
+        lags, known = learning and self.lags, self._known(learning)
         self._scored = None  # the scratch of a forward pass that was kept is used here, too
         x, active = self._blank(), np.zeros(self.n_features, dtype=np.int64)
         columns = self._identity if columns is None else columns
         n_active = encode(values, columns, self.statistics, self.standardise, x, active)
         if self.follows:
-            past_in_units(self.target, x[-PAST:])
+            past_in_units(self.target, known, x[-PAST:])
+        elif lags:
+            come = leaving(self.late)
+            x[-2:] = -1.0 if np.isnan(come) else come, 1.0
         if self.stage is not None:
             self.stage.fill(values, columns, x, active[:n_active])
         mask = np.zeros(self.n_features, dtype=np.bool_)
@@ -225,7 +249,7 @@ class Braid:
         if self.follows:
             self._changes[:, 1] = scores[:, 0]
             for i, (of_changes, score) in enumerate(self._changes):
-                scores[i] = loop.from_last(loop.said(score, of_changes, self.target), self.target)
+                scores[i] = loop.from_last(loop.said(score, of_changes, self.target, known), self.target, known)
         return ScoredRecord(x, mask, scores, usable, own, self.combiner.combine(x, mask, scores, usable))
 
     @property
@@ -233,14 +257,26 @@ class Braid:
         """Whether scores are distances from the last target, because a learner follows its changes."""
         return bool(self._changes[:, 0].any())
 
-    def value_of(self, prediction: float) -> float:
-        """The value that a numeric prediction of the combiner stands for."""
-        return float((loop.to_value if self.follows else loop.target_from_units)(prediction, self.target))
+    @property
+    def lags(self) -> bool:
+        """Whether labels come so late that a record is learned by less than is known by then."""
+        return self.late.size > 1
 
-    def said(self, place: int, scores: NDArray[np.float32]) -> float:
+    def _known(self, learning: bool) -> Floats:
+        """Where the target's past stands as far as it is known, or was when a record that is learned was predicted."""
+        return self.target_then if learning and self.lags else self.target
+
+    def value_of(self, prediction: float, learning: bool = False) -> float:
+        """The value that a numeric prediction of the combiner stands for."""
+        if self.follows:
+            return float(loop.to_value(prediction, self.target, self._known(learning)))
+        return float(loop.target_from_units(prediction, self.target))
+
+    def said(self, place: int, scores: NDArray[np.float32], learning: bool = False) -> float:
         """What a learner by itself says of the record that was scored last: a class's place or a value."""
         if self.follows:
-            return float(loop.said(self._changes[place, 1], self._changes[place, 0], self.target))
+            of_changes, score = self._changes[place]
+            return float(loop.said(score, of_changes, self.target, self._known(learning)))
         return float(loop.target_from_units(scores[0], self.target) if self.regression else scores.argmax())
 
     def _seen_by(self, learner: Learner, x: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -290,11 +326,12 @@ class Braid:
     ) -> int:
         # A single record predicted and then learned needs its forward pass only once.
         record = values.tobytes() if values.shape[0] == 1 and columns is self._identity else None
-        reuse = learn and record is not None and record == self._scored
+        reuse = learn and not self.lags and record is not None and record == self._scored
         count = loop.run(
             self._table, self._combiner_row, self._stage_row, self._changes, values, columns, self.statistics,
-            self.standardise, targets, self.target, self.regression, learn, reuse, self.steps, self.health, self._x,
-            self._active, self._usable, self._scores, self._gradients, predictions, own, self._waiting,
+            self.standardise, targets, self.target, self._known(learn), self.late, self.regression, learn, reuse,
+            self.steps, self.health, self._x, self._active, self._usable, self._scores, self._gradients, predictions,
+            own, self._waiting,
         )  # fmt: skip
         self._scored = None if learn else record
         return int(count)
@@ -303,19 +340,20 @@ class Braid:
         self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
     ) -> int:
         """One record, by the learners' Python protocol."""
-        x, mask, scores, usable, _, prediction = self.score(values[0], columns)
+        x, mask, scores, usable, _, prediction = self.score(values[0], columns, learn)
         active = np.flatnonzero(mask)
         self._active[: active.size], self._active[-1] = active, active.size
         self._x, self._scores, self._usable = x, scores, usable
         for i in range(len(self.learners)):
-            own[0, i] = self.said(i, scores[i])
+            own[0, i] = self.said(i, scores[i], learn)
         predictions[0] = prediction
         if self.regression:
-            predictions[0, 0] = self.value_of(prediction[0])
+            predictions[0, 0] = self.value_of(prediction[0], learn)
         if learn:
-            aim = loop.from_last(targets[0], self.target)
+            known = self._known(learn)
+            aim = loop.from_last(targets[0], self.target, known)
             y = loop.target_in_units(targets[0], self.target) if self.regression else targets[0]
-            change = loop.change_in_units(targets[0], self.target) if self.follows else 0.0
+            change = loop.change_in_units(targets[0], self.target, known) if self.follows else 0.0
             gradients = self.combiner.gradients(x, mask, scores, aim if self.follows else y, prediction, usable)
             for i, learner in enumerate(self.learners):
                 own_aim = change if self._changes[i, 0] else y
@@ -333,6 +371,10 @@ class Braid:
                     self.health[i, [loop.SKIPPED, loop.IN_A_ROW]] += 1
             if self.follows:
                 remember_target(targets[0], self.target)
+                if self.lags and not np.isnan(leaving(self.late)):
+                    remember_target(leaving(self.late), known)
+            if self.lags:
+                keep_late(targets[0], self.late)
             remember(values[0], columns, self.statistics, active)
             if self.stage is not None:
                 self.stage.take_in(values[0], columns, x, active)
@@ -348,6 +390,8 @@ class Braid:
         }
         if self.plasticity != 1.0:
             arrays["plasticity"] = np.array([self.plasticity])
+        if self.lags:
+            arrays |= {"late": self.late.copy(), "target then": self.target_then.copy()}
         if self.stage is not None:
             arrays |= prefixed("inputs", self.stage.state())
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
@@ -376,9 +420,22 @@ class Braid:
             if isinstance(learner, CompiledLearner):
                 learner.steps = self.steps
         self._scored = None
+        if self.lags:
+            self._load_late(arrays)
         if "plasticity" in arrays:
             self.plasticity = float(arrays["plasticity"][0])
             self._tell_plasticity(fresh=False)
+
+    def _load_late(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the targets that came last, which must be targets."""
+        late, then = (arrays.get(name, np.zeros(0)) for name in ("late", "target then"))
+        sound = late.shape == self.late.shape and then.shape == self.target_then.shape
+        sound = sound and bool(np.isfinite(then).all() and np.isfinite(late).all() and 0 <= late[0] < 2**53)
+        if not self.regression:
+            sound = sound and bool(((late[1:] >= 0) & (late[1:] < self.n_outputs)).all())
+        if not sound:
+            raise BraidedError("state of the model: its late targets are none; give a file written by save")
+        self.late[:], self.target_then[:] = late, then
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""

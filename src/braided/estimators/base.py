@@ -27,6 +27,8 @@ from braided.values import as_number, shown
 
 Floats = NDArray[np.float64]
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
+#: So many targets at most are kept until they count as known.
+MOST_DELAY = 1_000_000
 
 
 class Progress(NamedTuple):
@@ -144,6 +146,7 @@ class MODL(base.Estimator):
         max_classes: int = 1_000,
         first_features: tuple[Hashable, ...] | None = None,
         drift_detector: Detector | None = None,
+        delay: int = 0,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -153,6 +156,7 @@ class MODL(base.Estimator):
         self.max_classes = max_classes
         self.first_features = first_features
         self.drift_detector = drift_detector
+        self.delay = delay
         self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
         self._features = FeatureSpace(max_features)
         self._features.admit(self._checked_first_features())
@@ -183,6 +187,8 @@ class MODL(base.Estimator):
         """The engine, made when the first record is learned."""
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
             raise BraidedError(f"seed is {shown(self.seed)}: use a whole number from 0 to 2**63 - 1")
+        if not isinstance(self.delay, int | np.integer) or not 0 <= self.delay <= MOST_DELAY:
+            raise BraidedError(f"delay is {shown(self.delay)}: use a whole number of records from 0 to {MOST_DELAY:,}")
         preset = self._resolved().for_regression() if self._regression else self._resolved()
         chosen: Sequence[LearnerConfig | Learner]
         if self.learners is not None:
@@ -220,7 +226,7 @@ class MODL(base.Estimator):
                 f"combiner {combiner.name!r} adds up what learners say, and one learns changes: use 'kalman' or "
                 "'kalman-tanh'"
             )
-        return Braid(built, combiner, preset.standardise, self._regression)
+        return Braid(built, combiner, preset.standardise, self._regression, int(self.delay))
 
     @property
     def braid(self) -> Braid:
@@ -274,6 +280,11 @@ class MODL(base.Estimator):
     def drifts(self) -> int:
         """How many drifts were found, each of which raised the model's plasticity; 0 without a detector."""
         return self._watch.drifts if self._watch is not None else 0
+
+    def expect_delay(self, delay: int) -> None:
+        """Be told before the first record is learned that labels come late, if nobody has said so yet."""
+        if self.delay == 0 and self.records_learned == 0:
+            self.delay, self._braid = delay, None
 
     def _n_outputs(self) -> int:
         """For classes at least two: the first class is learned against a second one that has not come yet."""
@@ -531,7 +542,7 @@ class MODL(base.Estimator):
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""
         # A name says enough where its settings never change.
         preset: Any = self.preset if self.preset in presets.SETTLED else pack_config(self._resolved())
-        metadata = {
+        metadata: dict[str, Any] = {
             "parameters": {
                 "preset": preset,
                 "learners": None if self.learners is None else [_describe(item) for item in self.learners],
@@ -544,6 +555,8 @@ class MODL(base.Estimator):
             "features": [pack_name(name) for name in self._features.slots],
             "classes": [pack_name(label) for label in self._classes.places],
         }
+        if self.delay:
+            metadata["parameters"]["delay"] = int(self.delay)
         if self._watch is not None:
             metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
         return metadata, self.braid.state()

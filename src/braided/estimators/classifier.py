@@ -38,6 +38,9 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     drift_detector
         One of River's detectors, or None. It is fed each prediction's error, 0 or 1, and when it reports drift the
         model learns faster for some hundred records; see `docs/river.md`.
+    delay
+        How many records later labels come: that of record t before record t + delay is predicted. A record is then
+        learned from what was known of earlier labels when it was predicted; 0 and 1 for labels that come at once.
 
     Examples
     --------

@@ -41,6 +41,9 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     drift_detector
         One of River's detectors for numbers, or None. It is fed each prediction's absolute error in standard deviations
         of the target, and when it reports drift the model learns faster for some hundred records.
+    delay
+        How many records later labels come: that of record t before record t + delay is predicted. A record is then
+        learned from what was known of earlier labels when it was predicted; 0 and 1 for labels that come at once.
 
     Examples
     --------
@@ -61,8 +64,9 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         seed: int = 0,
         max_features: int = 10_000,
         drift_detector: Detector | None = None,
+        delay: int = 0,
     ) -> None:
-        super().__init__(preset, learners, combiner, seed, max_features, drift_detector=drift_detector)
+        super().__init__(preset, learners, combiner, seed, max_features, drift_detector=drift_detector, delay=delay)
 
     def _error(self, prediction: Floats, target: float, unseen: bool) -> float:
         deviation = target_deviation(self.braid.target)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.base import REGRESSION, Progress
+from braided.estimators.base import MODL, REGRESSION, Progress
 from braided.evaluation.history import History
 from braided.streams import Batch, Stream
 from braided.streams.base import joined, records_before
@@ -92,6 +92,8 @@ class Evaluation:
         on_predictions: Listener | None = None,
     ) -> None:
         self.model: Model = model
+        if delay and isinstance(model, MODL):
+            model.expect_delay(delay)
         name = type(model).__name__
         self.history = history or History(name, model.learner_names, model.task == REGRESSION)
         self.delay = delay

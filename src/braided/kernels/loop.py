@@ -22,6 +22,8 @@ from braided.kernels.scale import (
     count_in,
     encode,
     including,
+    keep_late,
+    leaving,
     past_in_units,
     remember,
     remember_target,
@@ -75,41 +77,41 @@ def target_from_units(z, target):
 
 
 @kernel()
-def from_last(value, target):
-    """How far a value lies from the last target, in usual changes; 0 before there was one."""
+def from_last(value, target, known):
+    """How far a value lies from the last target that is known, in usual changes; 0 before there was one."""
     deviation = usual_change(target)
-    if target[SEEN] == 0 or deviation == 0.0:
+    if known[SEEN] == 0 or deviation == 0.0:
         return 0.0
-    return clipped((value - target[LAST]) / deviation, _FAR)
+    return clipped((value - known[LAST]) / deviation, _FAR)
 
 
 @kernel()
-def to_value(distance, target):
-    """The value that lies so many usual changes from the last target."""
-    if target[SEEN] == 0:
+def to_value(distance, target, known):
+    """The value that lies so many usual changes from the last target that is known."""
+    if known[SEEN] == 0:
         return 0.0
-    return target[LAST] + distance * usual_change(target)
+    return known[LAST] + distance * usual_change(target)
 
 
 @kernel()
-def said(score, of_changes, target):
-    """The value that a learner's score stands for: a target, or a change from the last one."""
-    if of_changes == 0 or target[SEEN] == 0:
+def said(score, of_changes, target, known):
+    """The value that a learner's score stands for: a target, or a change from the last one that is known."""
+    if of_changes == 0 or known[SEEN] == 0:
         return target_from_units(score, target)
-    return target[LAST] + target_from_units(score, target[CHANGES:])
+    return known[LAST] + target_from_units(score, target[CHANGES:])
 
 
 @kernel()
-def change_in_units(y, target):
-    """Take the change from the last target to y into its statistics and return it in units of them."""
-    change = 0.0 if target[SEEN] == 0 else y - target[LAST]
+def change_in_units(y, target, known):
+    """Take the change from the last target that was known to y into its statistics, and return it in their units."""
+    change = 0.0 if known[SEEN] == 0 else y - known[LAST]
     return target_in_units(change, target[CHANGES:])
 
 
 @njit(cache=True, nogil=True)
 def run(
-    table, combiner, stage, changes, values, columns, statistics, standardise, targets, target, regression, learn,
-    reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
+    table, combiner, stage, changes, values, columns, statistics, standardise, targets, target, known, late, regression,
+    learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
 ):  # fmt: skip
     """Predict, and if `learn` then learn, record by record; returns how many were done.
 
@@ -121,15 +123,23 @@ def run(
     there are features: the last holds how many of them the last record had. A learner with `changes[i, 0]` learns
     how far a numeric target lies from the one before it. With any of them all scores that are combined are distances
     from the last target in usual changes, and every learner has its own loss; `changes[i, 1]` receives its own score.
+
+    Labels may come late (`late` then has places). A record is learned as it was predicted, when the newest targets had
+    not come: `known` is then the target's past without them. A learner of labels finds in the last place of x whether
+    it has to leave them out, and in the place before it the label that, with this record, is no longer too new.
     """
     n_learners = table.shape[0]
     follow = regression and changes[:, 0].any()
+    lags = learn and late.shape[0] > 1
     for t in range(values.shape[0]):
         n_available = encode(values[t], columns, statistics, standardise, x, active)
         available = active[:n_available]
         active[-1] = n_available
         if follow:
-            past_in_units(target, x[-PAST:])
+            past_in_units(target, known, x[-PAST:])
+        elif not regression:
+            come = leaving(late) if lags else np.nan
+            x[-2], x[-1] = -1.0 if np.isnan(come) else come, lags
         if stage[FEATURES] > 0 and not (reuse and t == 0):
             fill(stage, values[t], columns, x, available)
         # Predictions alone are all made at the step that comes next.
@@ -142,21 +152,21 @@ def run(
                     scores[i, :] = 0.0
                 if follow:
                     changes[i, 1] = scores[i, 0]
-                    scores[i, 0] = from_last(said(scores[i, 0], changes[i, 0], target), target)
+                    scores[i, 0] = from_last(said(scores[i, 0], changes[i, 0], target, known), target, known)
             if follow:
-                own[t, i] = said(changes[i, 1], changes[i, 0], target)
+                own[t, i] = said(changes[i, 1], changes[i, 0], target, known)
             else:
                 own[t, i] = target_from_units(scores[i, 0], target) if regression else best(scores[i])
         prediction = predictions[t]
         call_combine(combiner, x, available, scores, usable, prediction)
         answer = prediction[0]
         if regression:
-            answer = to_value(prediction[0], target) if follow else target_from_units(prediction[0], target)
+            answer = to_value(prediction[0], target, known) if follow else target_from_units(prediction[0], target)
         failing = False
         if learn:
-            aim = from_last(targets[t], target)
+            aim = from_last(targets[t], target, known)
             y = target_in_units(targets[t], target) if regression else targets[t]
-            change = change_in_units(targets[t], target) if follow else 0.0
+            change = change_in_units(targets[t], target, known) if follow else 0.0
             call_gradients(combiner, x, available, scores, usable, aim if follow else y, prediction, gradients)
             for i in range(n_learners):
                 learned = usable[i] and all_finite(gradients[i])
@@ -173,6 +183,10 @@ def run(
                     failing = failing or health[i, IN_A_ROW] >= PATIENCE
             if follow:
                 remember_target(targets[t], target)
+                if lags and not np.isnan(leaving(late)):
+                    remember_target(leaving(late), known)
+            if lags:
+                keep_late(targets[t], late)
             remember(values[t], columns, statistics, available)
             if stage[FEATURES] > 0:
                 take_in(stage, values[t], columns, x, available)

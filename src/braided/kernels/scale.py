@@ -114,18 +114,18 @@ def standardised(value, count, mean, squares):
 
 
 @kernel()
-def past_in_units(target, past):
-    """The target's past as steps in units of its usual change: from lag to lag, then from the last one to each mean.
+def past_in_units(target, known, past):
+    """What is known of the target's past as steps in usual changes: from lag to lag, from the last one to each mean.
 
     The means are the running ones, and that of all targets. A step from or to what is not there yet is 0.
     """
-    last = target[LAST]
+    last = known[LAST]
     deviation = usual_change(target)
     for k in range(PAST):
         if k < LAGS - 1:
-            step = target[LAST + k] - target[LAST + k + 1] if target[SEEN] > k + 1 else 0.0
+            step = known[LAST + k] - known[LAST + k + 1] if known[SEEN] > k + 1 else 0.0
         elif k < PAST - 1:
-            step = target[LAST + k + 1] - last
+            step = known[LAST + k + 1] - last
         else:
             step = target[MEAN] - last
         past[k] = clipped(step / deviation, _MOST_CHANGES) if deviation > 0.0 else 0.0
@@ -139,17 +139,32 @@ def usual_change(target):
 
 
 @kernel()
-def remember_target(y, target):
-    """Take y into the target's past."""
-    first = target[SEEN] == 0
-    target[SEEN] = min(target[SEEN] + 1.0, LAGS)
+def remember_target(y, known):
+    """Take y into a target's past."""
+    first = known[SEEN] == 0
+    known[SEEN] = min(known[SEEN] + 1.0, LAGS)
     y = clipped(y, _LARGEST)
     for k in range(LAGS - 1, 0, -1):
-        target[LAST + k] = target[LAST + k - 1]
-    target[LAST] = y
+        known[LAST + k] = known[LAST + k - 1]
+    known[LAST] = y
     for k in range(len(MEAN_RATES)):
         at = LAST + LAGS + k
-        target[at] = y if first else target[at] + MEAN_RATES[k] * (y - target[at])
+        known[at] = y if first else known[at] + MEAN_RATES[k] * (y - known[at])
+
+
+@kernel()
+def leaving(late):
+    """The target that is no longer too new to be known when the next one comes; NaN if there is none."""
+    wait, count = late.shape[0] - 1, int(late[0])
+    return late[1 + count % wait] if count >= wait else np.nan
+
+
+@kernel()
+def keep_late(y, late):
+    """Put a target into the place of the one that is leaving."""
+    wait = late.shape[0] - 1
+    late[1 + int(late[0]) % wait] = y
+    late[0] += 1.0
 
 
 def target_deviation(target: NDArray[np.float64]) -> float:

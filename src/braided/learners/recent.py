@@ -72,9 +72,10 @@ class RecentValueConfig(RecentConfig):
         return self
 
 
-# `shape`: outputs, their capacity, where weights, covariance and frequencies start. `hyper`: phi, P0, then the rates.
+# `shape`: outputs, their capacity, where weights, covariance and frequencies start, and features. `hyper`: phi, P0,
+# then the rates.
 # `work64`: the inputs, one row per rate, then three vectors; for classes also the probabilities.
-_OUTPUTS, _CAPACITY, _WEIGHTS, _COVARIANCE, _PAST = 0, 1, 2, 3, 4
+_OUTPUTS, _CAPACITY, _WEIGHTS, _COVARIANCE, _PAST, _ALL = range(6)
 _RATES_AT = 2
 
 
@@ -86,14 +87,25 @@ def _parts(shape, double):
     return weights, covariance.reshape(_SCALES, _SCALES)
 
 
+@kernel()
+def _count(shape, hyper, double, first_row, label):
+    """Take a label into the frequencies that begin with this row."""
+    for s in range(_SCALES):
+        start, rate = shape[_PAST] + (first_row + s) * shape[_CAPACITY], hyper[_RATES_AT + s]
+        for c in range(shape[_OUTPUTS]):
+            double[start + c] *= 1.0 - rate
+        double[start + label] += rate
+
+
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
     n_outputs, capacity = shape[_OUTPUTS], shape[_CAPACITY]
     weights, _ = _parts(shape, double)
     inputs = work64[: _SCALES * n_outputs].reshape(_SCALES, n_outputs)
+    behind = x.shape[0] >= shape[_ALL] + PAST and x[-1] > 0
     scores[:] = 0
     for s in range(_SCALES):
-        start = shape[_PAST] + s * capacity
+        start = shape[_PAST] + (s + _SCALES * behind) * capacity
         past = double[start : start + n_outputs]
         total = _SHARE
         for c in range(n_outputs):
@@ -110,7 +122,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    n_outputs, capacity, label = shape[_OUTPUTS], shape[_CAPACITY], int(y)
+    n_outputs, label = shape[_OUTPUTS], int(y)
     weights, covariance = _parts(shape, double)
     at = _SCALES * n_outputs
     inputs = work64[:at].reshape(_SCALES, n_outputs)
@@ -123,17 +135,15 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
     softmax(p, p)
     newton.step_class(weights, covariance, inputs, p, label, scratch[0], scratch[1], scratch[2])
     newton.relax(covariance, hyper[0], hyper[1])
-    for s in range(_SCALES):
-        start, rate = shape[_PAST] + s * capacity, hyper[_RATES_AT + s]
-        for c in range(n_outputs):
-            double[start + c] *= 1.0 - rate
-        double[start + label] += rate
+    _count(shape, hyper, double, 0, label)
+    if x.shape[0] >= shape[_ALL] + PAST and x[-2] >= 0:
+        _count(shape, hyper, double, _SCALES, int(x[-2]))
     return True
 
 
 # For numbers: the noise and its count stand in the place of the past, which comes with x. More places in `shape`: the
-# features that are used (0 if there are too many), the plane of x, and all features.
-_FEATURES, _PLANE, _ALL = 5, 6, 7
+# features that are used (0 if there are too many), and the plane of x.
+_FEATURES, _PLANE = 6, 7
 
 
 @kernel()
@@ -192,8 +202,8 @@ class RecentLabels(CompiledLearner):
         scores f_c = sum_s w_s l_sc,   w from 0 by the recursion of `combiners.KalmanWeights` (P0, phi)
 
     so that repeating the last label, the most frequent one of the last hundred, and anything between can be learned
-    from the labels alone. It looks at no feature, and only at labels that were learned: with late labels, those that
-    have come. A record costs O(K).
+    from the labels alone. It looks at no feature, and only at labels that were learned. Where labels come late, a
+    record is learned from the frequencies as they were when it was predicted. A record costs O(K).
 
     Examples
     --------
@@ -214,11 +224,11 @@ class RecentLabels(CompiledLearner):
     update = _learn
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
-        """Weights, their covariance, and a frequency per rate and class."""
+        """Weights, their covariance, and a frequency per rate and class: as known, and as known without late labels."""
         return {
             "weights": ArrayPlan((_SCALES,), double=True),
             "covariance": ArrayPlan((_SCALES, _SCALES), double=True),
-            "past": ArrayPlan((_SCALES, n_outputs), double=True),
+            "past": ArrayPlan((2 * _SCALES, n_outputs), double=True),
         }
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
@@ -229,9 +239,9 @@ class RecentLabels(CompiledLearner):
             view[fresh, fresh] = self.config.prior_variance
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, their capacity, and where the arrays start."""
+        """Outputs, their capacity, where the arrays start, and features."""
         places = [offsets[name] for name in ("weights", "covariance", "past")]
-        return [self.n_outputs, self._capacities[1], *places]
+        return [self.n_outputs, self._capacities[1], *places, self.n_features]
 
     def hyper_numbers(self) -> list[float]:
         """phi, P0, and the rates."""
@@ -307,11 +317,11 @@ class RecentValues(RecentLabels):
         super().grow(n_features, n_outputs)
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, row length of the covariance, where the arrays start, features that are used, plane of x."""
+        """Outputs, row length of the covariance, where the arrays start, features, those that are used, plane of x."""
         places = [offsets[name] for name in ("weights", "covariance", "past")]
         used = self._n(self.n_features) - _VALUE_INPUTS
         row, plane = self._n(self._capacities[0]), PLANES[self.config.inputs]
-        return [self.n_outputs, row, *places, used, plane, self.n_features]
+        return [self.n_outputs, row, *places, self.n_features, used, plane]
 
     def hyper_numbers(self) -> list[float]:
         """phi and P0."""

@@ -21,6 +21,7 @@ from braided.serve.settings import Limits
 
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
 _MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS, _MOST_STEPS = 8, 1_024, 16, 2**53
+_MOST_DELAY = 100_000
 _MOST = {"blocks": _MOST_LAYERS, "layers": _MOST_LAYERS, "nodes": 10_000}
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
 
@@ -42,6 +43,7 @@ class ModelSpec(BaseModel):
     seed: int = Field(default=0, ge=0, lt=2**53)
     max_features: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
     max_classes: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
+    delay: int = Field(default=0, ge=0, le=_MOST_DELAY, description="How many records later labels come.")
 
 
 def model_from(spec: ModelSpec, limits: Limits) -> Model:
@@ -55,9 +57,9 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
         preset = presets.get(spec.preset)
         model: Model
         if spec.task == "regression":
-            model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features)
+            model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features, delay=spec.delay)
         else:
-            model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes)
+            model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes, delay=spec.delay)
         check_size(model, limits)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
@@ -158,6 +160,9 @@ def _check_configurations(found: Checkpoint) -> None:
             raise HTTPProblem(422, f"the checkpoint has {len(items)} learners: at most {_MOST_LEARNERS} are allowed")
         for place, item in enumerate(items):
             _learner(item, place)
+    delay = parameters.get("delay", 0)
+    if not isinstance(delay, int) or not 0 <= delay <= _MOST_DELAY:
+        raise HTTPProblem(422, f"the checkpoint's delay is {shown(delay)}: at most {_MOST_DELAY:,} is allowed")
     combiner = parameters["combiner"]
     if combiner is not None and combiner not in COMBINERS:
         raise HTTPProblem(422, f"the checkpoint's combiner {shown(combiner)} is not known")
