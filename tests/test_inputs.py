@@ -17,6 +17,7 @@ from braided.estimators.digest import state_digest
 from braided.inputs import InputStage
 from braided.kernels import inputs
 from braided.kernels.inputs import MOST_FEATURES
+from braided.kernels.scale import STATISTICS
 from braided.learners import (
     FourierConfig,
     LinearConfig,
@@ -41,6 +42,13 @@ class Plainly:
         self.products = np.zeros((2, d, d))
         self.rho = np.tile(np.eye(d), (2, 1, 1))
         self.records = 0
+        #: Feature -> the record that had it last, z and s; (feature, range of gaps) -> products with what came next.
+        self.last: dict[int, tuple[int, float, float]] = {}
+        self.back: dict[tuple[int, int], list[tuple[float, float]]] = {}
+
+    def _gap(self, j: int) -> int:
+        """The range of gaps that feature j is in, at the record after those taken in."""
+        return min(int(np.log2(self.records + 1 - self.last[j][0])), 7)
 
     def planes(self, raw: Floats, z: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Filled z, filled s, sigma, and s itself with 0 for missing."""
@@ -60,14 +68,24 @@ class Plainly:
     def _filled(self, which: int, values: Floats, there: NDArray[np.bool_]) -> Floats:
         if there.all():
             return values.copy()
-        a, part = np.zeros(there.sum()), self.rho[which][np.ix_(there, there)]
-        r = values[there].copy()
+        # Those that are there, and after them the last values of those whose last values say something.
+        readings, of, right = list(values[there]), list(np.flatnonzero(there)), [1.0] * int(there.sum())
+        for j in np.flatnonzero(~there):
+            if j in self.last:
+                products = [pair[which] for pair in self.back.get((j, self._gap(j)), [])]
+                r = 0.9 * sum(products) / (len(products) + 30)
+                if r > 0.2:
+                    readings, of, right = [*readings, self.last[j][1 + which]], [*of, j], [*right, min(r, 1.0)]
+        weights = np.array(right)
+        part = weights[:, None] * weights * self.rho[which][np.ix_(of, of)]
+        part[range(len(of)), range(len(of))] = 1.0
+        a, r = np.zeros(len(of)), np.array(readings)
         p, squares = r.copy(), r @ r
         for _ in range(5):
             alpha = squares / max(p @ part @ p, 1e-6)
             a, r = a + alpha * p, r - alpha * (part @ p)
             p, squares = r + (r @ r) / max(squares, 1e-12) * p, r @ r
-        return np.where(there, values, np.clip(self.rho[which][:, there] @ a, -3, 3))
+        return np.where(there, values, np.clip(self.rho[which][:, of] @ (weights * a), -3, 3))
 
     def take_in(self, raw: Floats, z: Floats, s: Floats) -> None:
         there = ~np.isnan(raw)
@@ -78,27 +96,39 @@ class Plainly:
             self.past[j].append(float(raw[j]))
         self.together += np.outer(there, there)
         self.products += np.array([np.outer(z, z), np.outer(s, s)])
+        for j in np.flatnonzero(there):
+            if j in self.last:
+                self.back.setdefault((j, self._gap(j)), []).append((z[j] * self.last[j][1], s[j] * self.last[j][2]))
+            self.last[j] = (self.records + 1, z[j], s[j])
         self.records += 1
         if self.records <= 32 or self.records % 32 == 0:
             self.rho = 0.9 * self.products / (self.together + 30)
             self.rho[:, range(self.d), range(self.d)] = 1.0
 
 
-def correlated(n: int, d: int, seed: int = 0) -> Floats:
-    """Values that go together; one is yes or no, and some are missing."""
+#: Statistics of features whose units never changed.
+NO_RESTARTS = np.zeros((8, STATISTICS))
+
+
+def correlated(n: int, d: int, stays: float, seed: int = 0) -> Floats:
+    """Values that go together, and that stay more or less what they were; one is yes or no, and some are missing."""
     rng = np.random.default_rng(seed)
-    values = rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) + 0.3 * rng.normal(size=(n, d))
+    causes = rng.normal(size=(n, 2))
+    for t in range(1, n):
+        causes[t] = stays * causes[t - 1] + np.sqrt(1 - stays**2) * causes[t]
+    values = causes @ rng.normal(size=(2, d)) + 0.3 * rng.normal(size=(n, d))
     values[:, 0] = values[:, 0] > 1.0
     values[rng.random(values.shape) < 0.4] = np.nan
     return values
 
 
-def test_planes_follow_their_formulas() -> None:
+@pytest.mark.parametrize("stays", [0.0, 0.95])
+def test_planes_follow_their_formulas(stays: float) -> None:
     d = 6
     stage, plainly = InputStage(), Plainly(d)
     stage.grow(d)
     every = np.arange(d)
-    for t, raw in enumerate(correlated(300, d)):
+    for t, raw in enumerate(correlated(300, d, stays)):
         active = np.flatnonzero(~np.isnan(raw))
         x = np.zeros(inputs.PLANES * d + 5, dtype=np.float32)
         x[:d] = np.where(np.isnan(raw), 0.0, raw / 2)
@@ -111,8 +141,47 @@ def test_planes_follow_their_formulas() -> None:
             (inputs.SCORES, ranked * sigma),
         ):
             np.testing.assert_allclose(x[plane * d : (plane + 1) * d], expected, atol=2e-4, err_msg=f"{t} {plane}")
-        stage.take_in(raw, every, x, active)
+        stage.take_in(raw, every, NO_RESTARTS[:d], x, active)
         plainly.take_in(raw, z, s)
+    carried = [sum(products for products, _ in pairs) / (len(pairs) + 30) > 0.25 for pairs in plainly.back.values()]
+    assert any(carried) == (stays > 0)
+
+
+def test_a_silent_feature_is_filled_by_what_it_said_last() -> None:
+    """As far as that has held: one that stays is carried, and one that does not is not."""
+    stage, every, rng = InputStage(), np.arange(2), np.random.default_rng(0)
+    stage.grow(2)
+    x, steady, missed = np.zeros(13, dtype=np.float32), 0.0, []
+    for t in range(3_000):
+        steady = 0.99 * steady + np.sqrt(1 - 0.99**2) * rng.normal()
+        raw = np.array([steady, rng.normal()])
+        there = every[rng.random(2) < 0.3]
+        x[:2] = 0.0
+        x[there] = raw[there]
+        stage.fill(np.where(np.isin(every, there), raw, np.nan), every, x, there)
+        if t > 500 and there.size == 0:
+            missed.append(x[2] - raw[0])
+        stage.take_in(raw, every, NO_RESTARTS[:2], x, there)
+    assert np.std(missed) < 0.35, "1 if it were not carried"
+    back = stage.state()["figures"][:, inputs.BACK :].reshape(2, inputs.GAPS, 3)
+    worth = back[:, :3, 1] / (back[:, :3, 0] + inputs.PRIOR_COUNT)
+    assert (worth[0] > 0.7).all()
+    assert (np.abs(worth[1]) < 0.2).all()
+
+
+def test_where_labels_come_late_nothing_is_carried() -> None:
+    stages, every = (InputStage(), InputStage(carry=False)), np.arange(1)
+    x = np.zeros((2, 9), dtype=np.float32)
+    for stage, row in zip(stages, x, strict=True):
+        stage.grow(1)
+        for t in range(400):
+            row[0] = np.sin(t / 50)
+            stage.fill(row[:1].astype(np.float64), every, row, every)
+            stage.take_in(row[:1].astype(np.float64), every, NO_RESTARTS[:1], row, every)
+        row[0] = 0.0
+        stage.fill(np.array([np.nan]), every, row, every[:0])
+    assert x[0, 1] > 0.4 * np.sin(399 / 50)
+    assert x[1, 1] == 0.0
 
 
 def test_what_is_missing_is_found_from_what_goes_with_it() -> None:
@@ -124,7 +193,7 @@ def test_what_is_missing_is_found_from_what_goes_with_it() -> None:
         a, b = rng.normal(size=2)
         x[:3] = a, b, (a + b) / np.sqrt(2)
         stage.fill(x[:3].astype(np.float64), every, x, every)
-        stage.take_in(x[:3].astype(np.float64), every, x, every)
+        stage.take_in(x[:3].astype(np.float64), every, NO_RESTARTS[:3], x, every)
     errors = []
     for _ in range(200):
         a, b = rng.normal(size=2)
@@ -143,7 +212,7 @@ def test_kept_values_stay_in_order_and_follow_the_stream() -> None:
     for t in range(6_000):
         value = np.array([rng.normal() + (5.0 if t >= 3_000 else 0.0)])
         stage.fill(value, one, x, one)
-        stage.take_in(value, one, x, one)
+        stage.take_in(value, one, NO_RESTARTS[:1], x, one)
         if t in (100, 2_999):
             kept = stage.state()["kept"][0, : min(t + 1, inputs.KEPT)]
             assert (np.diff(kept) >= 0).all()

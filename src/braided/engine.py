@@ -20,9 +20,9 @@ from braided.kernels import loop
 from braided.kernels.activations import all_finite
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
 from braided.kernels.scale import (
-    COUNT,
+    IN_BLOCK,
+    NEVER_NEGATIVE,
     PAST,
-    SQUARES,
     STATISTICS,
     TARGET_STATISTICS,
     encode,
@@ -104,7 +104,7 @@ class Braid:
         self.standardise = standardise
         self.regression = regression
         self.compiled = all(isinstance(learner, CompiledLearner) for learner in self.learners)
-        self.stage = InputStage() if any(_sees_more(learner) for learner in self.learners) else None
+        self.stage = InputStage(carry=delay <= 1) if any(_sees_more(learner) for learner in self.learners) else None
         if self.stage is not None and not standardise:
             raise BraidedError("a learner's inputs are filled, and the preset has raw values: use another preset")
         self.n_features = 0
@@ -370,14 +370,14 @@ class Braid:
                 else:
                     self.health[i, [loop.SKIPPED, loop.IN_A_ROW]] += 1
             if self.follows:
-                remember_target(targets[0], self.target)
+                remember_target(targets[0], self.target, self.target)
                 if self.lags and not np.isnan(leaving(self.late)):
-                    remember_target(leaving(self.late), known)
+                    remember_target(leaving(self.late), self.target, known)
             if self.lags:
                 keep_late(targets[0], self.late)
-            remember(values[0], columns, self.statistics, active)
+            doubtful = remember(values[0], columns, self.statistics, active)
             if self.stage is not None:
-                self.stage.take_in(values[0], columns, x, active)
+                self.stage.take_in(values[0], columns, self.statistics, x, active, doubtful)
         return 1
 
     def state(self) -> Arrays:
@@ -402,12 +402,8 @@ class Braid:
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; the sizes must have been set by `grow`."""
-        for name in ("statistics", "target"):
-            counts = arrays[name].T[COUNT]
-            if not np.isfinite(arrays[name]).all() or (counts < 0).any() or (arrays[name].T[SQUARES] < 0).any():
-                raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
-        self.statistics[:] = arrays["statistics"]
-        self.target[: TARGET_STATISTICS if self.follows else STATISTICS] = arrays["target"]
+        self._load_statistics(self.statistics, "statistics", arrays)
+        self._load_statistics(self.target[: None if self.follows else STATISTICS], "target", arrays)
         self.health[:] = arrays["health"]
         self.steps = int(arrays["steps"][0])
         parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
@@ -425,6 +421,16 @@ class Braid:
         if "plasticity" in arrays:
             self.plasticity = float(arrays["plasticity"][0])
             self._tell_plasticity(fresh=False)
+
+    def _load_statistics(self, into: Floats, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over statistics, which must be some; those of version 0.1 end where the blocks begin."""
+        found = arrays[name]
+        width = IN_BLOCK if found.shape[-1:] == (IN_BLOCK,) else into.shape[-1]
+        sound = found.shape == (*into.shape[:-1], width) and bool(np.isfinite(found).all())
+        if not sound or (found[..., [column for column in NEVER_NEGATIVE if column < width]] < 0).any():
+            raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
+        into[:] = 0.0
+        into[..., :width] = found
 
     def _load_late(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over the targets that came last, which must be targets."""

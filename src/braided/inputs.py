@@ -34,8 +34,9 @@ class InputStage:
     ['1.00', '-0.88']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, carry: bool = True) -> None:
         self.n_features = 0
+        self.carry = carry
         self.row = np.zeros(inputs.COLUMNS, dtype=np.int64)
         self.memory = np.zeros(1)
         self.correlations = np.zeros(0, dtype=np.float32)
@@ -60,7 +61,7 @@ class InputStage:
                     part[tuple(slice(0, n) for n in old[name].shape)] = old[name]
         arrays: list[NDArray[Any]] = [self.memory, self.correlations, self.scratch]
         addresses = [number for array in arrays for number in (array.ctypes.data, array.size)]
-        self.row = np.array([kept, *addresses], dtype=np.int64)
+        self.row = np.array([kept, *addresses, self.carry], dtype=np.int64)
 
     def _parts(self) -> Arrays:
         """The memory, in its parts."""
@@ -90,12 +91,17 @@ class InputStage:
         self,
         values: NDArray[np.float64],
         columns: NDArray[np.int64],
+        statistics: NDArray[np.float64],
         x: NDArray[np.float32],
         active: NDArray[np.int64],
+        doubtful: bool = False,
     ) -> None:
-        """Learn from the record that was filled last."""
+        """Learn from the record that was filled last, and whose values are in the statistics by now.
+
+        A doubtful one only lets time go by.
+        """
         if self.planes > 1:
-            inputs.take_in(self.row, values, columns, x, active)
+            inputs.take_in(self.row, values, columns, statistics, x, active, doubtful)
 
     def state(self) -> Arrays:
         """Everything that was learned, as named arrays."""
@@ -116,10 +122,10 @@ class InputStage:
             part[:] = arrays[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"n_features": self.n_features, "arrays": self.state()}
+        return {"n_features": self.n_features, "carry": self.carry, "arrays": self.state()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__()  # type: ignore[misc]
+        self.__init__(state["carry"])  # type: ignore[misc]
         if state["n_features"]:
             self.grow(state["n_features"])
             self.load_state(state["arrays"])

@@ -131,9 +131,9 @@ def test_a_feature_that_has_changed_for_good_gets_new_statistics(mean: float, sh
     rng = np.random.default_rng(0)
     column = np.zeros(STATISTICS)
     for value in rng.normal(mean, 1.0, size=500):
-        count_in(value, column)
+        count_in(value, column, False)
     for value in rng.normal(mean + shift, 1.0, size=200):
-        count_in(value, column)
+        count_in(value, column, False)
     assert column[COUNT] <= 200
     assert column[MEAN] == pytest.approx(mean + shift, abs=0.5)
     assert np.sqrt(column[SQUARES] / column[COUNT]) == pytest.approx(1.0, rel=0.2)
@@ -143,9 +143,9 @@ def test_outliers_now_and_then_are_no_change() -> None:
     rng = np.random.default_rng(0)
     column = np.zeros(STATISTICS)
     for i, value in enumerate(rng.normal(size=2_000)):
-        count_in(1e6 if i % 300 > 291 else value, column)  # eight in a row at most
+        count_in(1e6 if i % 300 > 291 else value, column, False)  # eight in a row at most
     assert column[COUNT] == 2_000
     rare = np.zeros(STATISTICS)
     for i in range(5_000):
-        count_in(float(i % 500 == 0), rare)
+        count_in(float(i % 500 == 0), rare, False)
     assert rare[COUNT] == 5_000

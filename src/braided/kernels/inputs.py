@@ -17,6 +17,16 @@ worked out anew at each of the first EVERY records and then at every EVERY-th. W
 from a few steps of conjugate gradients on rho_AA a = z_A, and a missing value is its conditional mean
 z_j = sum_{i in A} rho_ji a_i, within +-FILL_BOUND: linear regression on whatever is there, by correlations alone.
 
+A missing feature's own past takes part. It was last seen g records ago, with the value l_j. For each feature and each
+range of g from one power of two to the next, S is the sum of z_j l_j over the past records where j came back, n of
+them, and r_j = SHRINK S / (n + PRIOR_COUNT). If that is over LEAST_CARRIED, l_j is taken as a reading of z_j that is
+right by r_j: it joins A as one more feature, whose correlation with feature i is r_j rho_ij. So a sensor that is silent
+is filled from what it said last and from its neighbours, by what each is worth. Nothing is carried where labels come
+late: records are learned with their labels, and what a feature said last is then old.
+
+A doubtful record (`kernels.scale`) says nothing of all this. When a feature's statistics start over, because its unit
+has changed, so do its kept values.
+
 The planes of x, each as long as there are features:
 
     PLAIN    z, and 0 where it is missing
@@ -34,7 +44,7 @@ import numpy as np
 from braided.kernels.calls import doubles, singles
 from braided.kernels.compile import kernel
 from braided.kernels.random import mix, unit_interval
-from braided.kernels.scale import PAST
+from braided.kernels.scale import PAST, RESTARTS
 
 PLAIN, FILLED, SCALED, SCORES = range(4)
 PLANES = 4
@@ -48,13 +58,19 @@ FILL_BOUND = 3.0
 SHRINK = 0.9
 PRIOR_COUNT = 30.0
 EVERY = 32
+LEAST_CARRIED = 0.2
 _STEPS = 5
-# A feature's figures: values so far, and count, mean and squared deviations of q.
-VALUES, COUNT, MEAN, SQUARES = range(4)
-FIGURES = 4
-# Columns of the stage's row: features (0 for none), then address and length of memory, correlations and scratch.
-FEATURES, MEMORY, CORRELATIONS, SCRATCH = 0, 1, 3, 5
-COLUMNS = 7
+#: Gaps of 1, 2 to 3, 4 to 7, ... records; the last has all that are longer.
+GAPS = 8
+# A feature's figures: values so far; count, mean and squared deviations of q; how often its statistics had started
+# over; the record that had it last, and z and s there; then for each gap how often it came back, and the sums for z
+# and s.
+VALUES, COUNT, MEAN, SQUARES, EPOCH, SEEN_AT, LAST_Z, LAST_S, BACK = range(9)
+FIGURES = BACK + 3 * GAPS
+# Columns of the stage's row: features (0 for none), then address and length of memory, correlations and scratch; and
+# whether features are carried.
+FEATURES, MEMORY, CORRELATIONS, SCRATCH, CARRY = 0, 1, 3, 5, 7
+COLUMNS = 8
 
 
 @kernel()
@@ -69,8 +85,8 @@ def memory_size(n: int) -> int:
 
 
 def scratch_size(n: int) -> int:
-    """s by feature, sigma by feature, availability, and four vectors of conjugate gradients."""
-    return 7 * n
+    """s by feature, sigma by feature, availability; what is listed; two times how right; four vectors of gradients."""
+    return 10 * n
 
 
 @kernel()
@@ -156,48 +172,82 @@ def _keep(values, figures, x, slot):
 
 
 @kernel()
-def _times(correlations, vector, active, out):
-    """out = rho vector, for a vector that is 0 where nothing is available."""
+def _times(correlations, right, vector, listed, out):
+    """out = rho W vector, for those that are listed; W has how right each is."""
     n = out.shape[0]
     out[:] = 0
-    for j in active:
-        factor = vector[j]
+    for at in listed:
+        j = int(at)
+        factor = vector[j] * right[j]
         row = correlations[j]
         for i in range(n):
             out[i] += factor * row[i]
 
 
 @kernel()
-def _complete(correlations, values, active, there, scratch):
-    """Fill in the missing ones of some features' values by their conditional means."""
+def _complete(correlations, values, right, listed, there, scratch):
+    """Fill in the missing ones of some features' values by their conditional means, given those that are listed."""
     n = values.shape[0]
     solution, residual, direction, product = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n :]
     solution[:] = 0
     direction[:] = 0
-    squares = values.dtype.type(0)
-    for j in active:
+    one, squares = values.dtype.type(1), values.dtype.type(0)
+    for at in listed:
+        j = int(at)
         residual[j] = direction[j] = values[j]
         squares += values[j] * values[j]
     for _ in range(_STEPS):
-        _times(correlations, direction, active, product)
+        _times(correlations, right, direction, listed, product)
         curvature = values.dtype.type(0)
-        for j in active:
+        for at in listed:
+            j = int(at)
+            product[j] = right[j] * product[j] + (one - right[j] * right[j]) * direction[j]
             curvature += direction[j] * product[j]
         alpha = squares / max(curvature, values.dtype.type(1e-6))
         left = values.dtype.type(0)
-        for j in active:
+        for at in listed:
+            j = int(at)
             solution[j] += alpha * direction[j]
             residual[j] -= alpha * product[j]
             left += residual[j] * residual[j]
         beta = left / max(squares, values.dtype.type(1e-12))
         squares = left
-        for j in active:
+        for at in listed:
+            j = int(at)
             direction[j] = residual[j] + beta * direction[j]
-    _times(correlations, solution, active, product)
+    _times(correlations, right, solution, listed, product)
     bound = values.dtype.type(FILL_BOUND)
     for j in range(n):
         if there[j] == 0:
             values[j] = min(max(product[j], -bound), bound) if np.isfinite(product[j]) else 0
+
+
+@kernel()
+def _gap(now, seen_at):
+    """The place of a gap among the ranges of gaps."""
+    gap, place = max(now - seen_at, 1.0), 0
+    while gap >= 2.0 and place < GAPS - 1:
+        gap *= 0.5
+        place += 1
+    return place
+
+
+@kernel()
+def _carry(figures, now, filled, by_rank, there, right, listed, n_listed):
+    """List the missing features whose last values say something, with these; returns how many are listed then."""
+    for j in range(there.shape[0]):
+        if there[j] == 0 and figures[j, SEEN_AT] > 0:
+            place = BACK + 3 * _gap(now, figures[j, SEEN_AT])
+            known = SHRINK / (figures[j, place] + PRIOR_COUNT)
+            of_z, of_s = known * figures[j, place + 1], known * figures[j, place + 2]
+            if of_z > LEAST_CARRIED or of_s > LEAST_CARRIED:
+                right[0, j] = min(of_z, 1.0) if of_z > LEAST_CARRIED else 0.0
+                right[1, j] = min(of_s, 1.0) if of_s > LEAST_CARRIED else 0.0
+                filled[j] = figures[j, LAST_Z] if of_z > LEAST_CARRIED else 0.0
+                by_rank[j] = figures[j, LAST_S] if of_s > LEAST_CARRIED else 0.0
+                listed[n_listed] = j
+                n_listed += 1
+    return n_listed
 
 
 @kernel()
@@ -206,8 +256,10 @@ def fill(stage, values, columns, x, active):
     n = stage[FEATURES]
     correlations = singles(stage, CORRELATIONS).reshape(2, n, n)
     scratch = singles(stage, SCRATCH)
-    kept, figures, _ = _split(doubles(stage, MEMORY), n)
-    scores, sigma, there, vectors = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n :]
+    memory = doubles(stage, MEMORY)
+    kept, figures, _ = _split(memory, n)
+    scores, sigma, there, vectors = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[6 * n :]
+    listed, right = scratch[3 * n : 4 * n], scratch[4 * n : 6 * n].reshape(2, n)
     filled = x[FILLED * n : (FILLED + 1) * n]
     there[:] = 0
     scores[:] = 0
@@ -226,24 +278,36 @@ def fill(stage, values, columns, x, active):
     by_rank = x[SCORES * n : (SCORES + 1) * n]
     by_rank[:] = scores
     if active.shape[0] < n:
-        _complete(correlations[0], filled, active, there, vectors)
-        _complete(correlations[1], by_rank, active, there, vectors)
+        n_listed = active.shape[0]
+        for place in range(n_listed):
+            listed[place] = active[place]
+            right[0, active[place]] = right[1, active[place]] = 1
+        if stage[CARRY] > 0:
+            n_listed = _carry(figures, memory[0] + 1.0, filled, by_rank, there, right, listed, n_listed)
+        _complete(correlations[0], filled, right[0], listed[:n_listed], there, vectors)
+        _complete(correlations[1], by_rank, right[1], listed[:n_listed], there, vectors)
     for j in range(n):
         x[SCALED * n + j] = filled[j] * sigma[j]
         by_rank[j] *= sigma[j]
 
 
 @kernel()
-def take_in(stage, values, columns, x, active):
-    """Learn from the record that was filled last: its values, and which go together."""
+def take_in(stage, values, columns, statistics, x, active, doubtful):
+    """Learn from the record that was filled last: its values, which go together, and how long they stay."""
     n = stage[FEATURES]
     memory = doubles(stage, MEMORY)
     correlations = singles(stage, CORRELATIONS).reshape(2, n, n)
     scratch = singles(stage, SCRATCH)
     scores, there = scratch[:n], scratch[2 * n : 3 * n]
     kept, figures, pairs = _split(memory, n)
+    memory[0] += 1.0
+    if doubtful:
+        active = active[:0]
     for j in active:
         value = values[columns[j]]
+        if statistics[j, RESTARTS] != figures[j, EPOCH]:
+            figures[j, :EPOCH] = 0.0
+            figures[j, EPOCH] = statistics[j, RESTARTS]
         q = rank_score(kept[j], min(int(figures[j, VALUES]), KEPT), value)
         figures[j, COUNT], figures[j, MEAN], figures[j, SQUARES] = _including(q, figures[j])
         _keep(kept[j], figures[j], value, j)
@@ -253,7 +317,12 @@ def take_in(stage, values, columns, x, active):
             together[i] += there[i]
             of_z[i] += z * x[i]
             of_s[i] += s * scores[i]
-    memory[0] += 1.0
+        if figures[j, SEEN_AT] > 0:
+            place = BACK + 3 * _gap(memory[0], figures[j, SEEN_AT])
+            figures[j, place] += 1.0
+            figures[j, place + 1] += z * figures[j, LAST_Z]
+            figures[j, place + 2] += s * figures[j, LAST_S]
+        figures[j, SEEN_AT], figures[j, LAST_Z], figures[j, LAST_S] = memory[0], z, s
     if memory[0] <= EVERY or memory[0] % EVERY == 0:
         for which in range(2):
             for j in range(n):

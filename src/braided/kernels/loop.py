@@ -13,6 +13,7 @@ from braided.kernels.mixture import best
 from braided.kernels.scale import (
     CHANGES,
     COUNT,
+    FAR_TARGET,
     LAST,
     MEAN,
     PAST,
@@ -20,6 +21,7 @@ from braided.kernels.scale import (
     SQUARES,
     clipped,
     count_in,
+    distance,
     encode,
     including,
     keep_late,
@@ -64,7 +66,7 @@ def call_gradients(row, x, active, scores, usable, y, prediction, gradients):
 def target_in_units(y, target):
     """Take y into the target's statistics and return it in units of them (regression)."""
     value, count, mean, squares = including(y, target)
-    count_in(y, target)
+    count_in(y, target, distance(y, target) > FAR_TARGET)
     return standardised(value, count, mean, squares)
 
 
@@ -86,11 +88,11 @@ def from_last(value, target, known):
 
 
 @kernel()
-def to_value(distance, target, known):
+def to_value(changes, target, known):
     """The value that lies so many usual changes from the last target that is known."""
     if known[SEEN] == 0:
         return 0.0
-    return known[LAST] + distance * usual_change(target)
+    return known[LAST] + changes * usual_change(target)
 
 
 @kernel()
@@ -182,14 +184,14 @@ def run(
                     health[i, IN_A_ROW] += 1
                     failing = failing or health[i, IN_A_ROW] >= PATIENCE
             if follow:
-                remember_target(targets[t], target)
+                remember_target(targets[t], target, target)
                 if lags and not np.isnan(leaving(late)):
-                    remember_target(leaving(late), known)
+                    remember_target(leaving(late), target, known)
             if lags:
                 keep_late(targets[t], late)
-            remember(values[t], columns, statistics, available)
+            doubtful = remember(values[t], columns, statistics, available)
             if stage[FEATURES] > 0:
-                take_in(stage, values[t], columns, x, available)
+                take_in(stage, values[t], columns, statistics, x, available, doubtful)
         prediction[0] = answer
         if failing or (learn and waiting[0] != 0):
             return t + 1

@@ -14,9 +14,20 @@ huge first value is put in its place by the ones that follow. Standardised,
 where m', s' are mean and standard deviation *including* x. Including it costs no purity (the statistics are stored
 only when the record is learned), makes |z| <= sqrt(n), and lets the second record already carry information.
 
-A feature whose values lie beyond Z_BOUND standard deviations ten times in a row has changed for good (another unit, a
-sensor replaced): its statistics then start over, and what learners know of it holds again in the new units. One that
-was constant until then has no unit yet, and its statistics go on: what moves in steps would start over for ever.
+One feature may be far out: many are, now and then. A record of which half of the values are, FAR deviations or more,
+is taken for a mistake, and does not count; nor does a target that is FAR_TARGET deviations out. However many there are,
+they hide nothing of the others.
+
+A feature whose unit has changed (a sensor replaced) starts over, and what learners know of it holds again in the new
+units. It has, if
+
+- its values lie beyond Z_BOUND standard deviations ten times in a row. A feature that was constant until then has no
+  unit yet, and its statistics go on: what moves in steps would start over for ever. Or
+- in two blocks of BLOCK values in a row the range (highest less lowest) is under 1/SHRUNK of the usual one, which is
+  the geometric mean over the blocks before, and of the deviation. It then starts over from the last block's values. A
+  block without any range says nothing.
+
+After every second time, twice as many are asked for: a feature that is loud and quiet by turns says so by its size.
 """
 
 from __future__ import annotations
@@ -30,24 +41,42 @@ BOUND = 20.0
 Z_BOUND = 8.0
 _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
-# Rows of the statistics: three running figures; how many values in a row lay far out, and mean and standard deviation
-# from before them; then the first values.
+#: So many deviations from its mean a value is far out, and a target.
+FAR, FAR_TARGET = 10.0, 20.0
+# Columns of the statistics: three running figures; how many values in a row lay far out, and mean and standard
+# deviation from before them; the first values; the block in hand, its values, mean, squared deviations, lowest and
+# highest; how many blocks had a range, and the mean of its logarithm; how many in a row were small; how often it
+# started over.
 COUNT, MEAN, SQUARES, FAR_OUT, BEFORE_MEAN, BEFORE_DEVIATION, FIRST = range(7)
 KEPT = 10
-STATISTICS = FIRST + KEPT
-#: A target's statistics are followed by its past (how many targets are known, up to three, the last three, and running
-#: means of these rates), and by the statistics of its changes.
+IN_BLOCK, BLOCK_MEAN, BLOCK_SQUARES, LOWEST, HIGHEST, BLOCKS, USUAL_RANGE, SMALL, RESTARTS = range(FIRST + KEPT, 25)
+STATISTICS = RESTARTS + 1
+NEVER_NEGATIVE = (COUNT, SQUARES, FAR_OUT, BEFORE_DEVIATION, IN_BLOCK, BLOCK_SQUARES, BLOCKS, SMALL, RESTARTS)
+#: Values of a block, and how much smaller its range must be than usual.
+BLOCK, SHRUNK = 32, 20.0
+#: A target's statistics are followed by its past (how many targets are known, up to three, the last three, running
+#: means of these rates; how many in a row were so far out that they wait, and the last of these), and by the statistics
+#: of its changes.
 LAGS = 3
 MEAN_RATES = (0.2, 0.02)
 SEEN = STATISTICS
 LAST = SEEN + 1
 PAST = LAGS + len(MEAN_RATES)
-CHANGES = LAST + PAST
+OUTSIDE = LAST + PAST
+CHANGES = OUTSIDE + 2
+#: A target outside of FAR deviations waits until so many in a row were there, near each other; past VERY_FAR, so many.
+_CONFIRMED, _VERY_FAR, _CONFIRMED_VERY_FAR = 2, 1_000.0, 10
 TARGET_STATISTICS = CHANGES + STATISTICS
 #: A step of the target's past is within this many usual changes.
 _MOST_CHANGES = 20.0
 #: So many values far out in a row, and the statistics start over; none are counted before there are twice as many.
 _CHANGED = 10
+#: So many small blocks in a row, and they start over, too.
+_CHANGED_BLOCKS = 2
+#: Both are doubled so many times at most.
+_MOST_DOUBLED = 6
+#: The usual range is the mean over about so many blocks.
+_BLOCK_MEMORY = 100.0
 
 
 @kernel()
@@ -87,8 +116,73 @@ def including(value, column):
 
 
 @kernel()
-def count_in(value, column):
-    """Store the statistics with the value among them; start them over if the feature has changed for good."""
+def _patience(column):
+    """How many times as much as at first is asked for before the statistics start over."""
+    return 2.0 ** min(column[RESTARTS] // 2, _MOST_DOUBLED)
+
+
+@kernel()
+def _take_into_block(value, column):
+    """Take a value into the block in hand; returns whether with it so many blocks were small that the unit changed."""
+    if column[IN_BLOCK] == 0 or value < column[LOWEST]:
+        column[LOWEST] = value
+    if column[IN_BLOCK] == 0 or value > column[HIGHEST]:
+        column[HIGHEST] = value
+    if column[IN_BLOCK] == 0:
+        column[BLOCK_MEAN] = column[BLOCK_SQUARES] = 0.0
+    column[IN_BLOCK] += 1.0
+    delta = value - column[BLOCK_MEAN]
+    column[BLOCK_MEAN] += delta / column[IN_BLOCK]
+    column[BLOCK_SQUARES] += delta * (value - column[BLOCK_MEAN])
+    if column[IN_BLOCK] < BLOCK:
+        return False
+    column[IN_BLOCK] = 0.0
+    extent = column[HIGHEST] - column[LOWEST]
+    if extent <= 1e-12 * abs(column[HIGHEST]):
+        return False
+    size = np.log(extent)
+    if (
+        column[BLOCKS] > 0
+        and size < column[USUAL_RANGE] - np.log(SHRUNK)
+        and extent * SHRUNK < np.sqrt(column[SQUARES] / column[COUNT])
+    ):
+        column[SMALL] += 1.0
+        return column[SMALL] >= _CHANGED_BLOCKS * _patience(column)
+    column[SMALL] = 0.0
+    column[BLOCKS] = min(column[BLOCKS] + 1.0, _BLOCK_MEMORY)
+    column[USUAL_RANGE] += (size - column[USUAL_RANGE]) / column[BLOCKS]
+    return False
+
+
+@kernel()
+def _start_over(column):
+    """Forget a feature's statistics, but for how often that has happened."""
+    restarts = column[RESTARTS]
+    column[:STATISTICS] = 0.0
+    column[RESTARTS] = restarts + 1.0
+
+
+@kernel()
+def distance(value, column):
+    """How many deviations a value lies from the mean of those before it; 0 where that is not known."""
+    if column[COUNT] < KEPT:
+        return 0.0
+    deviation = np.sqrt(column[SQUARES] / column[COUNT])
+    return abs(value - column[MEAN]) / deviation if deviation > 1e-12 * abs(column[MEAN]) else 0.0
+
+
+@kernel()
+def count_in(value, column, doubtful):
+    """Store the statistics with the value among them; start them over if the feature has changed for good.
+
+    A doubtful value is only looked at for whether it is one of many.
+    """
+    value = clipped(value, _LARGEST)
+    if not doubtful and _take_into_block(value, column):
+        mean, squares = column[BLOCK_MEAN], column[BLOCK_SQUARES]
+        _start_over(column)
+        column[COUNT], column[MEAN], column[SQUARES] = BLOCK, mean, squares
+        return
     if column[COUNT] >= 2 * _CHANGED:
         if column[FAR_OUT] == 0:
             column[BEFORE_MEAN] = column[MEAN]
@@ -96,10 +190,13 @@ def count_in(value, column):
         spread = column[BEFORE_DEVIATION]
         far = spread > 1e-12 * abs(column[BEFORE_MEAN]) and abs(value - column[BEFORE_MEAN]) > Z_BOUND * spread
         column[FAR_OUT] = column[FAR_OUT] + 1 if far else 0
-        if column[FAR_OUT] >= _CHANGED:
-            column[:STATISTICS] = 0.0
+        if column[FAR_OUT] >= _CHANGED * _patience(column):
+            _start_over(column)
+            doubtful = False
+    if doubtful:
+        return
     if column[COUNT] < KEPT:
-        column[FIRST + int(column[COUNT])] = clipped(value, _LARGEST)
+        column[FIRST + int(column[COUNT])] = value
     _, column[COUNT], column[MEAN], column[SQUARES] = including(value, column)
 
 
@@ -139,11 +236,29 @@ def usual_change(target):
 
 
 @kernel()
-def remember_target(y, known):
-    """Take y into a target's past."""
+def _is_level(y, target, known):
+    """Whether y is where the target is: within its usual range, or outside of it several times in a row.
+
+    One that is outside waits in the second place of OUTSIDE, with how many there were in the first.
+    """
+    far, change = distance(y, target), usual_change(target)
+    if far <= FAR or change == 0.0 or abs(y - known[LAST]) <= FAR * change:
+        known[OUTSIDE] = 0.0
+        return True
+    near = known[OUTSIDE] > 0.0 and abs(y - known[OUTSIDE + 1]) <= FAR * change
+    known[OUTSIDE] = known[OUTSIDE] + 1.0 if near else 1.0
+    known[OUTSIDE + 1] = y
+    return known[OUTSIDE] >= (_CONFIRMED if far <= _VERY_FAR else _CONFIRMED_VERY_FAR)
+
+
+@kernel()
+def remember_target(y, target, known):
+    """Take y into a target's past, unless it is so far out that it may be a mistake."""
+    y = clipped(y, _LARGEST)
+    if not _is_level(y, target, known):
+        return
     first = known[SEEN] == 0
     known[SEEN] = min(known[SEEN] + 1.0, LAGS)
-    y = clipped(y, _LARGEST)
     for k in range(LAGS - 1, 0, -1):
         known[LAST + k] = known[LAST + k - 1]
     known[LAST] = y
@@ -192,7 +307,21 @@ def encode(values, columns, statistics, standardise, x, active):
 
 
 @kernel()
-def remember(values, columns, statistics, active):
-    """Store the statistics that include this record."""
+def is_doubtful(values, columns, statistics, active):
+    """Whether half of a record's values or more, and two at least, are far out."""
+    far = known = 0
     for slot in active:
-        count_in(values[columns[slot]], statistics[slot])
+        column = statistics[slot]
+        if column[COUNT] >= KEPT and column[SQUARES] > 0.0:
+            known += 1
+            far += distance(values[columns[slot]], column) > FAR
+    return far > 1 and 2 * far >= known
+
+
+@kernel()
+def remember(values, columns, statistics, active):
+    """Store the statistics that include this record; returns whether it was doubtful."""
+    doubtful = is_doubtful(values, columns, statistics, active)
+    for slot in active:
+        count_in(values[columns[slot]], statistics[slot], doubtful)
+    return doubtful
