@@ -149,9 +149,9 @@ def without_label(document: dict[str, Any]) -> str:
 
 def misfits(document: dict[str, Any]) -> str:
     """What --on-error let pass, in words; empty if there was nothing."""
-    skipped, missing = document["skipped_records"], document["missing_values"]
-    if not skipped and not missing:
+    skipped, misfit = document["skipped_records"], document["misfit_values"]
+    if not skipped and not misfit:
         return ""
     counts = [f"{counted(skipped, 'record')} skipped"] if skipped else []
-    counts += [f"{counted(missing, 'value')} taken as missing"] if missing else []
+    counts += [f"{counted(misfit, 'value')} taken as missing"] if misfit else []
     return f"{', '.join(counts)}; first: {document['first_problem']}"

@@ -323,6 +323,7 @@ class Job:
             "available": self.options.available,
             "skipped_records": self.counts.skipped_records,
             "missing_values": self.counts.missing_values,
+            "misfit_values": self.counts.misfit_values,
             "first_problem": self.counts.first_problem,
             "sample": self.sample,
             "as_published": self.options.as_published and not self.sample,
