@@ -102,3 +102,12 @@ def test_a_snapshot_without_the_last_label_goes_on() -> None:
     (majority, last), (majority_2, last_2) = (one.stats.summary()["plain_guesses"] for one in (state, straight))
     assert majority == majority_2
     assert last == last_2 | {"error": None}
+
+
+def test_a_restart_keeps_the_plain_guesses() -> None:
+    straight = learned(300)
+    again = ModelState.restored(decode(straight.snapshot(), "new", *ESTIMATORS), Limits())
+    for state in (straight, again):
+        state._learn(records(rows(310)[300:]), live=True)
+    assert again.stats.summary()["plain_guesses"] == straight.stats.summary()["plain_guesses"]
+    assert again.stats.curve(400) == straight.stats.curve(400)
