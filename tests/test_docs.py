@@ -83,7 +83,7 @@ def without_times(text: str) -> str:
         cells = [cell.strip() for cell in re.split("[│┃]", line)]
         if line.startswith("┏"):
             place = None
-        elif found := [i for i, cell in enumerate(cells) if cell in ("records/s", "records…")]:
+        elif found := [i for i, cell in enumerate(cells) if cell == "records/s"]:
             place = found[0]
         if place is not None and len(cells) > 1:
             del cells[place]

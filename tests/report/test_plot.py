@@ -46,7 +46,7 @@ def axes() -> Any:
 
 def test_a_history_is_what_predicting_before_learning_gives(stream: ArrayStream, history: History) -> None:
     model, table = fresh(), stream.table
-    wrong, guessed, own = [], [], []
+    wrong, guessed, repeated, own = [], [], [], []
     seen: Counter[Any] = Counter()
     confusion: Counter[Any] = Counter()
     bins = np.zeros((10, 3))
@@ -67,6 +67,7 @@ def test_a_history_is_what_predicting_before_learning_gives(stream: ArrayStream,
         wrong.append(said != label)
         # The most frequent so far; of equals the one that was so first.
         guessed.append(guess != label)
+        repeated.append(t == 0 or table.labels[t - 1] != label)
         seen[label] += 1
         guess = label if t == 0 or seen[label] > seen[guess] else guess
         confusion[label, said] += 1
@@ -75,7 +76,7 @@ def test_a_history_is_what_predicting_before_learning_gives(stream: ArrayStream,
             shares.append(explain.shares(model.braid, scored, k))
     curve = history.curve()
     np.testing.assert_array_equal(curve[:, 0], np.arange(1, N + 1))
-    expected = np.cumsum(np.column_stack([wrong, guessed, own]), axis=0)
+    expected = np.cumsum(np.column_stack([wrong, guessed, repeated, own]), axis=0)
     np.testing.assert_array_equal(curve[:, 1:], expected)
     assert history.error == np.mean(wrong)
     assert history.window() == 100
@@ -191,9 +192,10 @@ def test_regression_has_absolute_errors() -> None:
     targets = np.array([y for _, y in data])
     guesses = [abs(targets[:t].mean() - targets[t]) if t else targets[0] for t in range(200)]
     np.testing.assert_allclose(history.curve()[:, 2], np.cumsum(guesses))
+    np.testing.assert_allclose(history.curve()[:, 3], np.cumsum(np.abs(np.diff(targets, prepend=0.0))))
     ax = plot.error([history, record(linear_model.LinearRegression(), data, name="river")], ax=axes())
     assert ax.get_ylabel() == "absolute error so far"
-    assert [text.get_text().split()[0] for text in ax.get_legend().get_texts()] == ["ours", "river", "mean"]
+    assert [text.get_text().split()[0] for text in ax.get_legend().get_texts()] == ["ours", "river", "mean", "last"]
     plot.shares(history, ax=axes())
     plot.weights(history, ax=axes())
     for draw in (plot.calibration, plot.confusion):

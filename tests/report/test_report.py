@@ -51,9 +51,9 @@ def finished(job: Job) -> Job:
     return job
 
 
-def shown(document: dict[str, Any]) -> str:
+def shown(document: dict[str, Any], width: int = 120) -> str:
     """The table on the screen."""
-    console = Console(width=120)
+    console = Console(width=width)
     with console.capture() as capture:
         console.print(summary_table(document))
     return capture.get()
@@ -79,6 +79,20 @@ def test_a_resumed_run_reports_what_one_never_stopped_does(csv_file: str, tmp_pa
                     np.testing.assert_array_equal(array, arrays_2[name], err_msg=name)
 
 
+def test_no_heading_is_cut_on_a_narrow_screen(csv_file: str) -> None:
+    options = RunOptions(csv_file, models=("modl-olr+mlp",), seeds=2, drift="ddm", limit=600)
+    document = finished(Job(options)).document()
+    wide, narrow = (shown(document, width) for width in (120, 80))
+    assert "balanced accuracy" in wide
+    assert len(wide.split("\n")[1]) > 80
+    assert max(map(len, narrow.split("\n"))) <= 80
+    words = [word for line in narrow.split("\n") if "┃" in line for word in line.replace("┃", " ").split()]
+    assert " ".join(sorted(words)) == "AUC ROC accuracy balanced drifts error errors rate records/s sd"
+    figures = [[cell.strip() for cell in line.split("│")] for line in wide.split("\n") if "│" in line]
+    assert [[cell.strip() for cell in line.split("│")] for line in narrow.split("\n") if "│" in line] == figures
+    assert [row[1] for row in figures[:3]] == ["majority class", "last label", "modl-olr+mlp"]
+
+
 def test_the_folder_has_a_report_of_every_model(csv_file: str, tmp_path: Path) -> None:
     job = finished(Job(RunOptions(csv_file, models=("modl-olr+mlp", "river-logistic", "majority"), seeds=2)))
     command = shlex.join(["braided", "run", "a file <b>.csv", "--out", str(tmp_path)])
@@ -89,7 +103,8 @@ def test_the_folder_has_a_report_of_every_model(csv_file: str, tmp_path: Path) -
     assert "braided run &#x27;a file &lt;b&gt;.csv&#x27;" in text
     for words in ("Running error", "Windowed error", "Each learner&#x27;s own error", "Shares of the final score",
                   "Weights at the end", "Weights over time", "Calibration", "Confusion", "Availability of features",
-                  "Throughput", "among the last 100 records", "Mean of 2 seeds", "numba", "river"):  # fmt: skip
+                  "majority so far", "last label", "Throughput",
+                  "among the last 100 records", "Mean of 2 seeds", "numba", "river"):  # fmt: skip
         assert words in text, words
     summary = job.document()["summary"]
     for model in ("modl-olr+mlp", "river-logistic", "majority"):

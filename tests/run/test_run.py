@@ -42,7 +42,16 @@ def csv_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_json_is_one_document_with_the_promised_keys(csv_file: Path) -> None:
     done = braided("run", str(csv_file), "--seeds", "2", "--model", "modl", "--model", "olr", "--json")
     document = json.loads(done.stdout)
-    assert {"stream", "records", "features", "classes", "majority_errors", "runs", "summary"} <= document.keys()
+    assert {
+        "stream",
+        "records",
+        "features",
+        "classes",
+        "majority_errors",
+        "last_label_errors",
+        "runs",
+        "summary",
+    } <= document.keys()
     assert (document["records"], document["features"], document["classes"]) == (1_200, 6, 3)
     assert [(run["model"], run["seed"]) for run in document["runs"]] == [
         ("modl", 0),
@@ -294,7 +303,7 @@ def test_published_figures_stand_beside_their_own_protocol_alone() -> None:
 
 def test_a_table_for_people(csv_file: Path) -> None:
     done = braided("run", str(csv_file), "--limit", "600")
-    for word in ("majority class", "modl", "olr alone", "600 records"):
+    for word in ("majority class", "last label", "modl", "olr alone", "600 records"):
         assert word in " ".join(done.stdout.split())
 
 

@@ -19,12 +19,15 @@ import pytest
 from braided import MODLClassifier, MODLRegressor
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
+from braided.kernels.tally import LAST, USUAL
+from braided.report.page import page
 from braided.run import Job, RunOptions, predictions
 from braided.run.predictions import PredictionFile
 from command import braided
 from conftest import made_up
 
 OLD = Path(__file__).parent / "of_version_0_1"
+BEFORE_LAST_LABEL = Path(__file__).parent / "before_last_label"
 
 
 def finished(job: Job) -> Job:
@@ -80,8 +83,18 @@ def test_a_regression_is_found_and_told(numbers: Path, tmp_path: Path) -> None:
     assert run["state_sha256"] == state_digest(model)
     assert document["summary"]["modl"]["metrics"]["mae"] == run["metrics"]["mae"]
     assert document["summary"]["mean"]["metrics"]["mae"] == pytest.approx(document["mean_mae"], rel=1e-9)
+    with numbers.open() as file:
+        targets = [0.0, *(float(row["y"]) for row in csv.DictReader(file))]
+    assert document["last_value_mae"] == pytest.approx(np.mean(np.abs(np.diff(targets))))
     text = (out / "report.html").read_text()
-    for words in ("MAE of modl", "RMSE", "mean so far", "Each learner&#x27;s own error", "Weights at the end"):
+    for words in (
+        "MAE of modl",
+        "RMSE",
+        "mean so far",
+        "last value",
+        "Each learner&#x27;s own error",
+        "Weights at the end",
+    ):
         assert words in text, words
     for words in ("Confusion", "Calibration", "classes"):
         assert words not in text.replace("--task classification", ""), words
@@ -260,6 +273,7 @@ def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path,
     found = json.loads(braided(*again).stdout)
     assert [run["errors"] for run in found["runs"]] == [run["errors"] for run in expected["runs"]]
     assert [run["metrics"] for run in found["runs"]] == [run["metrics"] for run in expected["runs"]]
+    assert found["last_label_errors"] == expected["last_label_errors"]
     assert found["runs"][0]["state_sha256"] == expected["runs"][0]["state_sha256"]
     assert rows_of(path) == rows_of(straight)
     assert len(rows_of(path)) == 3_200
@@ -382,6 +396,56 @@ def test_absurd_targets_leave_json_that_can_be_read(tmp_path: Path) -> None:
     assert "Warning" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("task", "usual", "last", "name"),
+    [
+        ("classification", "majority_errors", "last_label_errors", "last label"),
+        ("regression", "mean_mae", "last_value_mae", "last value"),
+    ],
+)
+def test_a_checkpoint_without_the_last_label_goes_on(
+    task: str, usual: str, last: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written after 500 of 1,200 records by a version that did not count that guess."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(OLD / "stream.csv", tmp_path)
+    shutil.copy(BEFORE_LAST_LABEL / f"{task}.checkpoint", tmp_path / "c")
+    options = RunOptions("stream.csv", models=("olr",), task=task)
+    straight = finished(Job(options))
+    resumed = finished(Job(options, checkpoint=Path("c"), resume=True))
+    expected, found = straight.finished[0], resumed.finished[0]
+    assert found.result["metrics"] == expected.result["metrics"]
+    assert found.history.totals[USUAL] == expected.history.totals[USUAL]
+    assert resumed.document()[usual] == straight.document()[usual]
+    assert resumed.document()[last] is None
+    assert straight.document()[last] > 0
+    text = page(resumed)
+    assert f"<td>{name}</td><td>-</td>" in text, "a dash in the table"
+    assert text.count(name) == 2, "the table and the figure above it, but no picture"
+    assert page(straight).count(name) > 4
+
+
+def test_the_plain_guesses_are_late_too(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "d.csv", np.ones((6, 1)), ["a", "a", "b", "b", "b", "a"])
+    document = finished(Job(RunOptions(str(path), ("olr",)))).document()
+    assert (document["majority_errors"], document["last_label_errors"]) == (3, 3)
+    late = finished(Job(RunOptions(str(path), ("olr",), delay=2))).document()
+    assert (late["majority_errors"], late["last_label_errors"]) == (3, 5), "the majority class is of hindsight"
+    path = write_csv(tmp_path / "n.csv", np.ones((4, 1)), [1.0, 3.0, 3.0, 7.0])
+    document = finished(Job(RunOptions(str(path), ("olr",), task="regression"))).document()
+    assert (document["mean_mae"], document["last_value_mae"]) == (pytest.approx((4 + 14 / 3) / 4), 7 / 4)
+    late = finished(Job(RunOptions(str(path), ("olr",), task="regression", delay=2))).document()
+    assert (late["mean_mae"], late["last_value_mae"]) == (11 / 4, 10 / 4)
+
+
+def test_the_last_label_of_several_orders_is_their_mean(classes: Path) -> None:
+    options = RunOptions(str(classes), ("olr",), seeds=3, shuffle=True, limit=300)
+    job = finished(Job(options))
+    each = [run.history.totals[LAST] for run in job.finished]
+    assert len(set(each)) > 1
+    assert job.document()["last_label_errors"] == pytest.approx(np.mean(each))
+
+
 def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was written by that version after 1,000 of 1,200 records, under the drift detector ddm."""
     monkeypatch.chdir(tmp_path)
@@ -395,7 +459,10 @@ def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest
         assert one.result["learners"] == other.result["learners"]
         assert one.result["state_sha256"] == other.result["state_sha256"]
         np.testing.assert_array_equal(one.history.confusion, other.history.confusion)
-        np.testing.assert_array_equal(one.history.curve()[-1], other.history.curve()[-1])
+        known = ~np.isnan(other.history.totals)
+        np.testing.assert_array_equal(one.history.totals[known], other.history.totals[known])
+    assert np.isnan(resumed.finished[0].history.totals).nonzero()[0].tolist() == [LAST], "it was not counted"
+    assert resumed.document()["last_label_errors"] is None
     first, second = (run.result["metrics"] for run in resumed.finished)
     assert first["accuracy"] == straight.finished[0].result["metrics"]["accuracy"]
     assert first["kappa"] == straight.finished[0].result["metrics"]["kappa"]

@@ -36,7 +36,10 @@ def test_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
             until(browser, lambda at=at: str(at + 100) in text(browser, f"{card} .figures"))
         details = httpx.get(f"{server.url}/models/demo").json()
         assert f"{100 * details['error']:.1f}%" in text(browser, f"{card} .figures")
-        assert len(browser.find_elements(By.CSS_SELECTOR, f"{card} svg polyline")) == 3
+        assert len(browser.find_elements(By.CSS_SELECTOR, f"{card} svg polyline")) == 5
+        for guess in details["plain_guesses"]:
+            shown = text(browser, f"{card} tr[data-guess='{guess['name']}']")
+            assert shown.count(f"{100 * guess['error']:.1f}%") >= 1, shown
         assert len(browser.find_elements(By.CSS_SELECTOR, f"{card} .cells")) == 5
         latest = browser.find_elements(By.CSS_SELECTOR, f"{card} table:last-of-type tr")
         assert latest[1].text.startswith("300")

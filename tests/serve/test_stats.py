@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from help_serve import records, rows, small_model
 from braided import MODLRegressor, record
 from braided.checkpoint import decode
 from braided.estimators import ESTIMATORS
+from braided.kernels.tally import LAST, USUAL
 from braided.learners import LinearConfig
 from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits
@@ -31,6 +33,14 @@ def test_the_figures_are_those_of_an_evaluation() -> None:
     assert summary["error"] == history.error
     assert [learner["error"] for learner in summary["learners"]] == list(history.learner_errors.values())
     assert state.stats.metrics() == {"metrics": history.metrics(), "window_metrics": history.window_metrics()}
+    labels = [item["y"] for item in rows(400)]
+    repeated = (1 + sum(one != other for one, other in pairwise(labels))) / 400
+    majority, last = summary["plain_guesses"]
+    assert majority["error"] == history.totals[USUAL] / 400
+    assert last == {"name": "last label", "error": repeated, "window_error": pytest.approx(repeated)}
+    assert state.stats.curve(50)[-1][1:] == [
+        summary["error"], *(one["error"] for one in summary["learners"] + summary["plain_guesses"])
+    ]  # fmt: skip
     shares = {one["name"]: one["count"] for one in summary["availability"]}
     assert shares == dict(zip(history.features, history.present.tolist(), strict=True))
 
@@ -42,7 +52,8 @@ def test_a_snapshot_of_version_0_1_goes_on() -> None:
     old, new = state.stats.summary(), straight.stats.summary()
     for name in ("records", "error", "availability"):
         assert old[name] == new[name], name
-    assert state.stats.curve(50) == straight.stats.curve(50)
+    assert [row[:-2] for row in state.stats.curve(50)] == [row[:-2] for row in straight.stats.curve(50)]
+    assert state.stats.curve(50)[-1][-2:] == [None, None], "what the plain guesses lost until then is not known"
     assert state.stats.strip(10) == straight.stats.strip(10)
     assert old["window"] == 0, "of the last records nothing is known but their errors"
     assert state.stats.metrics()["metrics"]["accuracy"] == pytest.approx(1 - old["error"])
@@ -72,3 +83,31 @@ def test_an_older_regression_has_the_error_it_had() -> None:
     found = state.stats.metrics()["metrics"]
     assert found == {"mae": 1.0, "rmse": None, "r2": None}
     assert state.stats.summary()["error"] == 1.0
+
+
+def test_a_snapshot_without_the_last_label_goes_on() -> None:
+    """As it was before that guess was counted: its errors are known once the window is full of newer records."""
+    straight = learned(300)
+    metadata, arrays = straight.stats.state()
+    for name, place in (("curve/points", 1 + LAST), ("curve/totals", LAST), ("_last_losses", LAST)):
+        arrays[f"tally/{name}"] = np.delete(arrays[f"tally/{name}"], place, axis=-1)
+    arrays["tally/_best"] = arrays.pop("tally/guesses/said")[:1]
+    del arrays["tally/guesses/seen"]
+    state = ModelState("m", small_model(), Limits())
+    state.stats.load_state(metadata, arrays)
+    assert state.stats.summary()["plain_guesses"][1]["window_error"] is None
+    later = records(rows(1_200))
+    for one in (state, straight):
+        one._learn(later, live=True)
+    (majority, last), (majority_2, last_2) = (one.stats.summary()["plain_guesses"] for one in (state, straight))
+    assert majority == majority_2
+    assert last == last_2 | {"error": None}
+
+
+def test_a_restart_keeps_the_plain_guesses() -> None:
+    straight = learned(300)
+    again = ModelState.restored(decode(straight.snapshot(), "new", *ESTIMATORS), Limits())
+    for state in (straight, again):
+        state._learn(records(rows(310)[300:]), live=True)
+    assert again.stats.summary()["plain_guesses"] == straight.stats.summary()["plain_guesses"]
+    assert again.stats.curve(400) == straight.stats.curve(400)

@@ -18,6 +18,7 @@ import pytest
 from kinds import COLOURS, WRITERS, as_arff, as_csv, as_json, made_up_records, pyarrow, zstd
 
 from braided import BraidedError
+from braided.report.table import misfits
 from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole, text_files
 from braided.streams.base import Batch
@@ -192,6 +193,27 @@ def test_misfits_in_other_kinds(
     stream = open_stream(str(tmp_path / name), rules=Rules(on_error=policy))
     assert len(read_whole(stream).table) == n
     assert (stream.counts.skipped_records, stream.counts.missing_values) == (skipped, missing)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "policy", "empty", "misfit"),
+    [
+        ("d.csv", "a,b,y\n1,red,u\n,red,v\n2,NA,u\n,?,v\n5,blue,\n", "stop", 4, 0),
+        ("d.csv", "a,b,y\n" + "1,red,u\n" * 600 + "oops,,v\n,blue,u\n", "missing", 2, 1),
+        ("d.csv", "a,b,y\n" + "1,red,u\n" * 600 + "oops,,v\n,blue,u\n", "skip", 1, 0),
+        ("d.arff", "@relation r\n@attribute a numeric\n@attribute y {0,1}\n@data\n?,1\n2,0\n", "stop", 1, 0),
+        ("d.jsonl", '{"x": {"a": 1}, "y": 1}\n{"x": {"b": 2}, "y": 0}\n', "stop", 0, 0),
+    ],
+)
+def test_empty_cells_are_counted_and_no_misfits(
+    name: str, text: str, policy: str, empty: int, misfit: int, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    options = RunOptions(stream=str(tmp_path / name), on_error=policy, models=("olr",), seeds=2)
+    job = Job(options, checkpoint=tmp_path / "c")
+    for document in (finished(job), finished(Job(options, checkpoint=tmp_path / "c", resume=True))):
+        assert (document["missing_values"], document["misfit_values"]) == (empty + misfit, misfit)
+        assert bool(misfits(document)) == (policy != "stop"), "an empty cell is nothing to warn of"
 
 
 def test_a_skipped_record_teaches_no_category(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.estimators.base import MODL, REGRESSION, Progress
 from braided.evaluation.history import History
+from braided.kernels.tally import ANSWER, LEARNERS
 from braided.streams import Batch, Stream
 from braided.streams.base import joined, records_before
 
@@ -120,37 +121,43 @@ class Evaluation:
             part = batch.part(start, stop)
             for piece in self.history.pieces(part) if known else [part]:
                 first, before = self.seen + 1, self.seconds
-                progress = self._predict_and_learn(piece, known)
+                progress, come = self._predict_and_learn(piece, known)
                 if known:
-                    self.history.note(self.model, piece, progress, self.seconds - before)
+                    self.history.note(self.model, piece, progress, self.seconds - before, come)
                 else:
                     self.unlabelled += len(piece)
+                    self.history.hear(come or ())
                 if self.on_predictions is not None:
                     self.on_predictions(first, piece, progress, self.model.classes)
             start = stop
 
-    def _predict_and_learn(self, piece: Batch, known: bool) -> Progress:
-        start = time.perf_counter()
+    def _predict_and_learn(self, piece: Batch, known: bool) -> tuple[Progress, list[Any] | None]:
+        """The predictions; and where labels are late, the one that comes after each record, None for none."""
+        start, come = time.perf_counter(), None
         if self.delay:
-            progress = self._late(piece)
+            progress, come = self._late(piece)
         elif known:
             progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names)
         else:
             progress = self.model.progress_many(piece.values, piece.names)
         self.seconds += time.perf_counter() - start
-        return progress
+        return progress, come
 
-    def _late(self, piece: Batch) -> Progress:
-        """Predict record by record; before each, learn the record that was predicted `delay` records ago."""
-        found = []
+    def _late(self, piece: Batch) -> tuple[Progress, list[Any]]:
+        """Predict record by record; before each, learn the record that was predicted `delay` records ago.
+
+        Beside the predictions, the label that will be learned before the next record: then it has come.
+        """
+        found, come = [], []
         for t in range(len(piece)):
             if len(self._waiting) == self.delay:
                 self._learn_oldest()
             found.append(self.model.progress_many(piece.values[t : t + 1], piece.names))
             self._waiting.append(piece.part(t, t + 1))
+            come.append(self._waiting[0].labels[0] if len(self._waiting) == self.delay else None)
         width = max(row.predictions.shape[1] for row in found)
         predictions = [np.pad(row.predictions, ((0, 0), (0, width - row.predictions.shape[1]))) for row in found]
-        return Progress(np.concatenate(predictions), np.concatenate([row.own for row in found]))
+        return Progress(np.concatenate(predictions), np.concatenate([row.own for row in found])), come
 
     def _learn_oldest(self) -> None:
         oldest = self._waiting.popleft()
@@ -159,6 +166,8 @@ class Evaluation:
 
     def finish(self) -> None:
         """At the end of the stream: learn what still waits, and note how the model stands."""
+        late = [record.labels[0] for record in self._waiting]
+        self.history.hear(late[1:] if len(late) == self.delay else late)  # the oldest of a full queue has come
         start = time.perf_counter()
         while self._waiting:
             self._learn_oldest()
@@ -201,14 +210,14 @@ class Evaluation:
     def result(self) -> dict[str, Any]:
         """The figures of this run."""
         history, health = self.history, self.model.health
-        losses = dict(zip(history.learners, history.totals[2:].tolist(), strict=True))
+        losses = dict(zip(history.learners, history.totals[LEARNERS:].tolist(), strict=True))
         if history.regression:
             errors: dict[str, Any] = {}
             own: dict[str, dict[str, Any]] = {
                 name: {"mae": error if math.isfinite(error) else None} for name, error in history.learner_errors.items()
             }
         else:
-            errors = {"errors": int(history.totals[0]), "error_rate": history.error}
+            errors = {"errors": int(history.totals[ANSWER]), "error_rate": history.error}
             own = {name: {"errors": int(loss)} for name, loss in losses.items()}
         return {
             **errors,

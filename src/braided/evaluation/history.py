@@ -7,7 +7,7 @@ records in their order, however they were chunked.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -148,9 +148,10 @@ class History(Tally):
         return self.loss_curve.interval
 
     def curve(self) -> Floats:
-        """Rows of (records, error sum, error sum of the plain guess, error sum of each learner), the last at the end.
+        """Rows of (records, error sum, those of the two plain guesses, that of each learner), the last at the end.
 
-        The plain guess is the most frequent class so far, or the mean of the targets so far.
+        The plain guesses are of the labels that have come: the most frequent class, or the mean of the targets; and
+        the last one. NaN stands for what an earlier version has not counted.
         """
         return self.loss_curve.table()
 
@@ -224,8 +225,10 @@ class History(Tally):
             yield batch.part(start, stop)
             start = stop
 
-    def note(self, model: Any, piece: Batch, progress: Progress, seconds: float) -> None:
-        """After a piece was predicted and learned: count it."""
+    def note(
+        self, model: Any, piece: Batch, progress: Progress, seconds: float, come: Sequence[Any] | None = None
+    ) -> None:
+        """After a piece was predicted and learned: count it; `come` as of `Tally.add`."""
         if self.records % self.block == 0:
             n = len(self._blocks) + 1
             self._by_block["_blocks"].lengthen(n)
@@ -237,7 +240,7 @@ class History(Tally):
         row[self._failures] += health - self._health_noted
         self._health_noted = health
         self._count_present(piece)
-        self.add(progress, piece.labels, model.classes)
+        self.add(progress, piece.labels, model.classes, come)
         if self.records % self.block == 0:
             self._measure_shares(model, row)
             self._note_weights(model)

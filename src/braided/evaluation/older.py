@@ -11,8 +11,43 @@ from numpy.typing import NDArray
 from braided.checkpoint import prefixed
 from braided.evaluation.history import History
 from braided.evaluation.tally import Tally
+from braided.kernels.tally import COUNT, LAST, USUAL
 
 _LEARNER_COLUMNS, _FIXED_COLUMNS = 3, 3
+
+
+# Where an earlier regression had the sum of its targets among its sums.
+_TOTAL = 3
+
+
+def upgraded_tally(
+    metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """A tally's state as it is today.
+
+    An earlier one did not guess the last label: what that guess lost until then is not known, and NaN. Its other guess
+    had heard every label at once; under a delay those that wait come to it once more.
+    """
+    about, own = dict(metadata), dict(arrays)
+    if "guesses/said" in own:
+        return about, own
+    best = own.pop("_best")
+    if about["regression"]:
+        sums = own["_sums"]
+        count, total = sums[COUNT], sums[_TOTAL]
+        seen, said = np.array([count, total]), np.array([total / count if count else 0.0, 0.0])
+        own["_sums"] = np.delete(sums, _TOTAL)
+    else:
+        seen, said = own["confusion"].sum(axis=1), np.array([best[0], -1])
+    own |= {"guesses/seen": seen, "guesses/said": said}
+    for name, place in (("curve/points", 1 + LAST), ("curve/totals", LAST), ("_last_losses", LAST)):
+        own[name] = _not_known(own[name], place)
+    return about, own
+
+
+def _not_known(losses: NDArray[Any], *places: int) -> NDArray[Any]:
+    """Losses with columns more, before these places, of what was not counted."""
+    return np.insert(losses, places, np.nan, axis=-1)
 
 
 def upgraded_history(
@@ -24,7 +59,7 @@ def upgraded_history(
     left out.
     """
     if "counted_from" in metadata:
-        return dict(metadata), dict(arrays)
+        return upgraded_tally(metadata, arrays)
     about, own = History(metadata["name"], metadata["learners"], metadata["regression"]).state()
     records, interval = metadata["records"], metadata["interval"]
     about |= {name: metadata[name] for name in ("block", "features", "classes", "weight_names")}
@@ -38,15 +73,16 @@ def upgraded_history(
         own["_blocks"] = np.pad(own["_blocks"], ((0, 0), (0, 1)))
         own["_before"] = np.pad(own["_before"], (0, 1))
     curve = {
-        "points": arrays["_points"],
-        "totals": arrays["totals"],
+        "points": _not_known(arrays["_points"], 1 + LAST),
+        "totals": _not_known(arrays["totals"], LAST),
         "numbers": np.array([records, interval], dtype=np.int64),
     }
     own |= prefixed("curve", curve)
     classes = len(metadata["classes"])
     own["_odds"] = np.zeros((classes, *own["_odds"].shape[1:]), dtype=np.int64)
     own["_last_said"] = np.zeros((0, classes))
-    own["_best"] = np.array([metadata["_best"]], dtype=np.int64)
+    if not metadata["regression"]:
+        own |= {"guesses/seen": own["confusion"].sum(axis=1), "guesses/said": np.array([metadata["_best"], -1])}
     return about, own
 
 
@@ -55,13 +91,13 @@ def upgraded_service_figures(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The state of a tally from what an earlier service kept in its snapshots; `fresh` is one without records.
 
-    It had the errors of the sum and of each learner, and no plain guess: that of these records counts as never wrong.
+    It had the errors of the sum and of each learner, and no plain guesses: their errors until then are NaN.
     """
     about, own = fresh.state()
     about["counted_from"] = metadata["records"]
     curve = {
-        "points": np.insert(arrays["points"], 2, 0.0, axis=1),
-        "totals": np.insert(arrays["totals"], 1, 0.0),
+        "points": _not_known(arrays["points"], 1 + USUAL, 1 + USUAL),
+        "totals": _not_known(arrays["totals"], USUAL, USUAL),
         "numbers": np.array([metadata["records"], metadata["interval"]], dtype=np.int64),
     }
     return about, own | prefixed("curve", curve)

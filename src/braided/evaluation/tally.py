@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from braided.checkpoint import pack_name, prefixed, unpack_name, unprefixed
 from braided.estimators.base import Progress
 from braided.evaluation.curve import Curve
+from braided.evaluation.guesses import PlainGuesses
 from braided.evaluation.metrics import class_metrics, per_class, value_metrics
 from braided.kernels.tally import (
+    ANSWER,
     ANSWERED,
     CALIBRATION_BINS,
     CLASS_SUMS,
+    LEARNERS,
     ODDS_BINS,
     VALUE_SUMS,
     tally_classes,
@@ -38,7 +41,8 @@ class Tally:
     """Errors of a model and of each of its learners, and what the metrics are worked out from.
 
     The losses of a record are 1 for a wrong answer and 0 for a right one, or for regression the absolute error: those
-    of the answer, of the plain guess (the most frequent class so far, or the mean so far), and of each learner alone.
+    of the answer, of the two plain guesses (the most frequent class, or the mean, of the labels that have come; and the
+    one that came last), and of each learner alone. NaN stands for what an earlier version has not counted.
 
     Parameters
     ----------
@@ -51,6 +55,8 @@ class Tally:
     ----------
     loss_curve
         Sums of the losses along the stream.
+    guesses
+        The plain guesses.
     classes
         Labels, in the order of the rows of `confusion`.
     confusion
@@ -74,14 +80,14 @@ class Tally:
     def __init__(self, learners: Iterable[str] = (), regression: bool = False) -> None:
         self.learners = tuple(learners)
         self.regression = regression
-        width = 2 + len(self.learners)
+        width = LEARNERS + len(self.learners)
         self.loss_curve = Curve(width)
+        self.guesses = PlainGuesses(regression)
         self.classes: list[Hashable] = []
         self.confusion = np.zeros((0, 1), dtype=np.int64)
         self.bins = np.zeros((CALIBRATION_BINS, 3))
         self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
         self._sums = np.zeros(VALUE_SUMS if regression else CLASS_SUMS)
-        self._best = np.full(1, -1, dtype=np.int64)
         self.counted_from = 0
         self._last_losses = np.zeros((WINDOW, width))
         self._last_truth = np.zeros(WINDOW)
@@ -100,12 +106,12 @@ class Tally:
     @property
     def error(self) -> float:
         """Share of wrong predictions, or mean absolute error."""
-        return float(self.totals[0] / max(self.records, 1))
+        return float(self.totals[ANSWER] / max(self.records, 1))
 
     @property
     def learner_errors(self) -> dict[str, float]:
         """The same of each learner alone."""
-        return dict(zip(self.learners, (self.totals[2:] / max(self.records, 1)).tolist(), strict=True))
+        return dict(zip(self.learners, (self.totals[LEARNERS:] / max(self.records, 1)).tolist(), strict=True))
 
     @property
     def calibration_error(self) -> float:
@@ -122,8 +128,18 @@ class Tally:
         """Where the last records stand in the rings, the oldest first."""
         return np.arange(self.records - self.n_last, self.records) % WINDOW
 
-    def add(self, progress: Progress, labels: Sequence[Any], classes: Sequence[Hashable]) -> None:
-        """Count in records that were predicted, with their labels; `classes` are the columns of the predictions."""
+    def add(
+        self,
+        progress: Progress,
+        labels: Sequence[Any],
+        classes: Sequence[Hashable],
+        come: Sequence[Any] | None = None,
+    ) -> None:
+        """Count in records that were predicted, with their labels; `classes` are the columns of the predictions.
+
+        The plain guesses know the labels that have come: `come` has for each record the one that comes after it and
+        before the next, None for none. If it is not given, each label comes at once.
+        """
         losses = np.empty((len(labels), len(self.totals)))
         if self.regression:
             truth: NDArray[Any] = np.array(labels, dtype=np.float64)
@@ -131,11 +147,21 @@ class Tally:
             tally_values(said[:, 0], truth, progress.own, self._sums, losses)
         else:
             truth, said = self._by_class(labels, classes, progress.predictions)
-            tally_classes(
-                said, truth, progress.own, self._best, self.confusion, self.bins, self._odds, self._sums, losses
-            )
+            tally_classes(said, truth, progress.own, self.confusion, self.bins, self._odds, self._sums, losses)
+        self.guesses.count(truth, truth if come is None else self._coded(come), losses)
         self._remember(truth, said, losses)
         self.loss_curve.extend(losses)
+
+    def hear(self, labels: Sequence[Any]) -> None:
+        """Labels of earlier records that have come, None for none, with no record to be counted in between."""
+        self.guesses.hear(self._coded(labels))
+
+    def _coded(self, labels: Sequence[Any]) -> NDArray[Any]:
+        """Labels of records that were counted as the plain guesses take them."""
+        if self.regression:
+            return np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
+        place: dict[Any, int] = {label: i for i, label in enumerate(self.classes)} | {None: -1}
+        return np.array([place[label] for label in labels], dtype=np.int64)
 
     def _by_class(
         self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Floats
@@ -160,6 +186,7 @@ class Tally:
         confusion = np.zeros((new, new + 1), dtype=np.int64)
         confusion[:old, :old], confusion[:old, -1] = self.confusion[:, :-1], self.confusion[:, -1]
         self.confusion = confusion
+        self.guesses.grow(new)
         if new > MOST_CLASSES_FOLLOWED:
             self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
             self._last_said = np.zeros((WINDOW, 0))
@@ -187,14 +214,14 @@ class Tally:
     def metrics(self) -> dict[str, float | None]:
         """Every metric over the whole stream; None where it is not defined, or not known (see `counted_from`)."""
         if self.regression:
-            metrics = value_metrics(float(self.totals[0]), self._sums)
+            metrics = value_metrics(float(self.totals[ANSWER]), self._sums)
             return {"mae": self.error, "rmse": None, "r2": None} if self.counted_from else metrics
         metrics = class_metrics(self.confusion, self._odds, self._sums)
         if not self.counted_from:
             return metrics
         if self.confusion.sum() == self.records:
             return metrics | dict.fromkeys(("roc_auc", "roc_auc_within", "log_loss", "brier"))
-        return dict.fromkeys(metrics) | self._counted(self.totals[0], self.records)
+        return dict.fromkeys(metrics) | self._counted(self.totals[ANSWER], self.records)
 
     @staticmethod
     def _counted(errors: float, records: int) -> dict[str, float | None]:
@@ -213,7 +240,9 @@ class Tally:
         if not self.regression:
             part_of._grow(list(self.classes))
             if len(self.classes) > MOST_CLASSES_FOLLOWED:
-                return dict.fromkeys(part_of.metrics()) | self._counted(self._last_losses[last, 0].sum(), len(last))
+                return dict.fromkeys(part_of.metrics()) | self._counted(
+                    self._last_losses[last, ANSWER].sum(), len(last)
+                )
         own = np.zeros((len(last), 0))
         labels = self._last_truth[last]
         answers = labels.tolist() if self.regression else [self.classes[int(place)] for place in labels]
@@ -221,7 +250,7 @@ class Tally:
         return part_of.metrics()
 
     def window_errors(self) -> list[float]:
-        """Mean losses over the last records: of the answer, of the plain guess, and of each learner."""
+        """Mean losses over the last records: of the answer, of the plain guesses, and of each learner."""
         last = self._last_places()
         return self._last_losses[last].mean(axis=0).tolist() if len(last) else [0.0] * len(self.totals)
 
@@ -239,6 +268,7 @@ class Tally:
             "classes": [pack_name(label) for label in self.classes],
             "counted_from": self.counted_from,
         }
+        arrays |= prefixed("guesses", self.guesses.state())
         return metadata, arrays | prefixed("curve", self.loss_curve.state())
 
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -246,6 +276,7 @@ class Tally:
         self.classes = [unpack_name(label) for label in metadata["classes"]]
         self.counted_from = metadata["counted_from"]
         self.loss_curve.load_state(unprefixed("curve", arrays))
+        self.guesses.load_state(unprefixed("guesses", arrays))
         for name in _ARRAYS:
             setattr(self, name, arrays[name].copy())
         for name in _LAST:
@@ -254,5 +285,5 @@ class Tally:
             setattr(self, name, ring)
 
 
-_ARRAYS = ("confusion", "bins", "_odds", "_sums", "_best")
+_ARRAYS = ("confusion", "bins", "_odds", "_sums")
 _LAST = ("_last_losses", "_last_truth", "_last_said")

@@ -12,12 +12,14 @@ from numba import njit
 
 from braided.kernels.compile import kernel
 
+# Columns of the losses: of the answer, of the two plain guesses (what is usual and what was last), of each learner.
+ANSWER, USUAL, LAST, LEARNERS = 0, 1, 2, 3
 # Places in the sums of a classification: records with an answer, their log loss, their Brier scores.
 ANSWERED, LOG_LOSS, BRIER = 0, 1, 2
 CLASS_SUMS = 3
-# Places in the sums of a regression: records, mean and squared deviations of the target, its sum, squared errors.
-COUNT, MEAN, DEVIATIONS, TOTAL, SQUARED_ERRORS = 0, 1, 2, 3, 4
-VALUE_SUMS = 5
+# Places in the sums of a regression: records, mean and squared deviations of the target, squared errors.
+COUNT, MEAN, DEVIATIONS, SQUARED_ERRORS = 0, 1, 2, 3
+VALUE_SUMS = 4
 #: Bins of equal width for the probability of the predicted class.
 CALIBRATION_BINS = 10
 #: Bins for the probability of each class, of equal width in its log odds, between probabilities of 1e-7 and 1 - 1e-7.
@@ -42,18 +44,16 @@ def odds_bin(probability):
 
 
 @njit(cache=True, nogil=True)
-def tally_classes(predictions, truth, own, best, confusion, calibration, odds, sums, losses):
+def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, losses):
     """Count in some records of a classification.
 
     `predictions[t]` are the probabilities of the classes known so far, all 0 where there was no answer; `truth[t]` is
-    the label's place, `own[t, i]` the place that learner i alone would have said. `best[0]` is the most frequent class
-    so far, -1 for none. `odds[k, 1]` counts the probabilities of class k over the records of that class, `odds[k, 0]`
-    over the others; it has as many classes as are followed. `losses[t]` receives 1 or 0 for the answer, the most
-    frequent class, and each learner.
+    the label's place, `own[t, i]` the place that learner i alone would have said. `odds[k, 1]` counts the probabilities
+    of class k over the records of that class, `odds[k, 0]` over the others; it has as many classes as are followed.
+    `losses[t]` receives 1 or 0 for the answer and for each learner.
     """
     n_classes = predictions.shape[1]
     n_known = confusion.shape[0]
-    counts = confusion.sum(axis=1)
     for t in range(predictions.shape[0]):
         label = truth[t]
         said = -1
@@ -62,20 +62,16 @@ def tally_classes(predictions, truth, own, best, confusion, calibration, odds, s
             if predictions[t, k] > top:
                 top = predictions[t, k]
                 said = k
-        losses[t, 0] = 1.0 if said != label else 0.0
-        losses[t, 1] = 1.0 if best[0] != label else 0.0
+        losses[t, ANSWER] = 1.0 if said != label else 0.0
         for i in range(own.shape[1]):
-            losses[t, 2 + i] = 1.0 if own[t, i] != label else 0.0
+            losses[t, LEARNERS + i] = 1.0 if own[t, i] != label else 0.0
         confusion[label, said if said >= 0 else n_known] += 1
-        counts[label] += 1
-        if best[0] < 0 or counts[label] > counts[best[0]]:
-            best[0] = label
         if said < 0:
             continue
         place = min(int(top * CALIBRATION_BINS), CALIBRATION_BINS - 1)
         calibration[place, 0] += 1.0
         calibration[place, 1] += top
-        calibration[place, 2] += 1.0 - losses[t, 0]
+        calibration[place, 2] += 1.0 - losses[t, ANSWER]
         right = predictions[t, label] if label < n_classes else 0.0
         sums[ANSWERED] += 1.0
         sums[LOG_LOSS] -= np.log(min(max(right, _LEAST), 1.0 - _LEAST))
@@ -97,23 +93,55 @@ def _error(answer, y):
 
 @njit(cache=True, nogil=True)
 def tally_values(predictions, truth, own, sums, losses):
-    """Count in some records of a regression: `losses[t]` receives the absolute errors.
-
-    They are those of the answer, of the mean of the targets so far (0 before the first), and of each learner.
-    """
+    """Count in some records of a regression: `losses[t]` gets the absolute errors of the answer and each learner."""
     for t in range(predictions.shape[0]):
         y = truth[t]
-        guess = sums[TOTAL] / sums[COUNT] if sums[COUNT] > 0.0 else 0.0
-        losses[t, 0] = _error(predictions[t], y)
-        losses[t, 1] = _error(guess, y)
+        losses[t, ANSWER] = _error(predictions[t], y)
         for i in range(own.shape[1]):
-            losses[t, 2 + i] = _error(own[t, i], y)
-        sums[SQUARED_ERRORS] += min(losses[t, 0] * losses[t, 0], _LARGEST)
+            losses[t, LEARNERS + i] = _error(own[t, i], y)
+        sums[SQUARED_ERRORS] += min(losses[t, ANSWER] * losses[t, ANSWER], _LARGEST)
         sums[COUNT] += 1.0
-        sums[TOTAL] += y
         gap = y - sums[MEAN]
         sums[MEAN] += gap / sums[COUNT]
         sums[DEVIATIONS] += gap * (y - sums[MEAN])
+
+
+@njit(cache=True, nogil=True)
+def guess_classes(truth, come, seen, said, losses):
+    """What the plain guesses get wrong: the most frequent class of those that have come, and the one that came last.
+
+    `come[t]` is the place of the label that comes after record t and before the next, -1 for none. `seen[k]` counts the
+    labels of class k that have come; `said` holds the two guesses, -1 for none. `losses[t]` receives 1 or 0 for each.
+    """
+    for t in range(truth.size):
+        losses[t, USUAL] = 1.0 if said[0] != truth[t] else 0.0
+        losses[t, LAST] = 1.0 if said[1] != truth[t] else 0.0
+        label = come[t]
+        if label < 0:
+            continue
+        seen[label] += 1
+        if said[0] < 0 or seen[label] > seen[said[0]]:
+            said[0] = label
+        said[1] = label
+
+
+@njit(cache=True, nogil=True)
+def guess_values(truth, come, seen, said, losses):
+    """How far off the plain guesses are: the mean of the targets that have come, and the one that came last.
+
+    `come[t]` is the target that comes after record t and before the next, NaN for none. `seen` is how many have come
+    and their sum; `said` holds the two guesses, 0 before the first. `losses[t]` receives the absolute error of each.
+    """
+    for t in range(truth.size):
+        losses[t, USUAL] = _error(said[0], truth[t])
+        losses[t, LAST] = _error(said[1], truth[t])
+        y = come[t]
+        if y != y:
+            continue
+        seen[0] += 1.0
+        seen[1] += y
+        said[0] = seen[1] / seen[0]
+        said[1] = y
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from braided import extras
 from braided.checkpoint import write_atomically
 from braided.errors import BraidedError
+from braided.kernels.tally import ANSWER, LEARNERS
 from braided.run import Job
 
 
@@ -24,7 +25,8 @@ def curve_csv(job: Job) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["model", "seed", "records", what, *(f"{name}_{what}" for name in names)])
     for run in job.finished:
-        for records, errors, _, *own in run.history.curve().tolist():
+        for records, *losses in run.history.curve().tolist():
+            errors, own = losses[ANSWER], losses[LEARNERS:]
             values = dict(zip(run.history.learners, map(number, own), strict=True))
             row = [run.model, run.seed, int(records), number(errors), *(values.get(name, "") for name in names)]
             writer.writerow(row)

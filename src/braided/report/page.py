@@ -16,9 +16,19 @@ import numpy as np
 from braided.estimators.base import REGRESSION
 from braided.evaluation import History
 from braided.evaluation.metrics import METRICS, chosen, quantity
+from braided.kernels.tally import ANSWER, LEARNERS
 from braided.report import plot
 from braided.report.provenance import provenance
-from braided.report.table import counted, drifts, misfits, own_metrics, plain_guess, without_label
+from braided.report.table import (
+    MAJORITY_CLASS,
+    counted,
+    drifts,
+    misfits,
+    of_seeds,
+    own_metrics,
+    plain_guesses,
+    without_label,
+)
 from braided.run import Job
 
 if TYPE_CHECKING:
@@ -132,19 +142,19 @@ class _Page:
         """The figures that matter, and the table of all models and learners."""
         document = self.document
         names = chosen(self.job.options.metrics, document["task"])
-        plain, guess = plain_guess(document)
         # The majority class is known in hindsight alone.
-        plain += "" if self.regression else ", in hindsight"
+        hindsight = {MAJORITY_CLASS: f"{MAJORITY_CLASS}, in hindsight"}
+        plain = {hindsight.get(name, name): losses for name, losses in plain_guesses(document).items()}
         leading = "mae" if self.regression else "error_rate"
         boxes = [
             (f"{METRICS[leading].title} of {model}", METRICS[leading].shown(figures["metrics"][leading]))
             for model, figures in document["summary"].items()
         ]
-        boxes.append((plain, METRICS[leading].shown(guess[leading])))
+        boxes += [(name, METRICS[leading].shown(losses[leading])) for name, losses in plain.items()]
         header = ["", *(METRICS[name].title for name in names), f"sd of {METRICS[names[0]].title}"]
         header += ["records/s", "skipped updates", "resets", "drifts"]
         rows = [row for model in document["summary"] for row in self._result_rows(model, names)]
-        rows.append([plain, *_cells(names, guess), *[""] * 5])
+        rows += [[name, *_cells(names, losses, of_seeds(losses)), *[""] * 5] for name, losses in plain.items()]
         unused = {header[1 + len(names)]} if self.seeds == 1 else set()
         unused |= set() if self.job.options.drift else {"drifts"}
         kept = [place for place, name in enumerate(header) if name not in unused]
@@ -219,7 +229,7 @@ class _Page:
 
     def _curves(self, columns: dict[str, tuple[list[History], int]], windowed: bool) -> str:
         """Some rows of error curves."""
-        curves = {name: plot.rates(seeds, column, windowed) for name, (seeds, column) in columns.items()}
+        curves = {name: plot.rates(seeds, loss, windowed) for name, (seeds, loss) in columns.items()}
         records = next(iter(curves.values()))[0]
         rows = []
         for place in _places(len(records)):
@@ -235,8 +245,8 @@ class _Page:
 
     def errors(self) -> str:
         everything = [history for seeds in self.histories.values() for history in seeds]
-        columns = {name: (seeds, 1) for name, seeds in self.histories.items()}
-        columns["mean so far" if self.regression else "majority so far"] = (everything[:1], 2)
+        columns = {name: (seeds, ANSWER) for name, seeds in self.histories.items()}
+        columns |= {name: (everything[:1], loss) for name, loss in plot.guesses(everything[0]).items()}
         what, share = ("Absolute errors", "Their mean") if self.regression else ("Errors", "Share of errors")
         spread = f" Mean of {self.seeds} seeds; the band is one standard deviation." if self.seeds > 1 else ""
         if any(history.drifts().any() for history in everything):
@@ -277,7 +287,8 @@ class _Page:
         parts = []
         if len(first.learners) > 1:
             wrong = "Mean absolute error of each alone" if self.regression else "What each alone would have got wrong"
-            columns = {"together": (seeds, 1)} | {f"{n} alone": (seeds, 3 + i) for i, n in enumerate(first.learners)}
+            columns = {"together": (seeds, ANSWER)}
+            columns |= {f"{name} alone": (seeds, LEARNERS + i) for i, name in enumerate(first.learners)}
             parts.append(
                 self.picture(
                     "Each learner's own error",

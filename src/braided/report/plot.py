@@ -28,7 +28,7 @@ from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
 from braided.evaluation import History
-from braided.kernels.tally import CALIBRATION_BINS
+from braided.kernels.tally import ANSWER, CALIBRATION_BINS, LAST, LEARNERS, USUAL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,12 +80,12 @@ def short(name: Hashable, most: int = 22) -> str:
     return f"\N{ZERO WIDTH SPACE}{text}" if text.startswith("_") else text
 
 
-def rates(seeds: list[History], column: int, windowed: bool = False) -> tuple[Floats, Floats, Floats]:
-    """Records, and the mean and standard deviation over seeds of an error; columns as of `History.curve`."""
+def rates(seeds: list[History], loss: int, windowed: bool = False) -> tuple[Floats, Floats, Floats]:
+    """Records, and the mean and standard deviation over seeds of an error: its column of the losses."""
     lines = []
     for history in seeds:
         rows = history.windowed() if windowed else history.curve()
-        lines.append((rows[:, 0], rows[:, column] / (history.window() if windowed else rows[:, 0])))
+        lines.append((rows[:, 0], rows[:, 1 + loss] / (history.window() if windowed else rows[:, 0])))
     records = lines[0][0]
     values = np.array([np.interp(records, x, y) for x, y in lines])
     return records, values.mean(axis=0), values.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(records))
@@ -190,12 +190,21 @@ def _told(seeds: list[History]) -> str:
     return _number_tick(final) if seeds[0].regression else f"{final:.2%}"
 
 
-def _plain_guess(ax: Axes, history: History, windowed: bool) -> Floats:
-    """Draw the error of the most frequent class so far, or of the mean so far, and return it."""
-    records, mean, _ = rates([history], 2, windowed)
-    guess = "mean so far" if history.regression else "majority so far"
-    _line(ax, records, mean, np.zeros_like(mean), guess, color=PLAIN, linestyle="--", linewidth=1.2, zorder=1)
-    return mean
+def guesses(history: History) -> dict[str, int]:
+    """The plain guesses that were counted from the first record on, and their columns of the losses."""
+    named = {name: USUAL + i for i, name in enumerate(history.guesses.names)}
+    return {name: loss for name, loss in named.items() if not np.isnan(history.totals[loss])}
+
+
+def _plain_guesses(ax: Axes, history: History, windowed: bool) -> list[Floats]:
+    """Draw the errors of what is usual, dashed, and of what was last, dotted, and return them."""
+    drawn = []
+    for name, loss in guesses(history).items():
+        records, mean, _ = rates([history], loss, windowed)
+        style = ":" if loss == LAST else "--"
+        _line(ax, records, mean, np.zeros_like(mean), name, color=PLAIN, linestyle=style, linewidth=1.2, zorder=1)
+        drawn.append(mean)
+    return drawn
 
 
 def curve_figure(histories: Histories, title: str) -> Figure:
@@ -215,17 +224,18 @@ def curve_figure(histories: Histories, title: str) -> Figure:
 
 
 def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) -> Axes:
-    """Running error of each model, or with `windowed` the one over the last records; dashed the plainest guess.
+    """Running error of each model, or with `windowed` the one over the last records; in grey the plain guesses.
 
-    The error is the share of wrong predictions, or for regression the mean absolute error; the plainest guess is the
-    most frequent class so far, or the mean so far. Triangles at the bottom mark the blocks in which drift was found.
+    The error is the share of wrong predictions, or for regression the mean absolute error. The plain guesses are the
+    most frequent class so far, or the mean so far, dashed, and the last label or value, dotted. Triangles at the bottom
+    mark the blocks in which drift was found.
     """
     grouped, ax = groups(histories), _axes(ax)
     first = next(iter(grouped.values()))[0]
     what = "absolute error" if first.regression else "errors"
     drawn = []
     for place, (name, seeds) in enumerate(grouped.items()):
-        records, mean, sd = rates(seeds, 1, windowed)
+        records, mean, sd = rates(seeds, ANSWER, windowed)
         _line(ax, records, mean, sd, f"{short(name)} {_told(seeds)}", **_colour(place))
         drawn.append(mean)
         drifts = np.concatenate([seed.blocks()[seed.drifts() > 0, 0] for seed in seeds])
@@ -234,19 +244,19 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
                 drifts, np.zeros_like(drifts), marker="^", s=28, color=_colour(place)["color"], zorder=4, clip_on=False,
                 transform=ax.get_xaxis_transform(),
             )  # fmt: skip
-    drawn.append(_plain_guess(ax, first, windowed))
+    drawn += _plain_guesses(ax, first, windowed)
     _scale(ax, drawn, first.regression, logarithmic=not windowed)
     ax.set_ylabel(f"{what} in the last {first.window():,} records" if windowed else f"{what} so far")
     return _finish(ax, first.records)
 
 
 def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None) -> Axes:
-    """Each learner's own error, beside that of all together; if not windowed, also that of the plainest guess."""
+    """Each learner's own error, beside that of all together; if not windowed, also those of the plain guesses."""
     from matplotlib import rcParams
 
     seeds, ax = one(histories), _axes(ax)
     first = seeds[0]
-    records, mean, sd = rates(seeds, 1, windowed)
+    records, mean, sd = rates(seeds, ANSWER, windowed)
     _line(
         ax,
         records,
@@ -259,11 +269,11 @@ def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None
     )
     drawn = [mean]
     for i, name in enumerate(first.learners):
-        records, mean, _ = rates(seeds, 3 + i, windowed)
+        records, mean, _ = rates(seeds, LEARNERS + i, windowed)
         _line(ax, records, mean, np.zeros_like(mean), f"{short(name)} alone", **{**_colour(i), "linewidth": 1.3})
         drawn.append(mean)
     if not windowed:
-        drawn.append(_plain_guess(ax, first, windowed))
+        drawn += _plain_guesses(ax, first, windowed)
     _scale(ax, drawn, first.regression, logarithmic=not windowed)
     what = "absolute error" if first.regression else "errors"
     ax.set_ylabel(f"{what} in the last {first.window():,} records" if windowed else f"{what} so far")

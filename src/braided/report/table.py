@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -14,9 +14,14 @@ from braided.estimators.base import REGRESSION
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report.published import beside
 
+#: Columns of a screen on which every table fits.
+_WIDEST = 1_000
+#: The plain guess that is made in hindsight.
+MAJORITY_CLASS = "majority class"
+
 
 def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Group:
-    """One row per model, with the metrics asked for or the main ones; a plain guess and published figures beside it."""
+    """One row per model, with the metrics asked for or the main ones; plain guesses and published figures beside it."""
     regression = document["task"] == REGRESSION
     names = chosen(metrics, document["task"])
     learners = [learner for run in document["runs"] for learner in run["learners"].values()]
@@ -30,16 +35,16 @@ def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Grou
     columns += ["records/s", *(name for name in failures if failures[name])]
     columns += ["drifts"] if any("drifts" in run for run in document["runs"]) else []
     columns += ["published"] if any(published.values()) else []
-    table = Table()
+    table = _FittingTable()
     table.add_column("", no_wrap=True)
     for name in columns:
-        table.add_column(titles.get(name, name), justify="right")
+        table.add_column(titles.get(name, name), justify="right", no_wrap=name != "published")
 
     def add(label: str, cells: dict[str, str], style: str | None = None) -> None:
         table.add_row(Text(label), *(cells.get(name, "") for name in columns), style=style)
 
-    plain, loss = plain_guess(document)
-    add(plain, _shown(names, loss))
+    for plain, losses in plain_guesses(document).items():
+        add(plain, _shown(names, losses, of_seeds(losses)))
     for model, figures in document["summary"].items():
         runs = [run for run in document["runs"] if run["model"] == model]
         several = len(runs) > 1
@@ -58,6 +63,25 @@ def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Grou
         table.caption_justify = "left"
     notes = [Text(note) for note in (misfits(document), without_label(document)) if note]
     return Group(Text(_title(document), style="bold"), table, *notes)
+
+
+class _FittingTable(Table):
+    """A table that cuts no heading where the screen is narrow, as one of rich does.
+
+    Headings are broken between their words, the widest first, until it fits; then goes the space before the cells.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for column in sorted(self.columns, key=lambda column: len(str(column.header)), reverse=True):
+            if not self._fits(console, options):
+                column.header = "\n".join(str(column.header).split())
+        if not self._fits(console, options):
+            self.padding = (0, 1, 0, 0)
+        yield from super().__rich_console__(console, options)
+
+    def _fits(self, console: Console, options: ConsoleOptions) -> bool:
+        natural = self.__rich_measure__(console, options.update(max_width=_WIDEST)).maximum
+        return natural <= options.max_width
 
 
 def counted(n: int, what: str) -> str:
@@ -88,17 +112,27 @@ def own_metrics(own: list[dict[str, Any]], records: int, regression: bool) -> di
     if regression:
         known = [one["mae"] for one in own if one["mae"] is not None]
         return {"mae": float(np.mean(known)) if len(known) == len(own) else None}
-    errors = float(np.mean([one["errors"] for one in own]))
-    return {"errors": errors, "error_rate": errors / records, "accuracy": 1 - errors / records}
+    return _counted(float(np.mean([one["errors"] for one in own])), records)
 
 
-def plain_guess(document: dict[str, Any]) -> tuple[str, dict[str, float | None]]:
-    """What the plainest guess is called, and its metrics: the majority class in hindsight, or the mean so far."""
-    records = document["records"]
+def plain_guesses(document: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    """The plain guesses by name, with their metrics: majority class in hindsight or mean so far, and the last one."""
     if document["task"] == REGRESSION:
-        return "mean so far", {"mae": document["mean_mae"]}
-    errors = document["majority_errors"]
-    return "majority class", {"errors": errors, "error_rate": errors / records, "accuracy": 1 - errors / records}
+        values = ("mean so far", "mean_mae"), ("last value", "last_value_mae")
+        return {name: {"mae": document[key]} for name, key in values}
+    labels = (MAJORITY_CLASS, "majority_errors"), ("last label", "last_label_errors")
+    return {name: _counted(document[key], document["records"]) for name, key in labels}
+
+
+def of_seeds(losses: dict[str, float | None]) -> bool:
+    """Whether the errors of a plain guess are a mean over seeds, and no whole number."""
+    return (losses.get("errors") or 0) % 1 != 0
+
+
+def _counted(errors: float | None, records: int) -> dict[str, float | None]:
+    """The metrics that need nothing but the number of errors; None where that is not known."""
+    rate = None if errors is None else errors / records
+    return {"errors": errors, "error_rate": rate, "accuracy": None if rate is None else 1 - rate}
 
 
 def drifts(runs: list[dict[str, Any]]) -> str:
@@ -115,9 +149,9 @@ def without_label(document: dict[str, Any]) -> str:
 
 def misfits(document: dict[str, Any]) -> str:
     """What --on-error let pass, in words; empty if there was nothing."""
-    skipped, missing = document["skipped_records"], document["missing_values"]
-    if not skipped and not missing:
+    skipped, misfit = document["skipped_records"], document["misfit_values"]
+    if not skipped and not misfit:
         return ""
     counts = [f"{counted(skipped, 'record')} skipped"] if skipped else []
-    counts += [f"{counted(missing, 'value')} taken as missing"] if missing else []
+    counts += [f"{counted(misfit, 'value')} taken as missing"] if misfit else []
     return f"{', '.join(counts)}; first: {document['first_problem']}"

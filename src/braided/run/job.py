@@ -22,6 +22,7 @@ from braided.estimators.digest import state_digest
 from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
+from braided.kernels.tally import LAST, USUAL
 from braided.run.checkpoint import FinishedRun, RunCheckpoint
 from braided.run.options import AUTO, RunOptions
 from braided.run.predictions import PredictionFile
@@ -314,12 +315,15 @@ class Job:
             "features": self.n_features,
             "classes": None if regression else int((supports > 0).sum()),
             "majority_errors": None if regression else int(last.records - supports.max()),
-            "mean_mae": _finite(last.totals[1] / last.records) if regression else None,
+            "last_label_errors": None if regression else self._guessed(LAST),
+            "mean_mae": self._guessed(USUAL) if regression else None,
+            "last_value_mae": self._guessed(LAST) if regression else None,
             "delay": self.options.delay,
             "mask": self.options.mask,
             "available": self.options.available,
             "skipped_records": self.counts.skipped_records,
             "missing_values": self.counts.missing_values,
+            "misfit_values": self.counts.misfit_values,
             "first_problem": self.counts.first_problem,
             "sample": self.sample,
             "as_published": self.options.as_published and not self.sample,
@@ -329,6 +333,18 @@ class Job:
             ],
             "summary": {name: self._summary(name) for name in self.options.models},
         }
+
+    def _guessed(self, loss: int) -> float | None:
+        """What a plain guess got wrong, or its mean absolute error: the mean over seeds, whose orders may differ.
+
+        None where an earlier version has not counted it.
+        """
+        histories = [run.history for run in self.finished]
+        with np.errstate(over="ignore"):
+            mean = float(np.mean([history.totals[loss] for history in histories]))
+        if self.options.task == REGRESSION:
+            return _finite(mean / histories[0].records)
+        return int(mean) if mean.is_integer() else _finite(mean)
 
     def _summary(self, name: str) -> dict[str, Any]:
         """Means and standard deviations over the seeds of one model."""

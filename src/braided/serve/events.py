@@ -21,8 +21,8 @@ def view(worker: Worker) -> dict[str, Any]:
     shown = details(worker)
     stats = worker.state.stats
     kept = (
-        "name", "task", "records", "error_is", "error", "window_error", "window", "learners", "records_per_second",
-        "resets", "trouble", "waiting_for_labels",
+        "name", "task", "records", "error_is", "error", "window_error", "window", "plain_guesses", "learners",
+        "records_per_second", "resets", "trouble", "waiting_for_labels",
     )  # fmt: skip
     return {
         **{key: shown[key] for key in kept},

@@ -137,6 +137,7 @@ class ModelDetails(ModelBrief):
 
     model_config = ConfigDict(extra="allow")
     features: int = 0
+    plain_guesses: list[dict[str, Any]]
     learners: list[dict[str, Any]]
     availability: list[dict[str, Any]]
     classes: list[Label]

@@ -1,4 +1,4 @@
-"""What a model's page shows: errors of the sum and of each learner, availability of features, recent predictions.
+"""What a model's page shows: errors of the sum, each learner and the plain guesses, features, recent predictions.
 
 Everything here follows from the records in their order, however they were chunked, so that it is the same after a
 recovery; only the throughput is of this process.
@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from braided.checkpoint import prefixed, unprefixed
 from braided.estimators.base import Progress
 from braided.evaluation.availability import Latest, Places
-from braided.evaluation.older import upgraded_service_figures
+from braided.evaluation.older import upgraded_service_figures, upgraded_tally
 from braided.evaluation.tally import Tally
+from braided.kernels.tally import ANSWER, LEARNERS, USUAL
 from braided.serve.records import Records
 
 _RECENT = 20
@@ -107,16 +108,21 @@ class Stats:
         with self.lock:
             tally, records = self.tally, max(self.records, 1)
             running, window = (tally.totals / records).tolist(), tally.window_errors()
+
+            def named(names: Sequence[str], start: int) -> list[dict[str, Any]]:
+                return [
+                    {"name": name, "error": finite(running[i]), "window_error": finite(window[i])}
+                    for i, name in enumerate(names, start)
+                ]
+
             return {
                 "records": self.records,
                 "error_is": "mean absolute error" if tally.regression else "error rate",
-                "error": finite(running[0]),
-                "window_error": finite(window[0]),
+                "error": finite(running[ANSWER]),
+                "window_error": finite(window[ANSWER]),
                 "window": tally.n_last,
-                "learners": [
-                    {"name": name, "error": finite(running[i]), "window_error": finite(window[i])}
-                    for i, name in enumerate(tally.learners, start=2)
-                ],
+                "plain_guesses": named(tally.guesses.names, USUAL),
+                "learners": named(tally.learners, LEARNERS),
                 "records_per_second": self._rate(),
                 "availability": [
                     {"name": name, "count": int(count), "share": int(count) / records}
@@ -141,13 +147,14 @@ class Stats:
         return [[name, shares[:, i].tolist()] for i, name in enumerate(names)]
 
     def curve(self, most: int) -> list[list[float | None]]:
-        """Running means at evenly spaced records: rows of the record's number, the sum's, and each learner's."""
+        """Running means at evenly spaced records: rows of its number, the sum's, each learner's, the plain guesses'."""
         with self.lock:
             points = self.tally.loss_curve.points
             rows = points[:: -(-len(points) // most) or 1]
             if self.records and (not len(rows) or rows[-1, 0] != self.records):
                 rows = np.vstack([rows, [self.records, *self.tally.totals]])
-            rows = np.delete(rows, 2, axis=1)  # the plain guess
+            guesses = 1 + np.arange(USUAL, LEARNERS)
+            rows = np.hstack([np.delete(rows, guesses, axis=1), rows[:, guesses]])
         return [[row[0], *(finite(total / row[0]) for total in row[1:])] for row in rows.tolist()]
 
     def latest(self) -> list[dict[str, Any]]:
@@ -164,7 +171,7 @@ class Stats:
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`, or what an earlier braided wrote in its place."""
         if "tally" in metadata:
-            self.tally.load_state(metadata["tally"], unprefixed("tally", arrays))
+            self.tally.load_state(*upgraded_tally(metadata["tally"], unprefixed("tally", arrays)))
         else:
             self.tally.load_state(*upgraded_service_figures(self.tally, metadata, arrays))
         self._places.load(metadata["names"], arrays["present"])

@@ -35,6 +35,8 @@ class Chunk:
         Whether labels are words of a text file, where only the spelling says whether they are numbers.
     after
         Where the reader stood after these records, for those that can go on from there.
+    table
+        Whether each record has a cell in every column, so that one without a value is an empty one.
     """
 
     source: str
@@ -44,6 +46,7 @@ class Chunk:
     by_row: bool = False
     spelled: bool = False
     after: Any = None
+    table: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -179,6 +179,7 @@ class Encoder:
             else:
                 misfits = cells.not_categories(column)
             wrong += [(row, f"column {name!r} {reason}", False) for row, reason in misfits]
+        misfits_before = self.counts.misfit_values
         keep = self._apply_policy(chunk, wrong)
         kept = range(len(chunk)) if keep is None else keep
         names: list[Hashable] = []
@@ -192,6 +193,10 @@ class Encoder:
                 found, values = self.categories.encode(name, chosen, self._room_check(chunk, name, kept))
                 names += found
                 parts.append(values)
+        if chunk.table:
+            # A category is missing where none of its column's features has a value.
+            missing = sum(int(np.isnan(part).all(axis=1).sum()) for part in parts)
+            self.counts.empty_cells += missing - (self.counts.misfit_values - misfits_before)
         values = np.concatenate(parts, axis=1) if parts else np.empty((len(kept), 0))
         return Batch(tuple(names), values, labels if keep is None else [labels[i] for i in keep])
 

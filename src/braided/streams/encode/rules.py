@@ -68,16 +68,24 @@ class ReadingCounts:
     ----------
     kinds
         The columns in words, once they are known.
-    skipped_records, missing_values
-        What `on_error` let pass.
+    skipped_records, misfit_values
+        What `on_error` let pass: records left out, and values that are taken as missing.
     first_problem
         The first of these, with its file and line.
+    empty_cells
+        Cells of a table without a value, in the records that are not left out.
     """
 
     kinds: str | None = None
     skipped_records: int = 0
-    missing_values: int = 0
+    misfit_values: int = 0
     first_problem: str | None = None
+    empty_cells: int = 0
+
+    @property
+    def missing_values(self) -> int:
+        """Values that are missing, for either reason."""
+        return self.misfit_values + self.empty_cells
 
     def restart(self) -> None:
         """Nothing was skipped yet."""
@@ -86,13 +94,13 @@ class ReadingCounts:
     def add(self, problem: str, records: int = 0, values: int = 0) -> None:
         """Count records that were skipped and values that are taken as missing, for this reason."""
         self.skipped_records += records
-        self.missing_values += values
+        self.misfit_values += values
         self.first_problem = self.first_problem or problem
 
     def state(self) -> list[Any]:
         """What `load_state` takes."""
-        return [self.skipped_records, self.missing_values, self.first_problem]
+        return [self.skipped_records, self.misfit_values, self.first_problem, self.empty_cells]
 
     def load_state(self, state: Sequence[Any]) -> None:
-        """Go on counting from there."""
-        self.skipped_records, self.missing_values, self.first_problem = state
+        """Go on counting from there; an earlier version counted no empty cells."""
+        self.skipped_records, self.misfit_values, self.first_problem, self.empty_cells = [*state, 0][:4]

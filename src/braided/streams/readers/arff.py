@@ -152,7 +152,7 @@ class ARFFStream(FileStream):
                 for cells, check in zip(zip(*rows, strict=True), checks, strict=True)
             ]
             columns: dict[Hashable, Any] = {name: turned[i] for i, name in enumerate(names) if i != target}
-            return Chunk(str(self.path), places, columns, turned[target], spelled=True)
+            return Chunk(str(self.path), places, columns, turned[target], spelled=True, table=True)
 
         yield from in_chunks(self._rows(data, absent), chunk)
 

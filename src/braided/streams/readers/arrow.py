@@ -83,7 +83,7 @@ class ArrowStream(FileStream):
                         if i != place and name not in self.rules.drop
                     }
                     rows = range(before + 1, before + 1 + part.num_rows)
-                    yield Chunk(str(self.path), rows, unnested(columns), labels, by_row=True)
+                    yield Chunk(str(self.path), rows, unnested(columns), labels, by_row=True, table=True)
                     before += part.num_rows
 
 

@@ -90,7 +90,7 @@ class Layout:
         """Rows of fields as columns."""
         turned = list(zip(*rows, strict=True))
         columns: dict[Hashable, Any] = {self.names[i]: turned[i] for i in self.features}
-        return Chunk(source, places, columns, turned[self.target], spelled=True, after=after)
+        return Chunk(source, places, columns, turned[self.target], spelled=True, after=after, table=True)
 
     def misfit(self, fields: list[str] | str) -> str | None:
         """What is wrong with a row of fields."""

@@ -118,7 +118,7 @@ class SQLStream(EncodedStream):
                     name: turned[i] for i, name in enumerate(names) if i != target and name not in self.rules.drop
                 }
                 places = range(before + 1, before + 1 + len(rows))
-                yield Chunk(self.name, places, unnested(columns), turned[target], by_row=True)
+                yield Chunk(self.name, places, unnested(columns), turned[target], by_row=True, table=True)
                 before += len(rows)
                 rows = cursor.fetchmany(CHUNK_RECORDS)
 

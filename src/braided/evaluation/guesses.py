@@ -1,0 +1,70 @@
+"""The plain guesses that a model is compared with: they look at no feature, only at the labels that have come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.kernels.tally import LEARNERS, guess_classes, guess_values
+
+#: What the two guesses are called, in the order of their losses.
+CLASS_GUESSES = ("majority so far", "last label")
+VALUE_GUESSES = ("mean so far", "last value")
+
+
+class PlainGuesses:
+    """What is usual (the most frequent class, or the mean) and what was last, of the labels that have come.
+
+    Labels are given as places of classes, or as numbers. Before the first has come, no class is right, and the guess of
+    a number is 0.
+
+    Parameters
+    ----------
+    regression
+        Whether targets are numbers.
+
+    Examples
+    --------
+    >>> guesses, losses = PlainGuesses(regression=True), np.zeros((3, LEARNERS))
+    >>> values = np.array([4.0, 6.0, 6.0])
+    >>> guesses.count(values, values, losses)
+    >>> losses[:, 1:].tolist()
+    [[4.0, 4.0], [2.0, 2.0], [1.0, 0.0]]
+    """
+
+    def __init__(self, regression: bool) -> None:
+        self.regression = regression
+        self._seen: NDArray[Any] = np.zeros(2) if regression else np.zeros(0, dtype=np.int64)
+        self._said: NDArray[Any] = np.zeros(2) if regression else np.full(2, -1, dtype=np.int64)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What they are called, in the order of their losses."""
+        return VALUE_GUESSES if self.regression else CLASS_GUESSES
+
+    def grow(self, n_classes: int) -> None:
+        """Make room for new classes."""
+        self._seen = np.pad(self._seen, (0, n_classes - self._seen.size))
+
+    def count(self, truth: NDArray[Any], come: NDArray[Any], losses: NDArray[np.float64]) -> None:
+        """Guess some records: their columns of `losses`, (n, columns), receive what each guess loses.
+
+        `come` has for each record the label that comes after it and before the next; -1, or NaN, for none.
+        """
+        guess = guess_values if self.regression else guess_classes
+        guess(truth, come, self._seen, self._said, losses)
+
+    def hear(self, come: NDArray[Any]) -> None:
+        """Labels that have come, with no record to be guessed in between."""
+        self.count(come, come, np.empty((come.size, LEARNERS)))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Named arrays to go on from."""
+        return {"seen": self._seen, "said": self._said}
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state`."""
+        self._seen, self._said = arrays["seen"].copy(), arrays["said"].copy()
