@@ -114,9 +114,10 @@ def test_every_candidate_is_a_model_that_learns() -> None:
 
 def test_the_default_is_measured_as_a_whole_and_by_learner() -> None:
     result = json.loads(braided("bench", "default", "--records", "50", "--json").stdout)
-    assert set(result["learners_us"]) == {"olr", "fourier", "mlp", "set"}
+    assert set(result["learners_us"]) == set(MODLClassifier().learner_names)
+    assert set(result["presets_us"]) == set(presets.OURS)
     assert result["records_per_second"] == pytest.approx(1e6 / result["one_record_us"])
-    assert default.table(result).row_count == 6
+    assert default.table(result).row_count == 6 + len(result["learners_us"])
 
 
 @pytest.mark.usefixtures("_scripts")

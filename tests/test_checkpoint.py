@@ -180,3 +180,25 @@ def test_presets_travel_by_value() -> None:
     kinds: dict[str, type] = {kind.__name__: kind for kind in [Preset, *LEARNERS]}
     for preset in (presets.default(), presets.paper("higgs"), presets.released("a8a")):
         assert checkpoint.unpack_config(checkpoint.pack_config(preset), kinds) == preset
+
+
+def test_a_model_saved_as_the_default_of_version_0_1_goes_on_as_what_it_was() -> None:
+    """It had learned 200 records; what it said of the next 100, each before it learned it, was kept beside it."""
+    folder = Path(__file__).parent / "saved"
+    model = MODLClassifier.load(folder / "classifier-0.1.braided")
+    assert model.preset == "classic"
+    with np.load(folder / "said-0.1.npz") as kept:
+        values, score, said = kept["values"], kept["score"], kept["classifier"]
+    labels = np.where(score > 0.5, "high", np.where(score < -0.5, "low", "middle"))
+    found = model.predict_learn_many(values, labels, ["a", "b", "c", "d"]).predictions
+    np.testing.assert_allclose(found, said, rtol=1e-3, atol=1e-5)
+
+
+def test_the_default_is_saved_with_its_settings(tmp_path: Path) -> None:
+    """What the name means may change."""
+    model = MODLClassifier()
+    model.learn_one({"a": 1.0}, 0)
+    model.save(tmp_path / "m")
+    loaded = MODLClassifier.load(tmp_path / "m")
+    assert loaded.preset == presets.default()
+    assert loaded.learner_names == model.learner_names

@@ -61,7 +61,7 @@ def test_the_targets_past_is_the_one_that_was_known() -> None:
         assert model.braid.target[scale.LAST] == value
 
 
-@pytest.mark.parametrize("preset", ["default", "next"])
+@pytest.mark.parametrize("preset", ["classic", "default"])
 def test_labels_that_come_at_once_have_a_delay_of_0_or_1(preset: str) -> None:
     values, labels = persistent(80)
     models = [MODLClassifier(preset, delay=delay) for delay in (0, 1)]
@@ -75,7 +75,7 @@ def test_labels_that_come_at_once_have_a_delay_of_0_or_1(preset: str) -> None:
 def test_chunks_records_and_saved_models_agree(kind: type[MODLClassifier], tmp_path: Path) -> None:
     values, labels = persistent(120)
     values[::5, 1] = np.nan
-    one, many, saved = (kind("next", delay=LATE) for _ in range(3))
+    one, many, saved = (kind("default", delay=LATE) for _ in range(3))
     said = many.predict_learn_many(values, labels).predictions
     for t, (row, label) in enumerate(zip(values, labels.tolist(), strict=True)):
         x = dict(enumerate(row))
@@ -97,7 +97,7 @@ def test_chunks_records_and_saved_models_agree(kind: type[MODLClassifier], tmp_p
 def test_the_compiled_loop_and_the_one_in_python_agree(regression: bool) -> None:
     """With one learner in Python all steps are taken in Python."""
     values, labels = persistent(60)
-    preset = presets.get("next").for_regression() if regression else presets.get("next")
+    preset = presets.get("default").for_regression() if regression else presets.get("default")
     kind = MODLRegressor if regression else MODLClassifier
 
     class Silent:
@@ -136,11 +136,11 @@ def test_the_compiled_loop_and_the_one_in_python_agree(regression: bool) -> None
 def test_habit_is_trusted_only_as_far_as_it_goes(delay: int) -> None:
     values, labels = persistent(4_000)
     stream = [(dict(enumerate(row)), label) for row, label in zip(values.tolist(), labels.tolist(), strict=True)]
-    told = braided.record(MODLClassifier("next"), stream, delay=delay)
-    untold = np.array(run_late(MODLClassifier("next"), values, labels, delay))
+    told = braided.record(MODLClassifier("default"), stream, delay=delay)
+    untold = np.array(run_late(MODLClassifier("default"), values, labels, delay))
     if delay > 30:  # the labels have changed by then, and repeating an old one is worse than looking at the record
         assert told.error < 0.9 * (untold[delay:] != labels[delay:]).mean()
-    assert told.error <= 1.02 * braided.record(MODLClassifier("default"), stream, delay=delay).error
+    assert told.error <= 1.02 * braided.record(MODLClassifier("classic"), stream, delay=delay).error
 
 
 def test_a_delay_that_is_none_is_refused() -> None:
@@ -152,7 +152,7 @@ def test_a_delay_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(("place", "value"), [(1, 7.0), (1, -1.0), (0, -5.0), (3, np.nan)])
 def test_late_labels_that_are_none_are_refused(place: int, value: float) -> None:
     values, labels = persistent(60)
-    model = MODLClassifier("next", delay=LATE)
+    model = MODLClassifier("default", delay=LATE)
     model.learn_many(values, labels)
     metadata, arrays = model.snapshot()
     arrays["late"][place] = value

@@ -42,7 +42,7 @@ class InPython:
         self.learner.load_state(arrays)
 
 
-@pytest.mark.parametrize("preset", [presets.default(), presets.released("svmguide3")], ids=lambda p: p.name)
+@pytest.mark.parametrize("preset", [presets.classic(), presets.released("svmguide3")], ids=lambda p: p.name)
 def test_the_python_loop_gives_the_bits_of_the_compiled_one(preset: presets.Preset) -> None:
     values, labels = made_up(60, classes=3)
     wrapped = [InPython(build(config, 5, place)) for place, config in enumerate(preset.learners)]
@@ -58,12 +58,24 @@ def test_the_python_loop_gives_the_bits_of_the_compiled_one(preset: presets.Pres
 
 def test_the_python_loop_gives_the_bits_of_the_compiled_one_in_regression() -> None:
     values, labels = made_up(60)
-    preset = presets.default()
+    preset = presets.classic()
     wrapped = [InPython(build(config, 0, place)) for place, config in enumerate(preset.for_regression().learners)]
-    compiled, plain = MODLRegressor(), MODLRegressor(learners=wrapped)
+    compiled, plain = MODLRegressor(preset), MODLRegressor(preset, learners=wrapped)
     one, two = (model.predict_learn_many(values, labels * 10.0) for model in (compiled, plain))
     np.testing.assert_array_equal(one.predictions, two.predictions)
     np.testing.assert_array_equal(one.own, two.own)
+
+
+@pytest.mark.parametrize("kind", [MODLClassifier, MODLRegressor])
+def test_compiled_learners_give_the_same_bits_in_the_python_loop(kind: type[MODLClassifier]) -> None:
+    """All planes of the inputs and the target's past reach them in both."""
+    values, labels = made_up(60, available=0.7)
+    models = [kind(seed=5), kind(seed=5)]
+    models[1].braid.compiled = False
+    one, two = (model.predict_learn_many(values, labels) for model in models)
+    np.testing.assert_array_equal(one.predictions, two.predictions)
+    for name, array in models[0].braid.state().items():
+        np.testing.assert_array_equal(models[1].braid.state()[name], array, err_msg=name)
 
 
 def test_every_compiled_learner_has_the_protocol() -> None:

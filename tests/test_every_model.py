@@ -146,7 +146,7 @@ def test_an_unseen_class_is_handled_or_refused_clearly(name: str) -> None:
     assert known <= {0, 1, 2} if name == "river-arf" else known == {0, 1, 2}
 
 
-@pytest.mark.parametrize("name", [name for name in EVERYTHING if name not in ("majority", *BINARY[1:])])
+@pytest.mark.parametrize("name", [name for name in EVERYTHING if name not in ("majority", "recent", *BINARY[1:])])
 def test_it_beats_the_majority_class_on_an_easy_stream(name: str) -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(3_000, 3))
@@ -168,7 +168,7 @@ def test_more_classes(make: Make) -> None:
 
 
 def test_each_learner_has_its_own_name() -> None:
-    assert zoo.build("modl-glr", ModelOptions(presets.default())).learner_names == ["glr", "fourier", "mlp", "set"]
+    assert zoo.build("modl-glr", ModelOptions(presets.classic())).learner_names == ["glr", "fourier", "mlp", "set"]
 
 
 def test_random_dropout_acts_on_predictions_under_released_alone() -> None:
@@ -184,6 +184,6 @@ def test_options_reach_the_learners_that_have_them() -> None:
     config = zoo.build("auxdrop-odl", options).braid.learners[0].config  # type: ignore[union-attr]
     assert (config.layers, config.aux_layer, config.dropout, config.beta, config.learning_rate) == (7, 2, 0.1, 0.9, 0.5)
     options = ModelOptions(presets.default(), overrides=("hidden=9,8", "zero_output=false"))
-    fast, _, mlp, _ = zoo.build("modl", options).learners  # type: ignore[union-attr,misc]
+    fast, *_, mlp, _, _ = zoo.build("modl", options).learners  # type: ignore[union-attr,misc]
     assert fast == presets.default().learners[0]
     assert (mlp.hidden, mlp.zero_output) == ((9, 8), False)

@@ -222,11 +222,11 @@ def test_kept_values_stay_in_order_and_follow_the_stream() -> None:
     assert 0.3 < (kept > 2.5).mean() < 0.8, "about half of all values were of the second half"
 
 
-NEXT = presets.get("next")
+DEFAULT = presets.get("default")
 
 
 def models() -> list[Any]:
-    return [MODLClassifier(NEXT, seed=1), MODLRegressor(NEXT, seed=1)]
+    return [MODLClassifier(DEFAULT, seed=1), MODLRegressor(DEFAULT, seed=1)]
 
 
 def stream_for(model: Any, n: int = 400) -> tuple[Floats, NDArray[Any]]:
@@ -264,7 +264,7 @@ def test_chunks_records_saving_and_growth_give_the_same_bits(model: Any, tmp_pat
 def test_beside_a_learner_in_python_everything_is_as_without(task: str) -> None:
     """The Python loop takes the same steps as the compiled one."""
     model = models()[task == "regression"]
-    configs = NEXT.learners if task == "classification" else NEXT.numeric
+    configs = DEFAULT.learners if task == "classification" else DEFAULT.numeric
     river = linear_model.LogisticRegression() if task == "classification" else linear_model.LinearRegression()
     mixed = type(model)(
         learners=[*configs, RiverLearner(preprocessing.StandardScaler() | river)], combiner="kalman-tanh", seed=1
@@ -280,7 +280,7 @@ def test_with_too_many_features_nothing_is_filled_and_nothing_breaks() -> None:
     values = rng.normal(size=(120, MOST_FEATURES + 40))
     values[:60, MOST_FEATURES:] = np.nan  # the bound is passed on the way
     labels = values[:, 0] > 0
-    for model, targets in ((MODLClassifier(NEXT), labels), (MODLRegressor(NEXT), values[:, 0])):
+    for model, targets in ((MODLClassifier(DEFAULT), labels), (MODLRegressor(DEFAULT), values[:, 0])):
         model.learn_many(values[:60], targets[:60])
         assert model.braid.stage.planes == inputs.PLANES
         model.learn_many(values[60:], targets[60:])
@@ -368,10 +368,10 @@ def test_what_was_reset_is_drawn_as_at_first() -> None:
 
 
 def test_a_saved_model_keeps_its_settings_and_not_a_name_for_them(tmp_path: Path) -> None:
-    model = MODLClassifier("next")
+    model = MODLClassifier("default")
     model.learn_one({"a": 1.0}, 0)
     model.save(tmp_path / "m")
-    assert MODLClassifier.load(tmp_path / "m").preset == NEXT
+    assert MODLClassifier.load(tmp_path / "m").preset == DEFAULT
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_a_saved_model_keeps_its_settings_and_not_a_name_for_them(tmp_path: Path
     ],
 )
 def test_arrays_that_kernels_could_not_follow_are_refused(array: str, change: Any) -> None:
-    model = MODLClassifier("next")
+    model = MODLClassifier("default")
     values, labels = made_up(100, d=4)
     model.learn_many(values, labels)
     metadata, arrays = model.snapshot()

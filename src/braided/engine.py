@@ -233,9 +233,9 @@ class Braid:
         n_active = encode(values, columns, self.statistics, self.standardise, x, active)
         if self.follows:
             past_in_units(self.target, known, x[-PAST:])
-        elif lags:
-            come = leaving(self.late)
-            x[-2:] = -1.0 if np.isnan(come) else come, 1.0
+        elif not self.regression:
+            come = leaving(self.late) if lags else np.nan
+            x[-2:] = -1.0 if np.isnan(come) else come, lags
         if self.stage is not None:
             self.stage.fill(values, columns, x, active[:n_active])
         mask = np.zeros(self.n_features, dtype=np.bool_)

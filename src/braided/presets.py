@@ -96,10 +96,10 @@ def released(dataset: str | None = None) -> Preset:
     )
 
 
-def default(dataset: str | None = None) -> Preset:
-    """Ours, the same for every stream; how it was chosen is in `docs/default.md`."""
+def classic(dataset: str | None = None) -> Preset:
+    """The default until version 0.2: models saved before it are of this preset."""
     return Preset(
-        "default",
+        "classic",
         (
             LogisticConfig(gain="kalman", prior_variance=0.1),
             FourierConfig(functions=192, prior_variance=0.05, forgetting=1e-5),
@@ -127,11 +127,9 @@ def default(dataset: str | None = None) -> Preset:
     )
 
 
-def upcoming(dataset: str | None = None) -> Preset:
-    """The next default, to be tried: `docs/next.md` says what is in it and what it gives."""
-    of_default = next(config for config in default().learners if isinstance(config, MLPConfig))
-    network = replace(of_default, learning_rate=1e-3, inputs="filled")
-    ranks = FourierConfig(
+def default(dataset: str | None = None) -> Preset:
+    """Ours, the same for every stream; how it was chosen is in `docs/default.md`."""
+    of_ranks = FourierConfig(
         functions=256,
         prior_variance=0.05,
         forgetting=1e-5,
@@ -140,15 +138,24 @@ def upcoming(dataset: str | None = None) -> Preset:
         frequency_rate=1e-3,
         single=True,
     )
-    values = replace(ranks, prior_variance=0.02, inputs="scaled", subset=0, frequency_rate=2e-3)
+    of_values = replace(of_ranks, prior_variance=0.02, inputs="scaled", subset=0, frequency_rate=2e-3)
+    network = MLPConfig(
+        hidden=(128, 128),
+        mask_inputs=False,
+        encoding="piecewise",
+        optimiser="rmsprop",
+        learning_rate=1e-3,
+        zero_output=True,
+        inputs="filled",
+    )
     return Preset(
-        "next",
+        "default",
         (
             LogisticConfig(prior_variance=0.03, inputs="filled"),
             LogisticConfig(prior_variance=0.1, forgetting=1e-4, inputs="filled"),
             LogisticConfig(prior_variance=0.1, forgetting=3e-3, inputs="filled"),
-            ranks,
-            values,
+            of_ranks,
+            of_values,
             network,
             RecentConfig(),
             ForestConfig(trees=5),
@@ -158,8 +165,8 @@ def upcoming(dataset: str | None = None) -> Preset:
         first_weights=(0.25, 0.0, 0.0, 0.25, 0.4, 0.1, 0.1, 0.1),
         numeric=(
             LinearConfig(prior_variance=0.03, inputs="filled"),
-            ranks.for_regression(),
-            values.for_regression(),
+            of_ranks.for_regression(),
+            of_values.for_regression(),
             network,
             replace(network, change=True),
             RecentValueConfig(prior_variance=0.01),
@@ -167,12 +174,29 @@ def upcoming(dataset: str | None = None) -> Preset:
     )
 
 
+def lean(dataset: str | None = None) -> Preset:
+    """The closed-form parts of the default alone, for those who need speed first."""
+    whole = default()
+    fast, cosines = whole.learners[0], next(one for one in whole.learners if isinstance(one, FourierConfig))
+    cosines = replace(cosines, functions=192)
+    return Preset(
+        "lean",
+        (fast, cosines, RecentConfig()),
+        standardise=True,
+        combiner=whole.combiner,
+        first_weights=(0.3, 0.5, 0.2),
+        numeric=(whole.numeric[0], cosines.for_regression(), whole.numeric[-1]),
+    )
+
+
 #: Those whose settings will stay as they are, so that a saved model may hold the name alone.
-SETTLED = ("default", "paper", "released")
+SETTLED = ("classic", "paper", "released")
 #: Those that are the same for every stream.
-OURS = ("default", "next")
+OURS = ("default", "lean", "classic")
 #: Name -> a function from the data set's name (or None) to the preset.
-PRESETS = {"default": default, "next": upcoming, "paper": paper, "released": released}
+PRESETS = {"default": default, "lean": lean, "classic": classic, "paper": paper, "released": released}
+#: What a saved model's name of a preset stands for now: `default` was settled once, and is now saved with its settings.
+RENAMED = {"default": "classic"}
 
 
 def get(name: str, dataset: str | None = None) -> Preset:
@@ -183,7 +207,7 @@ def get(name: str, dataset: str | None = None) -> Preset:
     >>> get("tuned")
     Traceback (most recent call last):
         ...
-    braided.errors.BraidedError: preset 'tuned' is not known: use one of default, next, paper, released
+    braided.errors.BraidedError: preset 'tuned' is not known: use one of default, lean, classic, paper, released
     """
     checks.choice("preset", name, PRESETS)
     return PRESETS[name](dataset)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from braided import checks
+from braided import checks, presets
 from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor, drift
@@ -121,18 +121,31 @@ Builder = Callable[[ModelOptions], Model]
 
 
 def _named(*names: str) -> Builder:
-    """The preset's learners of these names, without the others."""
+    """The preset's learners of these names, of each the first, without the others.
+
+    Our own presets lend each other what they do not have.
+    """
 
     def build(options: ModelOptions) -> Model:
-        found = {LEARNERS[type(config)].name: config for config in options.preset.learners}
+        found: dict[str, LearnerConfig] = {}
+        ours = [replace(options, preset=presets.get(name)) for name in OURS if options.preset.name in OURS]
+        for config in (config for lender in (options, *ours) for config in lender.learners):
+            found.setdefault(_called(config), config)
         if missing := [name for name in names if name not in found]:
             name = options.preset.name
             raise BraidedError(
-                f"preset {name!r} has no learner {missing[0]!r}, it has {', '.join(found)}: use another one"
+                f"preset {name!r} has no learner {missing[0]!r} for {options.task}, it has {', '.join(found)}: use one "
+                "of these, or another preset"
             )
-        return options.model(tuple(c for c in options.preset.learners if LEARNERS[type(c)].name in names))
+        return options.model(tuple(found[name] for name in names))
 
     return build
+
+
+def _called(config: LearnerConfig) -> str:
+    """What a learner is called on the command line: the linear one stands for the logistic one."""
+    name = LEARNERS[type(config)].name
+    return "olr" if name == "linear" else name
 
 
 def _gradient_logistic(options: ModelOptions) -> Model:
@@ -141,14 +154,10 @@ def _gradient_logistic(options: ModelOptions) -> Model:
     rate = mlp.learning_rate
     if options.preset.name not in OURS:
         rate = 0.01 if options.dataset in {"german", "svmguide3"} else 0.001
-    learners: list[LearnerConfig] = []
-    for config in options.preset.learners:
-        if isinstance(config, LogisticConfig):
-            plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=config.mask_inputs, learning_rate=rate)
-            learners.append(plain)
-        else:
-            learners.append(config)
-    return options.model(tuple(learners))
+    fast = next(config for config in options.preset.learners if isinstance(config, LogisticConfig))
+    plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=fast.mask_inputs, learning_rate=rate)
+    others = tuple(config for config in options.preset.learners if not isinstance(config, LogisticConfig))
+    return options.model((plain, *others))
 
 
 def _five(options: ModelOptions) -> Model:
@@ -274,6 +283,9 @@ MODELS: dict[str, NamedModel] = {
     "olr": NamedModel(_named("olr")),
     "mlp": NamedModel(_named("mlp")),
     "set": NamedModel(_named("set")),
+    "fourier": NamedModel(_named("fourier")),
+    "recent": NamedModel(_named("recent")),
+    "forest": NamedModel(_named("forest")),
     "modl-olr+mlp": NamedModel(_named("olr", "mlp")),
     "modl-olr+set": NamedModel(_named("olr", "set")),
     "modl-glr": NamedModel(_gradient_logistic),

@@ -170,7 +170,7 @@ def test_learners_take_turns() -> None:
     own = progress.own != truth[:, None]
     early, late = own[:200].mean(axis=0), own[-3_000:].mean(axis=0)
     names = model.learner_names
-    assert early[names.index("olr")] < early[names.index("set")]
+    assert early[names.index("olr")] < early[names.index("mlp")]
     assert late[names.index("mlp")] < late[names.index("olr")] - 0.05
     whole = progress.predictions.argmax(axis=1) != truth
     for part in (slice(200, 1_000), slice(1_000, 4_000), slice(-3_000, None)):

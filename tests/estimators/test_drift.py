@@ -262,7 +262,7 @@ def test_the_combiner_widens_and_keeps_its_weights() -> None:
     values, labels = made_up(50)
     model = MODLClassifier()
     model.learn_many(values, labels)
-    n = len(model.braid.learners)
+    n = 2 * len(model.braid.learners)
     before = model.braid.combiner.state()["weights"]
     model.braid.raise_plasticity()
     after = model.braid.combiner.state()["weights"]

@@ -105,14 +105,16 @@ def test_predicting_changes_nothing(preset: Preset) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
 def test_growth_by_features_changes_no_prediction_on_old_records(preset: Preset) -> None:
-    values, labels = made_up(60)
+    values, labels = made_up(120)
     model = MODLClassifier(preset=preset)
     model.learn_many(values, labels)
     old = model.predict_proba_many(values)
     model._features.admit([f"new {i}" for i in range(20)])
     model._grow()
     assert model.n_features == 26
-    np.testing.assert_array_equal(model.predict_proba_many(values), old)
+    # The frequencies of cosines of all features are multiplied by a root and divided by it: that is rounded.
+    tolerance = 1e-6 if preset.name == "default" else 0.0
+    np.testing.assert_allclose(model.predict_proba_many(values), old, rtol=tolerance)
 
 
 @pytest.mark.parametrize("config", [*SMALL, MLPConfig(hidden=()), SetConfig(width=8, blocks=1, layers=1)], ids=str)

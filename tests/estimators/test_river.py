@@ -72,7 +72,7 @@ def estimators() -> dict[str, Any]:
         if name != default.combiner:
             table[f"modl with {name}"] = _of("modl", default, name)
             if kind.for_regression:
-                table[f"MODLRegressor with {name}"] = MODLRegressor(combiner=name)
+                table[f"MODLRegressor with {name}"] = MODLRegressor("classic", combiner=name)
     table["MODLClassifier with a drift detector"] = MODLClassifier(drift_detector=drift.ADWIN())
     table["MODLRegressor with a drift detector"] = MODLRegressor(drift_detector=drift.PageHinkley())
     for name in ("auxdrop-odl", "auxdrop-ogd", "olvf", "modl-glr", "modl-5"):

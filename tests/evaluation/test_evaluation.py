@@ -26,7 +26,7 @@ def phishing() -> list[tuple[dict[str, Any], bool]]:
 def test_a_delay_is_that_of_rivers_own_validation(delay: int) -> None:
     ours = MODLClassifier(learners=SMALL)
     history = record(ours, phishing(), delay=delay)
-    theirs = MODLClassifier(learners=SMALL)
+    theirs = MODLClassifier(learners=SMALL, delay=delay)
     rows = list(
         evaluate.iter_progressive_val_score(
             iter(phishing()), theirs, metrics.Accuracy(), delay=delay, step=1, yield_predictions=True
@@ -116,7 +116,7 @@ def test_records_without_a_label_are_predicted_and_not_learned(delay: int) -> No
 
 def test_regressors_are_late_too() -> None:
     data = list(datasets.TrumpApproval())[:150]
-    ours, theirs = MODLRegressor(learners=None, preset="paper"), MODLRegressor(preset="paper")
+    ours, theirs = MODLRegressor(learners=None, preset="paper"), MODLRegressor(preset="paper", delay=10)
     history = record(ours, data, delay=10)
     error = evaluate.progressive_val_score(iter(data), theirs, metrics.MAE(), delay=10)
     assert history.error == pytest.approx(error.get())

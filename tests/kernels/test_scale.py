@@ -144,7 +144,7 @@ def test_nothing_poisons_it(kind: str, size: float, share: float, regression: bo
     values[rng.random(values.shape) < 0.2] = np.nan
 
     def error(x: np.ndarray, y: np.ndarray, clean: np.ndarray) -> float:
-        model = MODLRegressor("next") if regression else MODLClassifier("next")
+        model = MODLRegressor("default") if regression else MODLClassifier("default")
         said = model.predict_learn_many(x, y).predictions
         loss = np.abs(said[:, 0] - y) if regression else np.array(model.classes)[said.argmax(axis=1)] != y
         return float(loss[clean][-2_000:].mean())

@@ -58,7 +58,7 @@ def test_a_random_walk_is_predicted_about_as_well_as_by_its_last_value() -> None
     rng = np.random.default_rng(0)
     y = 1e5 + np.cumsum(rng.normal(size=2_000))
     y[1_000:] -= 500.0  # far outside of all that was seen
-    model = MODLRegressor("next")
+    model = MODLRegressor("default")
     said = model.predict_learn_many(rng.normal(size=(2_000, 3)), y).predictions[:, 0]
     ours, last = np.abs(said - y)[10:], np.abs(np.diff(y))[9:]
     assert np.median(ours) < 1.05 * np.median(last)
@@ -100,7 +100,7 @@ def test_without_an_order_numbers_are_predicted_as_by_the_others() -> None:
 
 
 def test_the_preset_has_a_learner_of_what_came_last_for_both_tasks() -> None:
-    preset = presets.get("next")
+    preset = presets.get("default")
     assert any(isinstance(config, RecentConfig) for config in preset.learners)
     assert any(isinstance(config, RecentValueConfig) for config in preset.for_regression().learners)
 
@@ -108,7 +108,7 @@ def test_the_preset_has_a_learner_of_what_came_last_for_both_tasks() -> None:
 def test_statistics_that_start_over_leave_the_past_alone() -> None:
     rng = np.random.default_rng(0)
     y = np.concatenate([rng.normal(size=200), 100 + rng.normal(size=200)])
-    model = MODLRegressor("next")
+    model = MODLRegressor("default")
     model.learn_many(np.ones((400, 1)), y)
     target = model.braid.target
     assert target[scale.COUNT] < 250, "those of the target began anew"

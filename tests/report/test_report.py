@@ -206,7 +206,7 @@ def turned_file(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_drifts_are_shown(turned_file: str) -> None:
-    options = RunOptions(turned_file, ("olr",), drift="ddm", seeds=2)
+    options = RunOptions(turned_file, ("olr",), preset="classic", drift="ddm", seeds=2)
     job = finished(Job(options))
     document = job.document()
     assert [run.get("drifts") for run in document["runs"]] == [1, 1]
@@ -227,7 +227,7 @@ def test_drifts_are_shown(turned_file: str) -> None:
 
 
 def test_a_resumed_run_has_its_drifts_once(turned_file: str, tmp_path: Path) -> None:
-    options = RunOptions(turned_file, ("olr",), drift="ddm")
+    options = RunOptions(turned_file, ("olr",), preset="classic", drift="ddm")
     broken = Job(options, checkpoint=tmp_path / "c", every=0.0)
     for number, progress in enumerate(broken.run()):
         if progress.evaluation.records >= 2_000:

@@ -126,9 +126,12 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
     [
         (["nothing.csv"], "stream 'nothing.csv' is neither a file nor a folder nor a data set"),
         (["{csv}", "--target", "colour"], "there is no column 'colour'"),
-        (["{csv}", "--model", "forest"], "model 'forest' is not known: use one of modl"),
+        (["{csv}", "--model", "oracle"], "model 'oracle' is not known: use one of modl"),
         (["{csv}", "--preset", "best"], "preset 'best' is not known"),
-        (["{csv}", "--model", "set", "--preset", "next"], "preset 'next' has no learner 'set', it has olr"),
+        (
+            ["{csv}", "--model", "forest", "--preset", "paper"],
+            "preset 'paper' has no learner 'forest' for classification",
+        ),
         (["{csv}", "--combiner", "vote"], "combiner 'vote' is not known"),
         (["{csv}", "--available", "1.5"], "--available is 1.5: give a probability"),
         (["{csv}", "--mask", "fog"], "--mask 'fog' is not known: use one of iid, trapezoidal, sudden, burst, value"),

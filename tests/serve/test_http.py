@@ -164,7 +164,7 @@ def test_export_loads_in_python_and_imports(client: Client, tmp_path: Path) -> N
     content = client.get("/models/default/checkpoint").content
     assert client.put("/models/again/checkpoint", content=content, headers=octets).status_code == 201
     for task in ("classification", "regression"):
-        assert client.put(f"/models/{task}", json={"preset": "next", "task": task}).status_code == 201
+        assert client.put(f"/models/{task}", json={"preset": "default", "task": task}).status_code == 201
         assert client.post(f"/models/{task}/learn", json={"x": {"a": 1.0}, "y": 1.0}).status_code == 200
         content = client.get(f"/models/{task}/checkpoint").content
         assert client.put(f"/models/{task}-2/checkpoint", content=content, headers=octets).status_code == 201

@@ -595,6 +595,8 @@ class MODL(base.Estimator):
         parameters = dict(metadata["parameters"])
         if isinstance(parameters["preset"], dict):
             parameters["preset"] = unpack_config(parameters["preset"], kinds)
+        else:
+            parameters["preset"] = presets.RENAMED.get(parameters["preset"], parameters["preset"])
         if learners is not None:
             stored = parameters["learners"] or []
             if [_describe(item) for item in learners] != stored:

@@ -24,7 +24,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     Parameters
     ----------
     preset
-        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+        `default`, `lean`, `classic`, `paper` or `released`, or a `braided.presets.Preset`.
     learners
         Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
     combiner

@@ -67,6 +67,8 @@ class Explanation:
         `released`) the softmax of the clamped totals.
     shares
         Learner -> its share of the final score, from 0 to 1; the sum is 1, or all are 0 while no learner says anything.
+    estimated
+        The features among the contributions whose values were missing and have been filled in.
     """
 
     prediction: Any
@@ -77,6 +79,7 @@ class Explanation:
     totals: Mapping[Hashable, Part]
     scores: Mapping[Hashable, float]
     shares: Mapping[str, float]
+    estimated: frozenset[Hashable] = frozenset()
 
     def top(self, n: int | None = None, label: Any = None) -> list[tuple[Hashable, Part]]:
         """The n largest contributions (all for None) to the score of a label; the predicted one if none is given."""
@@ -99,6 +102,7 @@ class Explanation:
             "totals": plain(self.totals),
             "scores": dict(self.scores),
             "shares": dict(self.shares),
+            "estimated": [name for name in self.contributions if name in self.estimated],
         }
 
     def _label(self, label: Any = None) -> Any:
@@ -118,7 +122,8 @@ class Explanation:
                 f"parts of its score by {self.learner}:"
             ]
         top = self.top()
-        rows = [(f"{name!s:.40}", part) for name, part in top[:_SHOWN]]
+        marks = dict.fromkeys(self.estimated, " (estimated)")
+        rows = [(f"{name!s:.40}{marks.get(name, '')}", part) for name, part in top[:_SHOWN]]
         rest = len(top) - len(rows)
         rows += [("bias", self.bias[label]), ("total", self.totals[label])]
         width = max(len(name) for name, _ in rows)
@@ -252,4 +257,5 @@ def explain(
         totals=parts(np.concatenate(all_places), np.concatenate(all_values)),
         scores={label: float(scores[k]) for k, label in enumerate(labels)},
         shares=dict(zip(names, shares(braid, seen, len(labels)).tolist(), strict=True)),
+        estimated=frozenset(name for name, there in zip(features, seen.mask, strict=False) if filled and not there),
     )

@@ -288,8 +288,9 @@ class FourierLogistic(GaussianLearner):
     without it. A record costs O(n k + k^2), whatever the number of features known.
 
     With other `inputs` than `plain` the sum runs over all d known features, some of them filled in, and is divided by
-    sqrt(d). With a `subset` function k is of a few features alone: s of them, s drawn from 1 to `subset`, with
-    w_jk ~ N(0, 1) / sqrt(s), and its angle is not divided.
+    sqrt(d). After a hundred records the frequencies of those known are multiplied by sqrt(d' / d) when there come to be
+    d' of them: a new one changes nothing for records without it. With a `subset` function k is of a few features alone:
+    s of them, s drawn from 1 to `subset`, with w_jk ~ N(0, 1) / sqrt(s), and its angle is not divided.
 
     With a `frequency_rate` the functions learn, too. With the angle theta_k, the means m_c before the record, and
     g_k = sum_c (p_c - [y = c]) m_ck (-sqrt(2) sin theta_k):
@@ -345,6 +346,8 @@ class FourierLogistic(GaussianLearner):
         key = key_of(self.seed, self.name, self.place, name)
         if name == "frequencies":
             fill_normal(view, key, old[0], 1.0 / self.config.bandwidth)
+            if not self.config.subset and self.config.inputs != "plain" and old[0] and self.steps >= _EARLY:
+                view[: old[0]] *= math.sqrt(view.shape[0] / old[0])
             if self.config.subset:
                 _draw_subsets(view, np.uint64(key), old[0], self.config.subset, old[0] == 0 or self.steps < _EARLY)
         elif name == "phases":

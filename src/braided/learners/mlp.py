@@ -15,6 +15,7 @@ from braided.kernels.compile import kernel
 from braided.kernels.dense import backward, backward_head, forward, forward_head, step, step_row
 from braided.kernels.encoding import encode_piecewise, knots
 from braided.kernels.inputs import FILLED, has_planes
+from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
@@ -67,16 +68,20 @@ class MLPConfig(StepConfig):
 
 
 # Places in `shape`: sizes, then the widths of the hidden layers, then two offsets per layer (weights, bias).
-_OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _FILLED, _WIDTHS = 0, 1, 2, 3, 4, 5, 6, 7
+_OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _FILLED, _PAST, _WIDTHS = range(9)
 #: Place in `hyper`, after the step's numbers, where the knots of the encoding start; there are none if it is plain.
 _KNOTS = 4
 
 
 @kernel()
 def _list_inputs(shape, hyper, x, active, layer_in):
-    """h_0: for each available feature its value, its availability if wanted, and its encoding if there are knots."""
+    """h_0: the target's past; of each available feature the value, availability, and encoding if there are knots."""
     per_feature, knots = shape[_PER_FEATURE], hyper[_KNOTS:]
     layer_in[:] = 0
+    if shape[_PAST] > 0:
+        if x.shape[0] >= shape[_FEATURES] + PAST:
+            layer_in[:PAST] = x[-PAST:]
+        layer_in = layer_in[PAST:]
     if shape[_FILLED] and has_planes(x, shape[_FEATURES]):
         for slot in range(shape[_FEATURES]):
             layer_in[slot * per_feature] = x[FILLED * shape[_FEATURES] + slot]
@@ -94,7 +99,7 @@ def _list_inputs(shape, hyper, x, active, layer_in):
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step_number, work, work64, index, scores):
     n_layers = shape[_LAYERS]
-    n_in = shape[_FEATURES] * shape[_PER_FEATURE]
+    n_in = shape[_PAST] + shape[_FEATURES] * shape[_PER_FEATURE]
     at = _WIDTHS + n_layers
     layer_in = work[:n_in]
     _list_inputs(shape, hyper, x, active, layer_in)
@@ -119,7 +124,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
     kind = work.dtype.type
     step_size = (kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]))
     n_layers = shape[_LAYERS]
-    n_first = shape[_FEATURES] * shape[_PER_FEATURE]
+    n_first = shape[_PAST] + shape[_FEATURES] * shape[_PER_FEATURE]
     end = n_first
     widest = n_first
     for layer in range(n_layers):
@@ -205,7 +210,11 @@ class MLP(CompiledLearner):
 
     def _widths(self, n_features: int) -> list[int]:
         """Inputs, then the hidden layers."""
-        return [n_features * self._per_feature(), *self.config.hidden]
+        return [self._n_past() + n_features * self._per_feature(), *self.config.hidden]
+
+    def _n_past(self) -> int:
+        """Inputs that tell the target's past."""
+        return PAST if self.config.change else 0
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Weights by input and a bias for each hidden layer; the output layer by output."""
@@ -222,11 +231,11 @@ class MLP(CompiledLearner):
         return arrays
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, features, inputs per feature, mask, layers, head's row, filled; widths; offsets per layer."""
+        """Outputs, features, inputs per feature, mask, layers, head's row, filled, past; widths; offsets per layer."""
         hidden = self.config.hidden
         row = self._widths(self._capacities[0])[-1]
         numbers = [self.n_outputs, self.n_features, self._per_feature(), int(self.config.mask_inputs)]
-        numbers += [len(hidden), row, int(self.config.inputs == "filled"), *hidden]
+        numbers += [len(hidden), row, int(self.config.inputs == "filled"), self._n_past(), *hidden]
         for layer in [*range(1, len(hidden) + 1), "out"]:
             numbers += [offsets[f"weights {layer}"], offsets[f"bias {layer}"]]
         return numbers
