@@ -379,15 +379,18 @@ def test_a_saved_model_keeps_its_settings_and_not_a_name_for_them(tmp_path: Path
     [
         ("inputs/figures", lambda a: a.__setitem__((slice(None), 0), -1e12)),
         ("inputs/figures", lambda a: a.__setitem__((0, 1), np.nan)),
-        ("learner 7/links", lambda a: a.__setitem__((slice(None), slice(2, 4)), 1e11)),
-        ("learner 7/links", lambda a: a.__setitem__((0, 0), 99)),
+        ("learner 7/nodes", lambda a: a.__setitem__((slice(None), slice(2, 4)), 1e11)),
+        ("learner 7/nodes", lambda a: a.__setitem__((0, 0), 99)),
+        ("learner 7/nodes", lambda a: a.__setitem__((0, 6), -1)),
         ("learner 7/sizes", lambda a: a.__setitem__(0, 1e9)),
         ("learner 7/sizes", lambda a: a.__setitem__(0, 0.5)),
-        ("learner 7/links", lambda a: a.__setitem__(a[:, 0] < 0, -0.5)),
+        ("learner 7/sizes", lambda a: a.__setitem__(0, a[0] - 1)),
+        ("learner 7/nodes", lambda a: a.__setitem__(a[:, 0] < 0, -0.5)),
         ("combiner/weights", lambda a: a.__setitem__(0, np.nan)),
         ("statistics", lambda a: a.__setitem__(slice(None), -1)),
         ("target", lambda a: a.__setitem__(0, np.nan)),
-        ("learner 7/figures", lambda a: a.__setitem__((0, 0), np.inf)),
+        ("learner 7/nodes", lambda a: a.__setitem__((0, 7), np.inf)),
+        ("learner 7/ranges", lambda a: a.__setitem__((0, 0), np.nan)),
     ],
 )
 def test_arrays_that_kernels_could_not_follow_are_refused(array: str, change: Any) -> None:

@@ -12,8 +12,7 @@ from river import forest as river_forest
 from braided import MODLClassifier, MODLRegressor
 from braided.learners import ForestConfig, ForestValueConfig, MondrianForest, build
 
-TIME, WEIGHT, TREE_WEIGHT, RECORDS = range(4)
-FEATURE, THRESHOLD, LEFT, RIGHT, PARENT = range(5)
+FEATURE, THRESHOLD, LEFT, RIGHT, PARENT, ODDS, RECORDS, TIME, COUNTS = range(9)
 Floats = NDArray[np.float64]
 
 
@@ -36,64 +35,110 @@ def taught(values: Floats, labels: NDArray[np.int64], config: ForestConfig, clas
 def test_a_tree_is_one_and_its_figures_add_up() -> None:
     learner = taught(*checkers(400), ForestConfig(trees=3, nodes=300))
     state = learner.state()
-    figures, links, counts, ranges = (state[name] for name in ("figures", "links", "counts", "ranges"))
-    for tree in range(3):
-        first, size = 300 * tree, int(state["sizes"][tree])
-        assert links[first, PARENT] == -1
-        assert figures[first, RECORDS] == 400
+    ends = np.cumsum(state["sizes"]).astype(int)
+    assert len(state["nodes"]) == ends[-1] > 300
+    for nodes, ranges in zip(
+        np.split(state["nodes"], ends[:-1]), np.split(state["ranges"], 2 * ends[:-1]), strict=True
+    ):
+        assert nodes[0, PARENT] == -1
+        assert nodes[0, RECORDS] == 400
         seen = 0
-        for node in range(first, first + size):
-            np.testing.assert_allclose(counts[node].sum(), figures[node, RECORDS], rtol=1e-4)
-            if links[node, FEATURE] < 0:
-                assert figures[node, TREE_WEIGHT] == pytest.approx(figures[node, WEIGHT])
+        for place, node in enumerate(nodes):
+            np.testing.assert_allclose(node[COUNTS:].sum(), node[RECORDS], rtol=1e-4)
+            if node[FEATURE] < 0:
                 continue
-            left, right = int(links[node, LEFT]), int(links[node, RIGHT])
+            left, right = int(node[LEFT]), int(node[RIGHT])
             seen += 2
-            assert links[left, PARENT] == links[right, PARENT] == node
-            assert figures[left, TIME] == figures[right, TIME] > figures[node, TIME]
-            np.testing.assert_allclose(counts[left] + counts[right], counts[node], atol=1e-3)
-            j, at = int(links[node, FEATURE]), np.float32(links[node, THRESHOLD])
+            assert nodes[left, PARENT] == nodes[right, PARENT] == place
+            assert nodes[left, TIME] == nodes[right, TIME] > node[TIME]
+            np.testing.assert_allclose(nodes[left, COUNTS:] + nodes[right, COUNTS:], node[COUNTS:], atol=1e-3)
+            j, at = int(node[FEATURE]), node[THRESHOLD]
             assert ranges[2 * left + 1, j] <= at <= ranges[2 * right, j]
-            both = figures[left, TREE_WEIGHT] + figures[right, TREE_WEIGHT]
-            assert figures[node, TREE_WEIGHT] == pytest.approx(np.logaddexp(figures[node, WEIGHT], both) - np.log(2))
-        assert seen == size - 1
+            for child in (left, right):
+                assert (ranges[2 * child] >= ranges[2 * place]).all(), "a range holds those below it"
+                assert (ranges[2 * child + 1] <= ranges[2 * place + 1]).all()
+        assert seen == len(nodes) - 1
 
 
-def prunings(links: Floats, node: int) -> list[frozenset[int]]:
+def prunings(nodes: Floats, node: int) -> list[frozenset[int]]:
     """All sets of leaves that remain when subtrees are cut off."""
-    if links[node, FEATURE] < 0:
+    if nodes[node, FEATURE] < 0:
         return [frozenset([node])]
-    pairs = itertools.product(*(prunings(links, int(links[node, side])) for side in (LEFT, RIGHT)))
+    pairs = itertools.product(*(prunings(nodes, int(nodes[node, side])) for side in (LEFT, RIGHT)))
     return [frozenset([node]), *(one | other for one, other in pairs)]
 
 
-def weight_of(links: Floats, figures: Floats, node: int, kept: frozenset[int]) -> float:
-    """Prior times likelihood of a pruning: half for each choice that was free."""
-    if links[node, FEATURE] < 0:
-        return float(np.exp(figures[node, WEIGHT]))
+def weight_of(nodes: Floats, node: int, kept: frozenset[int]) -> float:
+    """Prior times likelihood of a pruning, against that of the whole tree."""
+    if nodes[node, FEATURE] < 0:
+        return 1.0
+    odds = float(nodes[node, ODDS])
     if node in kept:
-        return float(0.5 * np.exp(figures[node, WEIGHT]))
-    left, right = int(links[node, LEFT]), int(links[node, RIGHT])
-    return 0.5 * weight_of(links, figures, left, kept) * weight_of(links, figures, right, kept)
+        return odds / (1.0 + odds)
+    left, right = int(nodes[node, LEFT]), int(nodes[node, RIGHT])
+    return weight_of(nodes, left, kept) * weight_of(nodes, right, kept) / (1.0 + odds)
 
 
 def test_a_tree_says_the_mean_over_all_its_prunings() -> None:
     values, labels = checkers(12)
     learner = taught(values, labels, ForestConfig(trees=1, nodes=11))
-    state = learner.state()
-    figures, links, counts = (state[name].astype(float) for name in ("figures", "links", "counts"))
-    found = prunings(links, 0)
+    nodes = learner.state()["nodes"].astype(float)
+    found = prunings(nodes, 0)
     assert len(found) > 5
-    weights = np.array([weight_of(links, figures, 0, kept) for kept in found])
+    weights = np.array([weight_of(nodes, 0, kept) for kept in found])
+    assert weights.sum() == pytest.approx(1.0)
     for x in values[:6].astype(np.float32):
         said = []
         for kept in found:
             node = 0
             while node not in kept:
-                node = int(links[node, LEFT if x[int(links[node, FEATURE])] <= links[node, THRESHOLD] else RIGHT])
-            said.append((counts[node] + 0.5) / (figures[node, RECORDS] + 1.0))
-        expected = np.log(0.999 * (weights @ np.array(said)) / weights.sum() + 0.0005)
+                node = int(nodes[node, LEFT if x[int(nodes[node, FEATURE])] <= nodes[node, THRESHOLD] else RIGHT])
+            said.append((nodes[node, COUNTS:] + 0.5) / (nodes[node, RECORDS] + 1.0))
+        expected = np.log(0.999 * (weights @ np.array(said)) + 0.0005)
         np.testing.assert_allclose(learner.scores(x, np.ones(2, dtype=bool)), expected - expected.mean(), atol=1e-4)
+
+
+def log_weights(nodes: Floats, own: Floats, node: int) -> float:
+    """log W of a node, from the log weights of all nodes by themselves."""
+    if nodes[node, FEATURE] < 0:
+        return float(own[node])
+    both = sum(log_weights(nodes, own, int(nodes[node, side])) for side in (LEFT, RIGHT))
+    return float(np.logaddexp(own[node], both) - np.log(2))
+
+
+def start_from_odds(nodes: Floats, own: Floats, node: int) -> None:
+    """Log weights of all nodes by themselves that give their odds, those of leaves 0."""
+    if nodes[node, FEATURE] >= 0:
+        sides = [int(nodes[node, side]) for side in (LEFT, RIGHT)]
+        for side in sides:
+            start_from_odds(nodes, own, side)
+        own[node] = np.log(nodes[node, ODDS]) + sum(log_weights(nodes, own, side) for side in sides)
+
+
+def test_odds_are_those_of_the_weights_that_they_stand_for() -> None:
+    """At the bound of its nodes a tree stays as it is: its weights are followed here one by one."""
+    values, labels = checkers(300)
+    learner = taught(values[:100], labels[:100], ForestConfig(trees=1, nodes=15))
+    before = learner.state()["nodes"].astype(float)
+    gained = np.zeros(len(before))
+    counts = before[:, COUNTS:].copy()
+    for x, y in zip(values[100:].astype(np.float32), labels[100:].tolist(), strict=True):
+        node = 0
+        while True:
+            gained[node] += np.log((counts[node, y] + 0.5) / (counts[node].sum() + 1.0))
+            counts[node, y] += 1
+            if before[node, FEATURE] < 0:
+                break
+            node = int(before[node, LEFT if x[int(before[node, FEATURE])] <= before[node, THRESHOLD] else RIGHT])
+        learner.learn(x, np.ones(2, dtype=bool), y, np.zeros(2, dtype=np.float32))
+    after = learner.state()["nodes"]
+    own = np.zeros(len(before))
+    start_from_odds(before, own, 0)
+    own += gained
+    for node in np.flatnonzero(before[:, FEATURE] >= 0):
+        both = sum(log_weights(before, own, int(before[node, side])) for side in (LEFT, RIGHT))
+        expected = np.clip(own[node] - both, -12 * np.log(10), 12 * np.log(10))
+        assert np.log(after[node, ODDS]) == pytest.approx(expected, abs=1e-3)
 
 
 def errors(config: ForestConfig, values: Floats, labels: NDArray[np.int64]) -> int:
@@ -112,9 +157,22 @@ def errors_of_river(values: Floats, labels: NDArray[np.int64]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_it_is_about_as_good_as_rivers(seed: int) -> None:
+def test_it_is_as_good_as_rivers(seed: int) -> None:
     values, labels = checkers(2_000, seed)
-    assert errors(ForestConfig(), values, labels) < 1.15 * errors_of_river(values, labels)
+    assert errors(ForestConfig(), values, labels) < 1.02 * errors_of_river(values, labels)
+
+
+def test_thresholds_stay_where_they_are_while_standardised_values_move() -> None:
+    values, labels = checkers(2_000)
+    values = values * [1e-3, 1e4] + [5.0, -1e5]
+    steady = errors(ForestConfig(), values, labels)
+    assert steady < 0.85 * errors(ForestConfig(inputs="plain"), values, labels)
+    model = MODLClassifier(learners=(ForestConfig(),))
+    model.learn_many(values, labels)
+    count, _, squares = model.braid.learners[0].state()["frames"].T
+    np.testing.assert_array_equal(count, 2_000)
+    unit = np.abs(values[1] - values[0])
+    np.testing.assert_allclose(np.sqrt(squares / count), values.std(axis=0) / unit, rtol=1e-3)
 
 
 def test_a_stream_that_begins_with_one_class_is_learned_all_the_same() -> None:
@@ -135,7 +193,7 @@ def test_at_its_bound_it_goes_on_learning_without_growing() -> None:
     learner.learn(values[0].astype(np.float32), np.ones(2, dtype=bool), int(labels[0]), np.zeros(2, dtype=np.float32))
     after = learner.state()
     assert after["sizes"].tolist() == [51, 51]
-    assert after["figures"][0, RECORDS] == before["figures"][0, RECORDS] + 1
+    assert after["nodes"][0, RECORDS] == before["nodes"][0, RECORDS] + 1
     assert all(after[name].shape == before[name].shape for name in after)
 
 

@@ -1,12 +1,15 @@
 """Mondrian trees over flat buffers: what a tree says of a record, and how it learns one.
 
-The rules and their formulas are in `learners.forest`. Nodes of all trees are numbered through, those of tree t from
-t NODES on; its root is the first.
+The rules and their formulas are in `learners.forest`. A tree's nodes are numbered from 0, its root; those of tree t
+stand in the rows from t NODES on. A row of `nodes` is what a walk needs of a node, one cache line with up to eight
+classes; the ranges, which only learning looks at, and only near the leaves, lie elsewhere.
+
+What makes it cheap: weights are kept as odds between a node and what is below it, which need neither logarithms nor a
+second walk; and a range holds those of the nodes below it, so that from the leaf up the first one that holds a record
+ends the search for those that do not.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -15,310 +18,430 @@ from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
 from braided.kernels.random import mix, unit_interval
 
-#: The bound of a range that holds nothing yet.
-NOTHING = 3e38
-# `shape`: outputs, features that are looked at, trees, nodes of each; row lengths of counts and ranges; where the
+#: The bound of a range that holds nothing yet, and the value of a feature that is missing.
+NOTHING = np.float32(3e38)
+# `shape`: outputs, features that are looked at, trees, nodes of each; row lengths of nodes and ranges; where the
 # arrays start; all features, and the plane of x. `hyper`: the prior, whether targets are numbers, and the key in two
 # halves.
-OUTPUTS, USED, TREES, NODES, COUNT_ROW, RANGE_ROW, COUNTS, RANGES, FIGURES, LINKS, SIZES = range(11)
-ALL, PLANE = 11, 12
+OUTPUTS, USED, TREES, MOST_NODES, NODE_ROW, RANGE_ROW, NODES, RANGES, SIZES, GAINS, ERRORS, FRAMES, ALL, PLANE = range(
+    14
+)
 PRIOR, VALUES, KEY = 0, 1, 2
-# A node's figures: time, log weight, log weight of its tree, records. Its links: feature (-1 for a leaf), threshold,
-# left, right, parent (-1 for the root).
-TIME, WEIGHT, TREE_WEIGHT, RECORDS = range(4)
-FEATURE, THRESHOLD, LEFT, RIGHT, PARENT = range(5)
-_LOG_2 = math.log(2.0)
+#: The `plane` of values that are put back into the frame of the first ones. A feature's frame: count, mean, squares.
+STEADY = -1
+_COUNT, _MEAN, _SQUARES = range(3)
+FRAME = 3
+#: No value is taken to lie further from the mean of its frame in deviations, nor further from 0.
+_MOST_DEVIATIONS, _FURTHEST = 20.0, 1e15
+# A node's row: feature (-1 for a leaf), threshold, left, right, parent (-1 for the root), odds, records, time; then
+# records by class, or the sum of the targets.
+FEATURE, THRESHOLD, LEFT, RIGHT, PARENT, ODDS, RECORDS, TIME, COUNTS = range(9)
+# Of what a record's draws at a node are for.
+_SIDE, _WAIT, _WHICH, _PLACE = range(4)
+#: Odds stay within this and its inverse.
+MOST_ODDS = np.float32(1e12)
 #: A leaf of fewer records is not split within its range.
-_FEWEST = 2.0
+_FEWEST = np.float32(2.0)
+#: A node that has come to so many records halves its counts: float32 would soon not count on.
+_MOST_RECORDS = np.float32(4194304.0)
+_LATEST = 1e30
 #: At most so many splits on missing features are followed on both sides in one tree.
 MOST_FORKS = 16
+#: The part of a feature's weight that does not depend on its gain, and visits that a gain is taken to rest on at first.
+FLOOR = 0.6
+FIRST_VISITS = 100.0
+#: How fast the mean squared error of numeric targets forgets.
+_ERROR_RATE = 0.001
+_ONE, _NONE = np.float32(1), np.float32(0)
 
 
 @kernel()
-def forest_arrays(shape, double):
-    """Figures and links of all nodes, and how many each tree has."""
-    size = shape[TREES] * shape[NODES]
-    figures = double[shape[FIGURES] : shape[FIGURES] + 4 * size].reshape(size, 4)
-    links = double[shape[LINKS] : shape[LINKS] + 5 * size].reshape(size, 5)
-    return figures, links, double[shape[SIZES] : shape[SIZES] + shape[TREES]]
+def forest_arrays(shape, single, double):
+    """All nodes, their ranges (lower and upper bounds by turns), and how many nodes each tree has."""
+    size = shape[TREES] * shape[MOST_NODES]
+    nodes = single[shape[NODES] : shape[NODES] + size * shape[NODE_ROW]].reshape(size, shape[NODE_ROW])
+    ranges = single[shape[RANGES] : shape[RANGES] + 2 * size * shape[RANGE_ROW]].reshape(2 * size, shape[RANGE_ROW])
+    return nodes, ranges, double[shape[SIZES] : shape[SIZES] + shape[TREES]]
 
 
 @kernel()
-def _counts(shape, double, node):
-    start = shape[COUNTS] + node * shape[COUNT_ROW]
-    return double[start : start + shape[OUTPUTS]]
+def _frames(shape, double):
+    return double[shape[FRAMES] : shape[FRAMES] + FRAME * shape[USED]].reshape(shape[USED], FRAME)
 
 
 @kernel()
-def _range(shape, single, node):
-    """Lower and upper bounds of the values that came to a node."""
-    low = shape[RANGES] + 2 * node * shape[RANGE_ROW]
-    high = low + shape[RANGE_ROW]
-    return single[low : low + shape[USED]], single[high : high + shape[USED]]
+def _from_mean(z, frame):
+    """How far a value lies from the mean of those before it, by its standardised value, which counts it in."""
+    count, squares = frame[_COUNT], frame[_SQUARES]
+    if squares <= 0.0:
+        return np.sign(z) if count > 0 else 0.0
+    bound = _MOST_DEVIATIONS * np.sqrt(squares / count)
+    distance = z * np.sqrt(squares * (count + 1.0) / (count * max(count - z * z, 1e-2)))
+    return min(max(distance, -bound), bound)
 
 
 @kernel()
-def _node_says(shape, hyper, double, figures, node, out):
-    """What a node by itself says: smoothed frequencies of the classes, or the mean, drawn to 0 by the prior."""
-    counts, records = _counts(shape, double, node), figures[node, RECORDS]
-    n = shape[OUTPUTS]
-    total = records + hyper[PRIOR] * (1 if hyper[VALUES] > 0 else n)
+def look(shape, double, x, active, lower, upper):
+    """The values that are looked at, twice: a missing one is above every lower bound, and below every upper one."""
+    n, used = shape[ALL], shape[USED]
+    beyond = has_planes(x, n)
+    if shape[PLANE] > 0 and beyond:
+        for j in range(used):
+            lower[j] = upper[j] = x[shape[PLANE] * n + j]
+        return
+    lower[:] = NOTHING
+    upper[:] = -NOTHING
+    frames = _frames(shape, double)
+    for j in active:
+        if j < used and shape[PLANE] == STEADY and beyond:
+            value = frames[j, _MEAN] + _from_mean(np.float64(x[j]), frames[j])
+            lower[j] = upper[j] = min(max(value, -_FURTHEST), _FURTHEST)
+        elif j < used:
+            lower[j] = upper[j] = x[j]
+
+
+@kernel()
+def follow_frames(shape, double, x, active):
+    """Count a record's values into their frames."""
+    if shape[PLANE] != STEADY or not has_planes(x, shape[ALL]):
+        return
+    frames = _frames(shape, double)
+    for j in active:
+        if j < shape[USED]:
+            distance = _from_mean(np.float64(x[j]), frames[j])
+            frames[j, _COUNT] += 1.0
+            share = distance / frames[j, _COUNT]
+            frames[j, _MEAN] = min(max(frames[j, _MEAN] + share, -_FURTHEST), _FURTHEST)
+            frames[j, _SQUARES] = min(frames[j, _SQUARES] + distance * (distance - share), _FURTHEST * _FURTHEST)
+
+
+@kernel()
+def _add(shape, hyper, nodes, node, share, out):
+    """Add a share of what a node by itself says: smoothed frequencies of the classes, or the mean."""
+    n, prior = shape[OUTPUTS], np.float32(hyper[PRIOR])
+    if hyper[VALUES] > 0:
+        out[0] += share * nodes[node, COUNTS] / nodes[node, RECORDS]
+        return
+    share /= nodes[node, RECORDS] + prior
+    each = prior / np.float32(n)
     for k in range(n):
-        out[k] = (counts[k] + (0.0 if hyper[VALUES] > 0 else hyper[PRIOR])) / total
+        out[k] += share * (nodes[node, COUNTS + k] + each)
 
 
 @kernel()
-def tree_says(shape, hyper, double, figures, links, values, there, root, stack, out):
+def tree_says(shape, hyper, nodes, values, first, stack, out):
     """Add what one tree says of a record to `out`: the mean over its prunings, by their weights.
 
-    Down from the root, each node takes its share 1/2 w / W of what is left, and the leaf the rest. At a split on a
-    missing feature both sides go on, by how many records each has; past so many forks, the larger side alone.
+    Down from the root, each node takes its share of what is left, and the leaf the rest. At a split on a missing
+    feature both sides go on, by how many records each has; past so many forks, the larger side alone.
     """
-    n = shape[OUTPUTS]
-    alone = stack[:n]
-    pending = stack[n : n + 2 * (MOST_FORKS + 2)].reshape(MOST_FORKS + 2, 2)
-    pending[0, 0], pending[0, 1] = root, 1.0
+    pending = stack[: 2 * (MOST_FORKS + 2)].reshape(MOST_FORKS + 2, 2)
+    pending[0, 0], pending[0, 1] = first, _ONE
     depth, forks = 1, 0
     while depth > 0:
         depth -= 1
-        node, left_over = int(pending[depth, 0]), pending[depth, 1]
+        node, left_over = int(pending[depth, 0]), np.float32(pending[depth, 1])
         while True:
-            _node_says(shape, hyper, double, figures, node, alone)
-            feature = int(links[node, FEATURE])
-            share = left_over
-            if feature >= 0:
-                share *= 0.5 * np.exp(min(figures[node, WEIGHT] - figures[node, TREE_WEIGHT], _LOG_2))
-            for k in range(n):
-                out[k] += share * alone[k]
+            feature = int(nodes[node, FEATURE])
             if feature < 0:
                 break
-            left_over -= share
-            left, right = int(links[node, LEFT]), int(links[node, RIGHT])
-            if there[feature] > 0:
-                node = left if values[feature] <= links[node, THRESHOLD] else right
+            odds = nodes[node, ODDS]
+            rest = left_over / (_ONE + odds)
+            _add(shape, hyper, nodes, node, odds * rest, out)
+            left_over = rest
+            left, right = first + int(nodes[node, LEFT]), first + int(nodes[node, RIGHT])
+            value = values[feature]
+            if value < NOTHING:
+                node = left if value <= nodes[node, THRESHOLD] else right
                 continue
-            part = figures[left, RECORDS] / max(figures[left, RECORDS] + figures[right, RECORDS], 1.0)
+            part = _part(nodes, left, right)
             if forks >= MOST_FORKS:
                 node = left if part >= 0.5 else right
                 continue
             forks += 1
-            pending[depth, 0], pending[depth, 1] = right, left_over * (1.0 - part)
+            pending[depth, 0], pending[depth, 1] = right, left_over * (_ONE - part)
             depth += 1
             node, left_over = left, left_over * part
+        _add(shape, hyper, nodes, node, left_over, out)
 
 
 @kernel()
-def look(shape, x, active, there, values):
-    """The values of the features that are looked at, from the plane that is wanted, and which there are."""
-    n, used = shape[ALL], shape[USED]
-    if shape[PLANE] > 0 and has_planes(x, n):
-        there[:] = 1
-        values[:] = x[shape[PLANE] * n : shape[PLANE] * n + used]
-        return
-    there[:] = 0
-    for j in active:
-        if j < used:
-            there[j] = 1
-            values[j] = x[j]
+def _part(nodes, left, right):
+    """The left one's part of the records of two nodes."""
+    return nodes[left, RECORDS] / max(nodes[left, RECORDS] + nodes[right, RECORDS], _ONE)
 
 
 @kernel()
-def _enter(shape, hyper, single, double, figures, node, values, there, y, weigh):
-    """A record comes to a node: its weight by what the node said of the record, its range, its counts."""
-    counts, records = _counts(shape, double, node), figures[node, RECORDS]
-    if weigh and hyper[VALUES] > 0:
-        figures[node, WEIGHT] -= 0.5 * min((counts[0] / (records + hyper[PRIOR]) - y) ** 2, 100.0)
-    elif weigh:
-        figures[node, WEIGHT] += np.log((counts[int(y)] + hyper[PRIOR]) / (records + hyper[PRIOR] * shape[OUTPUTS]))
-    low, high = _range(shape, single, node)
-    for j in range(shape[USED]):
-        low[j] = min(low[j], values[j]) if there[j] > 0 else low[j]
-        high[j] = max(high[j], values[j]) if there[j] > 0 else high[j]
-    figures[node, RECORDS] += 1.0
-    if hyper[VALUES] > 0:
-        counts[0] += y
-    else:
-        counts[int(y)] += 1
+def _next(nodes, node, first, values, key):
+    """The child that a record goes to when it is learned: by chance if the feature is missing."""
+    left, right = first + int(nodes[node, LEFT]), first + int(nodes[node, RIGHT])
+    value = values[int(nodes[node, FEATURE])]
+    if value < NOTHING:
+        return left if value <= nodes[node, THRESHOLD] else right
+    return left if _draw(key, node - first, _SIDE) < _part(nodes, left, right) else right
 
 
 @kernel()
-def _extension(low, high, value, there):
-    """How far a value lies outside of a range; a range that holds nothing is not extended."""
-    outside = max(low - value, np.float32(0)) + max(value - high, np.float32(0))
-    return outside if low <= high and there > 0 else np.float32(0)
+def _draw(key, node, purpose):
+    return unit_interval(mix(key, np.uint64(4 * node + purpose)))
 
 
 @kernel(fastmath=FAST)
-def _extensions(low, high, values, there):
-    """The sum of them."""
-    total = np.float32(0)
-    for j in range(values.shape[0]):
-        total += _extension(low[j], high[j], values[j], there[j])
+def _holds(low, high, lower, upper):
+    """Whether all values that there are lie within a range."""
+    outside = 0
+    for j in range(lower.shape[0]):
+        outside += (lower[j] < low[j]) | (upper[j] > high[j])
+    return outside == 0
+
+
+@kernel(fastmath=FAST)
+def _extend(low, high, lower, upper):
+    """Let a range hold the values."""
+    for j in range(lower.shape[0]):
+        low[j] = lower[j] if lower[j] < low[j] else low[j]
+        high[j] = upper[j] if upper[j] > high[j] else high[j]
+
+
+@kernel(fastmath=FAST)
+def _extensions(low, high, lower, upper, weights):
+    """By how much a record would extend a range, by weight; a feature of which it holds nothing does not count."""
+    total = _NONE
+    for j in range(lower.shape[0]):
+        total += _extension(low[j], high[j], lower[j], upper[j], weights[j])
     return total
 
 
-@kernel()
-def _copy(shape, single, double, figures, links, node, to):
-    """Make `to` what a node is, its children included."""
-    figures[to] = figures[node]
-    links[to] = links[node]
-    counts, copied = _counts(shape, double, node), _counts(shape, double, to)
-    copied[:] = counts
-    (low, high), (new_low, new_high) = _range(shape, single, node), _range(shape, single, to)
-    new_low[:] = low
-    new_high[:] = high
-    if links[node, FEATURE] >= 0:
-        links[int(links[node, LEFT]), PARENT] = to
-        links[int(links[node, RIGHT]), PARENT] = to
+@kernel(fastmath=FAST)
+def _extension(low, high, lower, upper, weight):
+    below = low - lower if low > lower else _NONE
+    above = upper - high if upper > high else _NONE
+    return weight * (below + above) if low <= high else _NONE
 
 
 @kernel()
-def _clear(shape, single, double, figures, links, node, time, parent):
-    """An empty leaf."""
-    figures[node, :] = 0.0
-    figures[node, TIME] = time
-    links[node, :] = -1.0
-    links[node, PARENT] = parent
-    counts = _counts(shape, double, node)
-    counts[:] = 0
-    low, high = _range(shape, single, node)
-    low[:] = NOTHING
-    high[:] = -NOTHING
-
-
-@kernel()
-def _pure(shape, double, figures, node, y):
-    """Whether all records of a node had this class."""
-    return _counts(shape, double, node)[y] >= figures[node, RECORDS] - 1e-6 * (1.0 + figures[node, RECORDS])
-
-
-@kernel()
-def _mixed(shape, double, figures, node, y):
-    """Whether a leaf has records enough, and with this one of more than one class."""
-    records = figures[node, RECORDS]
-    return records >= _FEWEST and _counts(shape, double, node)[y] < records - 1e-6 * (1.0 + records)
-
-
-@kernel()
-def _halve(shape, single, double, figures, links, sizes, first, tree, node, there, key, draws):
-    """Split a leaf within its range, its records taken to be spread evenly over it; false if it has no width."""
-    low, high = _range(shape, single, node)
-    width = 0.0
-    for j in range(shape[USED]):
-        if there[j] > 0 and high[j] > low[j]:
-            width += np.float64(high[j]) - low[j]
-    if width <= 0.0:
-        return False
-    chosen, left_over = -1, width * unit_interval(mix(key, draws - 2))
-    for j in range(shape[USED]):
-        if there[j] > 0 and high[j] > low[j]:
-            chosen = j
-            left_over -= np.float64(high[j]) - low[j]
-            if left_over < 0.0:
-                break
-    part = unit_interval(mix(key, draws - 1))
-    threshold = np.float64(low[chosen]) + part * (np.float64(high[chosen]) - low[chosen])
-    time = figures[node, TIME] - np.log(1.0 - unit_interval(mix(key, draws))) / width
-    left, right = first + int(sizes[tree]), first + int(sizes[tree]) + 1
-    sizes[tree] += 2
-    for child, share in ((left, part), (right, 1.0 - part)):
-        _copy(shape, single, double, figures, links, node, child)
-        figures[child, TIME] = time
-        figures[child, RECORDS] *= share
-        figures[child, WEIGHT] *= share
-        figures[child, TREE_WEIGHT] = figures[child, WEIGHT]
-        counts = _counts(shape, double, child)
-        for k in range(shape[OUTPUTS]):
-            counts[k] *= share
-        links[child, PARENT] = node
-        child_low, child_high = _range(shape, single, child)
-        if child == left:
-            child_high[chosen] = threshold
-        else:
-            child_low[chosen] = threshold
-    links[node, FEATURE], links[node, THRESHOLD] = chosen, threshold
-    links[node, LEFT], links[node, RIGHT] = left, right
-    return True
-
-
-@kernel()
-def teach_tree(shape, hyper, single, double, figures, links, sizes, tree, values, there, y, key):
-    """Let one tree learn a record."""
-    first, used = tree * shape[NODES], shape[USED]
-    if sizes[tree] == 0:
-        _clear(shape, single, double, figures, links, first, 0.0, -1)
-        sizes[tree] = 1
-        _enter(shape, hyper, single, double, figures, first, values, there, y, False)
-        return None
-    node, draws = first, 0
-    while True:
-        low, high = _range(shape, single, node)
-        intensity = 0.0
-        leaf = links[node, FEATURE] < 0
-        grows = sizes[tree] + 2 <= shape[NODES]
-        if grows and (hyper[VALUES] > 0 or not _pure(shape, double, figures, node, int(y))):
-            intensity = np.float64(_extensions(low, high, values, there))
-        split_time = 0.0
-        if intensity > 0.0:
-            draws += 1
-            wait = -np.log(1.0 - unit_interval(mix(key, draws))) / intensity
-            split_time = figures[node, TIME] + wait
-            if not leaf and split_time >= figures[int(links[node, LEFT]), TIME]:
-                split_time = 0.0
-        if split_time > 0.0:
-            break
-        if grows and leaf and hyper[VALUES] == 0 and _mixed(shape, double, figures, node, int(y)):
-            draws += 3
-            if _halve(shape, single, double, figures, links, sizes, first, tree, node, there, key, draws):
-                leaf = False
-        _enter(shape, hyper, single, double, figures, node, values, there, y, True)
-        if leaf:
-            return _go_up(figures, links, node)
-        feature = int(links[node, FEATURE])
-        left, right = int(links[node, LEFT]), int(links[node, RIGHT])
-        if there[feature] > 0:
-            node = left if values[feature] <= links[node, THRESHOLD] else right
-        else:
-            draws += 1
-            part = figures[left, RECORDS] / max(figures[left, RECORDS] + figures[right, RECORDS], 1.0)
-            node = left if unit_interval(mix(key, draws)) < part else right
-    # Which feature, by how far each is outside; and where between the range and the value.
-    chosen, left_over = -1, intensity * unit_interval(mix(key, draws + 1))
+def weigh_features(shape, double, weights):
+    """The weight of each feature, by what splits on it have gained so far, in deviations of its frame."""
+    used = shape[USED]
+    gains = double[shape[GAINS] : shape[GAINS] + 2 * used].reshape(used, 2)
+    total = 0.0
     for j in range(used):
-        outside = _extension(low[j], high[j], values[j], there[j])
+        gain = np.sqrt(max(gains[j, 0], 0.0) / (gains[j, 1] + FIRST_VISITS))
+        weights[j] = gain
+        total += gain
+    scale = (1.0 - FLOOR) * used / total if total > 1e-9 else 0.0
+    frames = _frames(shape, double)
+    for j in range(used):
+        weights[j] = FLOOR + scale * weights[j]
+        if frames[j, _SQUARES] > 0.0:
+            weights[j] *= np.sqrt(frames[j, _COUNT] / frames[j, _SQUARES])
+
+
+@kernel()
+def follow_error(shape, double, error):
+    """Take a squared error of the forest into their mean; returns the one before."""
+    errors = double[shape[ERRORS] : shape[ERRORS] + 2]
+    mean = (errors[0] + 1.0) / (errors[1] + 1.0)
+    errors[0] += error - _ERROR_RATE * errors[0]
+    errors[1] += 1.0 - _ERROR_RATE * errors[1]
+    return mean
+
+
+@kernel()
+def _clear(shape, nodes, ranges, node, time, parent):
+    """An empty leaf."""
+    nodes[node, : COUNTS + shape[OUTPUTS]] = 0
+    nodes[node, FEATURE] = -1
+    nodes[node, TIME] = time
+    nodes[node, PARENT] = parent
+    ranges[2 * node, : shape[USED]] = NOTHING
+    ranges[2 * node + 1, : shape[USED]] = -NOTHING
+
+
+@kernel()
+def _copy(shape, nodes, ranges, node, to, time, parent):
+    """Make `to` what a node is but for its time and parent; its children are not told."""
+    row, used = COUNTS + shape[OUTPUTS], shape[USED]
+    nodes[to, :row] = nodes[node, :row]
+    nodes[to, TIME] = time
+    nodes[to, PARENT] = parent
+    ranges[2 * to, :used] = ranges[2 * node, :used]
+    ranges[2 * to + 1, :used] = ranges[2 * node + 1, :used]
+
+
+@kernel()
+def _count(hyper, nodes, node, outputs, y):
+    """Count a record in."""
+    nodes[node, RECORDS] += _ONE
+    if hyper[VALUES] > 0:
+        nodes[node, COUNTS] += np.float32(y)
+    else:
+        nodes[node, COUNTS + int(y)] += _ONE
+    if nodes[node, RECORDS] >= _MOST_RECORDS:
+        nodes[node, RECORDS] *= np.float32(0.5)
+        for k in range(outputs):
+            nodes[node, COUNTS + k] *= np.float32(0.5)
+
+
+@kernel()
+def _pure(hyper, nodes, node, y):
+    """Whether all records of a node had this class."""
+    return hyper[VALUES] == 0 and nodes[node, COUNTS + int(y)] >= nodes[node, RECORDS]
+
+
+@kernel()
+def _wait(key, node, intensity):
+    """Until a node is split: exponential, of this rate."""
+    return -np.log(1.0 - _draw(key, node, _WAIT)) / intensity
+
+
+@kernel()
+def _split_beside(shape, nodes, ranges, sizes, first, tree, node, lower, upper, weights, intensity, time, key):
+    """Split a node off from the record: on a feature by how far it is outside, between its range and the value.
+
+    Below the node then stand what it was before, and an empty leaf, which is returned.
+    """
+    low, high = ranges[2 * node], ranges[2 * node + 1]
+    chosen, left_over = -1, np.float64(intensity) * _draw(key, node - first, _WHICH)
+    for j in range(shape[USED]):
+        outside = _extension(low[j], high[j], lower[j], upper[j], weights[j])
         if outside > 0:
             chosen = j
             left_over -= outside
             if left_over < 0.0:
                 break
-    value, above = values[chosen], values[chosen] > high[chosen]
-    near = np.float64(high[chosen]) if above else np.float64(low[chosen])
-    threshold = near + (value - near) * unit_interval(mix(key, draws + 2))
-    if above:
-        threshold = min(max(threshold, near), np.nextafter(np.float32(value), np.float32(-NOTHING)))
-    else:
-        threshold = min(max(threshold, value), np.nextafter(np.float32(near), np.float32(-NOTHING)))
-    old, new = first + int(sizes[tree]), first + int(sizes[tree]) + 1
+    value, above = lower[chosen], lower[chosen] > high[chosen]
+    start, end = (high[chosen], value) if above else (value, low[chosen])
+    threshold = np.float32(start + (end - start) * np.float32(_draw(key, node - first, _PLACE)))
+    threshold = min(max(threshold, start), np.nextafter(end, -NOTHING))
+    old, new = int(sizes[tree]), int(sizes[tree]) + 1
     sizes[tree] += 2
-    _copy(shape, single, double, figures, links, node, old)
-    figures[old, TIME] = split_time
-    links[old, PARENT] = node
-    _clear(shape, single, double, figures, links, new, split_time, node)
-    links[node, FEATURE], links[node, THRESHOLD] = chosen, threshold
-    links[node, LEFT], links[node, RIGHT] = (old, new) if above else (new, old)
-    _enter(shape, hyper, single, double, figures, node, values, there, y, True)
-    _enter(shape, hyper, single, double, figures, new, values, there, y, False)
-    return _go_up(figures, links, new)
+    _copy(shape, nodes, ranges, node, first + old, time, node - first)
+    _clear(shape, nodes, ranges, first + new, time, node - first)
+    odds = _ONE
+    if nodes[node, FEATURE] >= 0:
+        nodes[first + int(nodes[node, LEFT]), PARENT] = old
+        nodes[first + int(nodes[node, RIGHT]), PARENT] = old
+        odds = np.float32(2) * nodes[node, ODDS] / (_ONE + nodes[node, ODDS])
+    nodes[node, FEATURE], nodes[node, THRESHOLD], nodes[node, ODDS] = chosen, threshold, odds
+    nodes[node, LEFT], nodes[node, RIGHT] = (old, new) if above else (new, old)
+    return first + new
 
 
 @kernel()
-def _go_up(figures, links, node):
-    """The weights of the trees below each node, from a leaf to the root."""
-    figures[node, TREE_WEIGHT] = figures[node, WEIGHT]
-    node = int(links[node, PARENT])
+def _split_within(shape, nodes, ranges, sizes, first, tree, node, lower, weights, key):
+    """Split a leaf within its range, its records taken to be spread evenly over it; false if it has no width."""
+    low, high = ranges[2 * node], ranges[2 * node + 1]
+    width = 0.0
+    for j in range(shape[USED]):
+        if lower[j] < NOTHING and high[j] > low[j]:
+            width += np.float64(weights[j]) * (np.float64(high[j]) - low[j])
+    if width <= 0.0:
+        return False
+    chosen, left_over = -1, width * _draw(key, node - first, _WHICH)
+    for j in range(shape[USED]):
+        if lower[j] < NOTHING and high[j] > low[j]:
+            chosen = j
+            left_over -= np.float64(weights[j]) * (np.float64(high[j]) - low[j])
+            if left_over < 0.0:
+                break
+    part = np.float32(_draw(key, node - first, _PLACE))
+    threshold = min(max(low[chosen] + part * (high[chosen] - low[chosen]), low[chosen]), high[chosen])
+    time = min(nodes[node, TIME] + _wait(key, node - first, width), _LATEST)
+    size = int(sizes[tree])
+    sizes[tree] += 2
+    for side in range(2):
+        child, share = first + size + side, part if side == 0 else _ONE - part
+        _copy(shape, nodes, ranges, node, child, time, node - first)
+        nodes[child, RECORDS] *= share
+        for k in range(shape[OUTPUTS]):
+            nodes[child, COUNTS + k] *= share
+        ranges[2 * child + 1 - side, chosen] = threshold
+    nodes[node, FEATURE], nodes[node, THRESHOLD], nodes[node, ODDS] = chosen, threshold, _ONE
+    nodes[node, LEFT], nodes[node, RIGHT] = size, size + 1
+    return True
+
+
+@kernel()
+def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, error, gains, key):
+    """Let one tree learn a record."""
+    first, used = tree * shape[MOST_NODES], shape[USED]
+    if sizes[tree] == 0:
+        _clear(shape, nodes, ranges, first, 0.0, -1)
+        sizes[tree] = 1
+        _extend(ranges[2 * first, :used], ranges[2 * first + 1, :used], lower, upper)
+        _count(hyper, nodes, first, shape[OUTPUTS], y)
+        return
+    leaf = first
+    while nodes[leaf, FEATURE] >= 0:
+        leaf = _next(nodes, leaf, first, lower, key)
+    # The nodes on the path whose range does not hold the record are the last ones: `top` is the highest.
+    top, node = -1, leaf
+    while not _holds(ranges[2 * node, :used], ranges[2 * node + 1, :used], lower, upper):
+        top = node
+        if node == first:
+            break
+        node = first + int(nodes[node, PARENT])
+    new, node = -1, top
     while node >= 0:
-        below = figures[int(links[node, LEFT]), TREE_WEIGHT] + figures[int(links[node, RIGHT]), TREE_WEIGHT]
-        own = figures[node, WEIGHT]
-        top = max(own, below)
-        figures[node, TREE_WEIGHT] = top + np.log(0.5 * (np.exp(own - top) + np.exp(below - top)))
-        node = int(links[node, PARENT])
+        low, high = ranges[2 * node, :used], ranges[2 * node + 1, :used]
+        inner = nodes[node, FEATURE] >= 0
+        if sizes[tree] + 2 <= shape[MOST_NODES] and not _pure(hyper, nodes, node, y):
+            intensity = _extensions(low, high, lower, upper, weights)
+            if intensity > 0:
+                time = min(nodes[node, TIME] + _wait(key, node - first, intensity), _LATEST)
+                if not inner or time < nodes[first + int(nodes[node, LEFT]), TIME]:
+                    new = _split_beside(
+                        shape, nodes, ranges, sizes, first, tree, node, lower, upper, weights, intensity, time, key
+                    )
+        _extend(low, high, lower, upper)
+        if new >= 0 or not inner:
+            break
+        node = _next(nodes, node, first, lower, key)
+    if new >= 0:
+        _extend(ranges[2 * new, :used], ranges[2 * new + 1, :used], lower, upper)
+        _count(hyper, nodes, new, shape[OUTPUTS], y)
+        _go_up(shape, hyper, nodes, first, node, True, lower, y, error, gains)
+        return
+    while (
+        hyper[VALUES] == 0
+        and nodes[leaf, RECORDS] >= _FEWEST
+        and not _pure(hyper, nodes, leaf, y)
+        and sizes[tree] + 2 <= shape[MOST_NODES]
+        and _split_within(shape, nodes, ranges, sizes, first, tree, leaf, lower, weights, key)
+    ):
+        leaf = _next(nodes, leaf, first, lower, key)
+        _extend(ranges[2 * leaf, :used], ranges[2 * leaf + 1, :used], lower, upper)
+    _go_up(shape, hyper, nodes, first, leaf, False, lower, y, error, gains)
+
+
+@kernel()
+def _go_up(shape, hyper, nodes, first, node, beside, values, y, error, gains):
+    """From a leaf, or from a node that was split beside its record, to the root: odds, gains and counts."""
+    prior, numeric = np.float32(hyper[PRIOR]), hyper[VALUES] > 0
+    each = prior / np.float32(shape[OUTPUTS])
+    # What is below the node and the child itself have said of y: of a new leaf, which has said nothing, 1.
+    below, child, scale = _ONE, np.float32(-1), np.float32(-0.5 / error)
+    while True:
+        if numeric:
+            gap = nodes[node, COUNTS] / nodes[node, RECORDS] - np.float32(y)
+            good = -gap * gap
+            said = np.exp(max(-scale * good, np.float32(-50)))
+        else:
+            said = (nodes[node, COUNTS + int(y)] + each) / (nodes[node, RECORDS] + prior)
+            good = said
+        feature = int(nodes[node, FEATURE])
+        if feature < 0:
+            below = said
+        else:
+            odds = nodes[node, ODDS]
+            nodes[node, ODDS] = min(max(odds * said / below, _ONE / MOST_ODDS), MOST_ODDS)
+            below = (odds * said + below) / (_ONE + odds)
+            if not beside and values[feature] < NOTHING:
+                gains[feature, 0] += child - good
+                gains[feature, 1] += 1.0
+        beside, child = False, good
+        _count(hyper, nodes, node, shape[OUTPUTS], y)
+        if node == first:
+            return
+        node = first + int(nodes[node, PARENT])

@@ -143,6 +143,10 @@ class CompiledLearner(ABC):
         else:
             fill_uniform(matrix, key_of(self.seed, self.name, self.place, name), first_row, first_column, bound)
 
+    def take_over(self, name: str, old: NDArray[Any]) -> None:
+        """Copy an array into the larger one that takes its place."""
+        self.views[name][tuple(slice(0, n) for n in old.shape)] = old
+
     def _allocate(self, capacity_features: int, capacity_outputs: int) -> None:
         """Lay out the buffers for these capacities, keeping what is in use."""
         old_views, self.views = self.views, {}
@@ -168,8 +172,7 @@ class CompiledLearner(ABC):
             for key, buffer in buffers.items():
                 self.views[key] = buffer[start : start + size].reshape(plan.shape)
                 if key in old_views:
-                    corner = tuple(slice(0, n) for n in old_views[key].shape)
-                    self.views[key][corner] = old_views[key]
+                    self.take_over(key, old_views[key])
         self._capacities = (capacity_features, capacity_outputs)
 
     def grow(self, n_features: int, n_outputs: int) -> None:
@@ -265,13 +268,17 @@ class CompiledLearner(ABC):
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over arrays made by `state`; the sizes must have been set by `grow`."""
         for name, corner in self._in_use().items():
-            if name not in arrays or arrays[name].shape != self.views[name][corner].shape:
-                found = arrays[name].shape if name in arrays else "nothing"
-                raise BraidedError(
-                    f"state of learner {self.name!r}: array {name!r} should have shape "
-                    f"{self.views[name][corner].shape}, found {found}; the state belongs to another configuration"
-                )
+            self.expect(arrays, name, self.views[name][corner].shape)
             self.views[name][corner] = arrays[name]
+
+    def expect(self, arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> None:
+        """Refuse a state whose array of that name is not there, or has another shape."""
+        if name not in arrays or arrays[name].shape != shape:
+            found = arrays[name].shape if name in arrays else "nothing"
+            raise BraidedError(
+                f"state of learner {self.name!r}: array {name!r} should have shape {shape}, found {found}; the state "
+                "belongs to another configuration"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         kept = ("config", "seed", "place", "n_features", "n_outputs", "steps")

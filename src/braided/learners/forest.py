@@ -14,22 +14,31 @@ from braided.errors import BraidedError
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.inputs import MOST_FEATURES
 from braided.kernels.mondrian import (
+    COUNTS,
     FEATURE,
+    FRAME,
+    GAINS,
     KEY,
     LEFT,
     MOST_FORKS,
-    NODES,
+    MOST_NODES,
     NOTHING,
+    ODDS,
     OUTPUTS,
     PARENT,
+    RECORDS,
     RIGHT,
+    STEADY,
     TREES,
     USED,
     VALUES,
+    follow_error,
+    follow_frames,
     forest_arrays,
     look,
     teach_tree,
     tree_says,
+    weigh_features,
 )
 from braided.kernels.random import key_of, mix
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
@@ -37,6 +46,9 @@ from braided.learners.gaussian import PLANES
 
 #: What every class's probability is mixed with before its logarithm is taken.
 _FLOOR = 1e-3
+#: The arrays that have rows for each node.
+_BY_NODE = ("nodes", "ranges")
+_NO_TREES = "state of learner {!r}: its arrays are not trees; give a file written by save"
 
 
 @dataclass(frozen=True)
@@ -50,20 +62,22 @@ class ForestConfig(LearnerConfig):
     nodes
         Of each tree at most; it then goes on learning without growing.
     prior
-        Records of each class that a node begins with.
+        Records that a node begins with, the same part of each class.
     inputs
-        `plain`: a missing value is known to be missing. `filled`, `scores`: it is filled in (`kernels/inputs.py`).
+        `steady`: a missing value is known to be missing, and values are put back into the units of the first ones
+        (`MondrianForest`). `plain`: they are as they come. `filled`, `scores`: missing ones are filled in
+        (`kernels/inputs.py`).
     """
 
     trees: int = 10
     nodes: int = 2_000
-    prior: float = 0.5
-    inputs: Literal["plain", "filled", "scores"] = "plain"
+    prior: float = 1.0
+    inputs: Literal["steady", "plain", "filled", "scores"] = "steady"
 
     def __post_init__(self) -> None:
         checks.sizes(self, 1, "trees", "nodes")
         checks.above(self, 0.0, "prior")
-        checks.one_of(self, "inputs", ("plain", "filled", "scores"))
+        checks.one_of(self, "inputs", ("steady", "plain", "filled", "scores"))
 
     def for_regression(self) -> ForestValueConfig:
         """The same for numbers."""
@@ -89,16 +103,17 @@ class ForestValueConfig(ForestConfig):
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    figures, links, sizes = forest_arrays(shape, double)
+    nodes, _, sizes = forest_arrays(shape, single, double)
     n, used = shape[OUTPUTS], shape[USED]
-    there, values, total, stack = work[:used], work[used : 2 * used], work64[:n], work64[n:]
-    look(shape, x, active, there, values)
+    lower, total = work[:used], work[3 * used : 3 * used + n]
+    look(shape, double, x, active, lower, work[used : 2 * used])
     total[:] = 0
     for tree in range(shape[TREES]):
         if sizes[tree] > 0:
-            tree_says(shape, hyper, double, figures, links, values, there, tree * shape[NODES], stack, total)
+            tree_says(shape, hyper, nodes, lower, tree * shape[MOST_NODES], work64, total)
     if hyper[VALUES] > 0:
-        scores[0] = total[0] / shape[TREES]
+        total[0] /= shape[TREES]
+        scores[0] = total[0]
         return
     mean = 0.0
     for k in range(n):
@@ -110,28 +125,31 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
-    figures, links, sizes = forest_arrays(shape, double)
+    nodes, ranges, sizes = forest_arrays(shape, single, double)
     used = shape[USED]
-    there, values = work[:used], work[used : 2 * used]
-    look(shape, x, active, there, values)
+    lower, upper, weights = work[:used], work[used : 2 * used], work[2 * used : 3 * used]  # filled by `_forward`
+    follow_frames(shape, double, x, active)
+    weigh_features(shape, double, weights)
+    error = follow_error(shape, double, (work[3 * used] - y) ** 2) if hyper[VALUES] > 0 else 1.0
+    gains = double[shape[GAINS] : shape[GAINS] + 2 * used].reshape(used, 2)
     key = mix(np.uint64(hyper[KEY]) * np.uint64(4294967296) + np.uint64(hyper[KEY + 1]), np.uint64(step))
     for tree in range(shape[TREES]):
         draw = mix(key, np.uint64(tree))
-        teach_tree(shape, hyper, single, double, figures, links, sizes, tree, values, there, y, draw)
+        teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, error, gains, draw)
     return True
 
 
-def _is_tree(links: NDArray[Any], first: int, used: int) -> bool:
-    """Whether the links of some nodes, numbered from `first` on, make one tree that splits on these features."""
-    if not len(links):
+def _is_tree(nodes: NDArray[Any], used: int) -> bool:
+    """Whether the links of some nodes make one tree, from the first of them on, that splits on these features."""
+    if not len(nodes):
         return True
-    features = links[:, FEATURE]
+    features = nodes[:, FEATURE]
     inner = np.flatnonzero(features >= 0)
-    children = links[inner][:, [LEFT, RIGHT]].ravel() - first
-    if (features < -1).any() or (features >= used).any() or sorted(children.tolist()) != list(range(1, len(links))):
+    children = nodes[inner][:, [LEFT, RIGHT]].ravel()
+    if (features < -1).any() or (features >= used).any() or sorted(children.tolist()) != list(range(1, len(nodes))):
         return False
     places, parents = children.astype(np.int64), np.repeat(inner, 2)
-    if links[0, PARENT] != -1 or (links[places, PARENT] != parents + first).any():
+    if nodes[0, PARENT] != -1 or (nodes[places, PARENT] != parents).any():
         return False
     below: dict[int, list[int]] = {}
     for child, parent in zip(places.tolist(), parents.tolist(), strict=True):
@@ -140,7 +158,7 @@ def _is_tree(links: NDArray[Any], first: int, used: int) -> bool:
     while pending:
         found += 1
         pending += below.get(pending.pop(), [])
-    return found == len(links)
+    return found == len(nodes)
 
 
 class MondrianForest(CompiledLearner):
@@ -148,25 +166,46 @@ class MondrianForest(CompiledLearner):
 
     A node keeps a time, the range of the values that came to it, and counts n_k of the classes. A record outside of a
     node's range by e_j in feature j would split it after a time drawn from an exponential distribution of rate sum_j
-    e_j; if that is before its children's time, the node is split there: on feature j with probability proportional to
-    e_j, at a place drawn between the range and the value. A node whose records all had the record's class stays whole.
-    By itself a node says
+    r_j e_j; if that is before its children's time, the node is split there: on feature j with probability proportional
+    to r_j e_j, at a place drawn between the range and the value. A node whose records all had the record's class stays
+    whole. By itself a node says
 
-        p_k = (n_k + prior) / (n + prior K),   and its weight is w = exp(-sum of log losses of what it has said).
+        p_k = (n_k + prior / K) / (n + prior),   and its weight is w = product of all p_y that it has said.
 
     The weight of all prunings below a node is W = (w + W_left W_right) / 2, and w for a leaf; a tree says the mean of
-    what its prunings say, by weight, in one walk along the record's path. The scores are log((1 - 0.001) p + 0.001 / K)
-    of the trees' mean, less their mean.
+    what its prunings say, by weight, in one walk along the record's path. Of all weights only the odds of each inner
+    node against what is below it are kept, o = w / (W_left W_right), within 1e-12 and 1e12. With q what is said of y
+    below it, p_y at the leaf, and 1 for a leaf that is new,
 
-    One rule is ours. A leaf of one class may come to have a wide range, and nothing inside of a range ever splits it: a
-    stream that begins with one class would never be told apart there. A leaf of two records or more to which one of
-    another class comes is therefore split within its range, at a place drawn evenly from it, its records (and its log
-    weight) taken to be spread evenly; and so on, around the new record, while its leaf has two or more.
+        a record's share for the node is o / (1 + o),   q <- (o p_y + q) / (1 + o),   o <- o p_y / q,
+
+    the old o and q on the right of each. The scores are log((1 - 0.001) p + 0.001 / K) of the trees' mean, less their
+    mean.
+
+    Three rules are ours. A leaf of one class may come to have a wide range, and nothing inside of a range ever splits
+    it: a stream that begins with one class would never be told apart there. A leaf of two records or more to which one
+    of another class comes is therefore split within its range, at a place drawn evenly from it, its records (and its
+    log weight) taken to be spread evenly; and so on, around the new record, while its leaf has two or more.
+
+    And features differ in weight, since units say nothing of their use. With G_j the sum of what splits on feature j
+    have gained, p_y of the child less p_y of the node, over V_j visits of learned records in all trees,
+
+        r_j = 0.6 + 0.4 g_j / mean of g,   g_j = sqrt(max(G_j, 0) / (V_j + 100)).
+
+    And a threshold must stay where it is, while standardised values move with the mean and deviation of the stream so
+    far. Of a value z, standardised with itself counted in, `steady` inputs take the value that it was, in units of the
+    first step that the feature made from its first value, and count n, mean m and squared deviations Q in these units:
+
+        x = m + d,   d = z sqrt(Q (n + 1) / (n (n - z^2))),   within 20 sqrt(Q / n);   and the sign of z while Q = 0.
+
+    e_j is then divided by the deviation sqrt(Q / n), so that features weigh the same in whatever units. A feature whose
+    unit has changed is standardised anew (`kernels.scale`), and goes on as m + d.
 
     A missing feature extends no range. A record goes through a split on one to either side by chance when it is
     learned, and to both, by the records of each, when it is predicted (past 16 such splits to the larger). At the
-    bound of its nodes a tree goes on counting and weighing. Draws depend on seed, record and tree alone. A record costs
-    O(trees depth features). Of more than 256 features it looks at the first 256: each node keeps a range for each.
+    bound of its nodes a tree goes on counting and weighing. A node halves its counts at 4,194,304 records. Draws depend
+    on seed, record, tree and node alone. A record costs O(trees depth), and the features times the nodes that it lies
+    outside of. Of more than 256 features it looks at the first 256: each node keeps a range for each.
 
     Examples
     --------
@@ -192,53 +231,93 @@ class MondrianForest(CompiledLearner):
         return min(n_features, MOST_FEATURES)
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
-        """Counts by class and ranges by feature of every node; times, weights and records; splits; sizes of trees."""
-        size = self.config.trees * self.config.nodes
+        """Sizes of trees; a row and a range for every node; gains of splits by feature; errors of numeric targets.
+
+        Sizes come first: they say which nodes are in use. Of others neither rows nor ranges are read, copied or even
+        touched, so that a forest takes the memory of the nodes that it has.
+        """
+        size, used = self.config.trees * self.config.nodes, self._used(n_features)
         return {
-            "counts": ArrayPlan((size, n_outputs), double=True),
-            "ranges": ArrayPlan((2 * size, self._used(n_features))),
-            "figures": ArrayPlan((size, 4), double=True),
-            "links": ArrayPlan((size, 5), double=True),
             "sizes": ArrayPlan((self.config.trees,), double=True),
+            "nodes": ArrayPlan((size, COUNTS + n_outputs)),
+            "ranges": ArrayPlan((2 * size, used)),
+            "gains": ArrayPlan((used, 2), double=True),
+            "errors": ArrayPlan((2,), double=True),
+            "frames": ArrayPlan((used, FRAME), double=True),
         }
 
+    def _rows(self, name: str, sizes: NDArray[Any]) -> NDArray[np.int64]:
+        """Where the rows of all nodes in use stand in `nodes`, or those of their lower and upper bounds in `ranges`."""
+        firsts = range(0, self.config.trees * self.config.nodes, self.config.nodes)
+        rows = np.concatenate([first + np.arange(int(size)) for first, size in zip(firsts, sizes, strict=True)])
+        return np.stack([2 * rows, 2 * rows + 1], axis=1).ravel() if name == "ranges" else rows
+
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
-        """Zeros; ranges that hold nothing."""
-        super().initialise(name, view, old, bound)
-        if name == "ranges":
-            view[::2, old[1] :] = NOTHING
-            view[1::2, old[1] :] = -NOTHING
-            if old[0] == 0:
-                view[::2], view[1::2] = NOTHING, -NOTHING
+        """Zeros; ranges that hold nothing of new features. A node's row and range are cleared when it comes to be."""
+        if name not in _BY_NODE:
+            super().initialise(name, view, old, bound)
+        elif name == "ranges" and old[0] > 0:
+            rows = self._rows(name, self.views["sizes"])
+            view[rows[::2], old[1] :], view[rows[1::2], old[1] :] = NOTHING, -NOTHING
+
+    def take_over(self, name: str, old: NDArray[Any]) -> None:
+        """Copy what is in use."""
+        if name not in _BY_NODE:
+            super().take_over(name, old)
+            return
+        rows = self._rows(name, self.views["sizes"])
+        self.views[name][rows, : old.shape[1]] = old[rows]
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Sizes, row lengths, where the arrays start, all features and the plane of x."""
         features, outputs = self._capacities
-        rows = [outputs, self._used(features)]
-        places = [offsets[name] for name in ("counts", "ranges", "figures", "links", "sizes")]
         sizes = [self.n_outputs, self._used(self.n_features), self.config.trees, self.config.nodes]
-        return [*sizes, *rows, *places, self.n_features, PLANES[self.config.inputs]]
+        rows = [COUNTS + outputs, self._used(features)]
+        places = [offsets[name] for name in ("nodes", "ranges", "sizes", "gains", "errors", "frames")]
+        plane = STEADY if self.config.inputs == "steady" else PLANES[self.config.inputs]
+        return [*sizes, *rows, *places, self.n_features, plane]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Copies of all arrays, trimmed to what is in use: of nodes and ranges those of one tree after another."""
+        parts = self._in_use()
+        rows = {name: self._rows(name, self.views["sizes"]) for name in _BY_NODE}
+        return {
+            name: self.views[name][rows[name], corner[1]] if name in _BY_NODE else self.views[name][corner].copy()
+            for name, corner in parts.items()
+        }
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over arrays made by `state`; what kernels find their way by must be trees."""
         self._check_trees(arrays)
-        super().load_state(arrays)
+        for name, corner in self._in_use().items():
+            if name in _BY_NODE:
+                self.views[name][self._rows(name, arrays["sizes"]), corner[1]] = arrays[name]
+            else:
+                self.views[name][corner] = arrays[name]
 
     def _check_trees(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse links that do not make trees: each node but the first is a child once, of an earlier node."""
-        nodes, used = self.config.nodes, self._used(self.n_features)
+        """Refuse arrays that are not trees: each node but the first is a child once, of the node it says."""
         plans = self.plan(self.n_features, self.n_outputs)
-        if any(name not in arrays or arrays[name].shape != plan.shape for name, plan in plans.items()):
-            return  # refused by name elsewhere
-        sizes, links = arrays["sizes"], arrays["links"]
-        finite = all(bool(np.isfinite(arrays[name]).all()) for name in plans)
-        whole = finite and all(bool((part == np.floor(part)).all()) for part in (sizes, links[:, [0, 2, 3, 4]]))
-        sound = whole and bool(((sizes >= 0) & (sizes <= nodes)).all())
-        for tree in range(self.config.trees):
-            first = tree * nodes
-            sound = sound and _is_tree(links[first : first + int(sizes[tree])], first, used)
+        self.expect(arrays, "sizes", plans["sizes"].shape)
+        sizes = arrays["sizes"]
+        if not bool(((sizes >= 0) & (sizes <= self.config.nodes) & (sizes == np.floor(sizes))).all()):
+            raise BraidedError(_NO_TREES.format(self.name))
+        total = int(sizes.sum())
+        rows = {"nodes": total, "ranges": 2 * total}
+        for name, plan in plans.items():
+            self.expect(arrays, name, (rows.get(name, plan.shape[0]), *plan.shape[1:]))
+        nodes, links = arrays["nodes"], arrays["nodes"][:, [FEATURE, LEFT, RIGHT, PARENT]]
+        sound = all(bool(np.isfinite(arrays[name]).all()) for name in plans) and bool((links == np.floor(links)).all())
+        sound = sound and bool((nodes[:, ODDS] >= 0).all()) and bool((arrays["gains"][:, 1] >= 0).all())
+        sound = sound and bool((arrays["frames"][:, [0, 2]] >= 0).all())
+        if self.task == "regression":
+            sound = sound and bool((nodes[:, RECORDS] > 0).all()) and bool((arrays["errors"] >= 0).all())
+        else:
+            sound = sound and bool((nodes[:, RECORDS] >= 0).all()) and bool((nodes[:, COUNTS:] >= 0).all())
+        for tree in np.split(nodes, np.cumsum(sizes.astype(np.int64))[:-1]):
+            sound = sound and _is_tree(tree, self._used(self.n_features))
         if not sound:
-            raise BraidedError(f"state of learner {self.name!r}: its arrays are not trees; give a file written by save")
+            raise BraidedError(_NO_TREES.format(self.name))
 
     def hyper_numbers(self) -> list[float]:
         """The prior, whether targets are numbers, and the key in two halves."""
@@ -253,14 +332,16 @@ class MondrianForest(CompiledLearner):
         """There is nothing to raise: a tree follows a stream that has changed by its counts alone."""
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """Availability and values, two rows of outputs, and the sides of forks that wait."""
-        return 2 * self._used(n_features), 2 * n_outputs + 2 * (MOST_FORKS + 2), 0
+        """Values twice, weights of features and a row of outputs; the sides of forks that wait."""
+        return 3 * self._used(n_features) + n_outputs, 2 * (MOST_FORKS + 2), 0
 
 
 class MondrianForestRegressor(MondrianForest):
-    """The same for a numeric target: a node says the mean of its targets, n m / (n + prior), and loses (m - y)^2 / 2.
+    """The same for a numeric target: a node says the mean m of its targets, and has no prior.
 
-    A loss is 50 at most.
+    In place of p_y stands exp(-min((m - y)^2 / (2 s^2), 50)), where s^2 = (S + 1) / (N + 1), and S and N are running
+    sums, forgetting at a rate of 0.001, of the squared errors of the forest and of 1. What a split has gained is
+    (m - y)^2 of the node less that of the child. No leaf is split within its range.
 
     Examples
     --------
