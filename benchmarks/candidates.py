@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import fmean
@@ -18,19 +18,26 @@ from braided import MODLClassifier
 from braided.cli.options import JsonOption
 from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation
-from braided.learners import FourierConfig, LearnerConfig, LogisticConfig, MLPConfig, SetConfig
-from braided.presets import default
+from braided.learners import LearnerConfig, SetConfig
+from braided.presets import Preset, classic, default, lean
 from braided.run import Job, RunOptions
 
 #: Streams that settings were chosen on, and streams that the choice was confirmed on; with how many records.
-CHOSEN_ON = {"svmguide3": None, "magic04": 8_000, "bananas": None, "segments": None, "rbf-drift": None, "agrawal": None}
-CONFIRMED_ON = {
+CHOSEN_ON = {
     "german": None,
+    "svmguide3": None,
+    "magic04": 8_000,
     "a8a": 8_000,
+    "bananas": None,
+    "segments": None,
+}
+CONFIRMED_ON = {
     "phishing": None,
     "led": None,
     "hyperplane": None,
     "sea-drift": None,
+    "rbf-drift": None,
+    "agrawal": None,
     "agrawal-drift": None,
     "shuttle": 8_000,
 }
@@ -39,84 +46,60 @@ STREAMS: dict[str, int | None] = {**CHOSEN_ON, **CONFIRMED_ON}
 _SMALL = ("german", "svmguide3", "phishing")
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """Learners, in place of the default's, and a combiner."""
-
-    learners: tuple[LearnerConfig, ...]
-    combiner: str = "kalman"
-
-
-def _default_learners() -> tuple[LogisticConfig, FourierConfig, MLPConfig, SetConfig]:
-    olr, fourier, mlp, sets = default().learners
-    assert isinstance(olr, LogisticConfig)
-    assert isinstance(fourier, FourierConfig)
-    assert isinstance(mlp, MLPConfig)
-    assert isinstance(sets, SetConfig)
-    return olr, fourier, mlp, sets
-
-
-def candidates() -> dict[str, Candidate]:
+def candidates() -> dict[str, Preset]:
     """Name -> what was tried: the default, and the default with one thing changed."""
-    olr, fourier, mlp, sets = _default_learners()
-    old_set = SetConfig(
-        width=64, blocks=2, layers=2, pooling="sqrt", optimiser="rmsprop", learning_rate=3e-4, zero_output=True
+    whole = default()
+    names = MODLClassifier(whole).learner_names
+    places = {name: names.index(name) for name in names}
+
+    def without(*left_out: str) -> Preset:
+        kept = [place for name, place in places.items() if name not in left_out]
+        learners = tuple(whole.learners[place] for place in kept)
+        return replace(whole, learners=learners, first_weights=tuple(whole.first_weights[p] for p in kept))
+
+    def changed(*which: str, **changes: Any) -> Preset:
+        learners = list(whole.learners)
+        for name in which:
+            learners[places[name]] = replace(learners[places[name]], **changes)
+        return replace(whole, learners=tuple(learners))
+
+    def added(config: LearnerConfig) -> Preset:
+        weights = (*whole.first_weights, 0.0)
+        return replace(whole, learners=(*whole.learners, config), first_weights=weights)
+
+    of_classic = {type(config): config for config in classic().learners}
+    all_plain = tuple(
+        replace(config, inputs="plain") if hasattr(config, "inputs") else config for config in whole.learners
     )
-
-    def with_olr(**changes: Any) -> Candidate:
-        return Candidate((replace(olr, **changes), fourier, mlp, sets))
-
-    def with_fourier(**changes: Any) -> Candidate:
-        return Candidate((olr, replace(fourier, **changes), mlp, sets))
-
-    def with_mlp(**changes: Any) -> Candidate:
-        return Candidate((olr, fourier, replace(mlp, **changes), sets))
-
-    def with_set(**changes: Any) -> Candidate:
-        return Candidate((olr, fourier, mlp, replace(sets, **changes)))
-
-    everything = (olr, fourier, mlp, sets)
     return {
-        "default": Candidate(everything),
-        "score sum instead of Kalman weights": Candidate(everything, "score-sum"),
-        "ensemble instead of Kalman weights": Candidate(everything, "ensemble"),
-        "without olr": Candidate((fourier, mlp, sets)),
-        "without fourier": Candidate((olr, mlp, sets)),
-        "without mlp": Candidate((olr, fourier, sets)),
-        "without set": Candidate((olr, fourier, mlp)),
-        "olr alone": Candidate((olr,)),
-        "olr: P0 1": with_olr(prior_variance=1.0),
-        "olr: P0 0.01": with_olr(prior_variance=0.01),
-        "olr: forgetting 1e-5": with_olr(forgetting=1e-5),
-        "fourier: 64 functions": with_fourier(functions=64),
-        "fourier: 256 functions": with_fourier(functions=256),
-        "fourier: bandwidth 0.5": with_fourier(bandwidth=0.5),
-        "fourier: bandwidth 2": with_fourier(bandwidth=2.0),
-        "fourier: P0 0.2": with_fourier(prior_variance=0.2),
-        "fourier: no forgetting": with_fourier(forgetting=0.0),
-        "mlp: plain values": with_mlp(encoding="plain"),
-        "mlp: plain values and masks": with_mlp(encoding="plain", mask_inputs=True),
-        "mlp: encoding and masks": with_mlp(mask_inputs=True),
-        "mlp: 16 bins": with_mlp(bins=16),
-        "mlp: rate 2e-4": with_mlp(learning_rate=2e-4),
-        "mlp: rate 2e-3": with_mlp(learning_rate=2e-3),
-        "mlp: AdaGrad, rate 0.01": with_mlp(optimiser="adagrad", learning_rate=0.01),
-        "mlp: SGD, rate 0.01": with_mlp(optimiser="sgd", learning_rate=0.01),
-        "mlp: three layers": with_mlp(hidden=(128, 128, 128)),
-        "mlp: random output layer": with_mlp(zero_output=False),
-        "set: product binding": Candidate((olr, fourier, mlp, replace(old_set, binding="product"))),
-        "set: ReLU binding": Candidate((olr, fourier, mlp, replace(old_set, binding="relu"))),
-        "set: no binding, as published": Candidate((olr, fourier, mlp, old_set)),
-        "set: scaled, over sqrt(n)": with_set(pooling="sqrt"),
-        "set: rate 1e-3": with_set(learning_rate=1e-3),
-        "two MLPs, rates 7e-4 and 1e-4": Candidate((*everything, replace(mlp, learning_rate=1e-4))),
+        "default": whole,
+        "classic, the default until 0.2": classic(),
+        "lean": lean(),
+        "nothing filled, no ranks": replace(whole, learners=all_plain),
+        "without the trackers (olr 2, olr 3)": without("olr 2", "olr 3"),
+        "without the cosines of ranks (fourier)": without("fourier"),
+        "without the cosines of values (fourier 2)": without("fourier 2"),
+        "without mlp": without("mlp"),
+        "without recent": without("recent"),
+        "without forest": without("forest"),
+        "with the set learner of classic": added(of_classic[SetConfig]),
+        "one weight per learner (kalman)": replace(whole, combiner="kalman"),
+        "the same first weight each": replace(whole, first_weights=()),
+        "frequencies that do not learn": changed("fourier", "fourier 2", frequency_rate=0.0),
+        "cosines of ranks of all features": changed("fourier", subset=0),
+        "192 functions": changed("fourier", "fourier 2", functions=192),
+        "mlp: plain values": changed("mlp", encoding="plain"),
+        "mlp: nothing filled": changed("mlp", inputs="plain"),
+        "mlp: rate 3e-4": changed("mlp", learning_rate=3e-4),
+        "mlp: rate 3e-3": changed("mlp", learning_rate=3e-3),
+        "forest: 5 trees": changed("forest", trees=5),
+        "forest: 4,000 nodes": changed("forest", nodes=4_000),
     }
 
 
 def _run(name: str, stream: str, seed: int, data_dir: Path | None) -> tuple[int, int, float]:
     """Errors, records and seconds of one candidate on one stream."""
-    candidate = candidates()[name]
-    model = MODLClassifier(learners=candidate.learners, combiner=candidate.combiner, seed=seed)
+    model = MODLClassifier(candidates()[name], seed=seed)
     warm_up(model)
     evaluation = Evaluation(model)
     job = Job(RunOptions(stream, seed=seed, limit=STREAMS[stream]), data_dir)

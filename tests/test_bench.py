@@ -105,10 +105,10 @@ def test_every_candidate_is_a_model_that_learns() -> None:
     from candidates import STREAMS, candidates
 
     values, labels = made_up(30)
-    for candidate in candidates().values():
-        model = MODLClassifier(learners=candidate.learners, combiner=candidate.combiner)
+    for preset in candidates().values():
+        model = MODLClassifier(preset)
         assert np.isfinite(model.predict_learn_many(values, labels).predictions).all()
-    assert candidates()["default"].learners == presets.default().learners
+    assert candidates()["default"] == presets.default()
     assert len(STREAMS) == 14
 
 

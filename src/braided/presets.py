@@ -158,7 +158,7 @@ def default(dataset: str | None = None) -> Preset:
             of_values,
             network,
             RecentConfig(),
-            ForestConfig(trees=5),
+            ForestConfig(trees=8),
         ),
         standardise=True,
         combiner="kalman-tanh",

@@ -142,7 +142,7 @@ def test_odds_are_those_of_the_weights_that_they_stand_for() -> None:
 
 
 def errors(config: ForestConfig, values: Floats, labels: NDArray[np.int64]) -> int:
-    model = MODLClassifier(learners=(config,))
+    model = MODLClassifier(learners=(config,), combiner="kalman")
     said = model.predict_learn_many(values, labels).predictions.argmax(axis=1)
     return int((np.array(model.classes)[said] != labels).sum())
 

@@ -46,7 +46,7 @@ _FEWEST = np.float32(2.0)
 _MOST_RECORDS = np.float32(4194304.0)
 _LATEST = 1e30
 #: At most so many splits on missing features are followed on both sides in one tree.
-MOST_FORKS = 16
+MOST_FORKS = 2
 #: The part of a feature's weight that does not depend on its gain, and visits that a gain is taken to rest on at first.
 FLOOR = 0.6
 FIRST_VISITS = 100.0

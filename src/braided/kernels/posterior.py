@@ -1,8 +1,10 @@
 """The parts of a recursive Gaussian posterior N(m, P) over linear weights, for inputs of which most may be zero.
 
 An input vector u is given as a list: `index[k]` is the place of the k-th input that is not missing, `u[k]` its value.
-P is a full symmetric matrix, or its diagonal; `flat` holds either. With a full matrix P u is dense, with a diagonal it
-is a list like u.
+P is a full symmetric matrix, or its diagonal; `flat` holds either, and `full` says which: DIAGONAL, FULL, or UPPER for
+a matrix of which only the entries from the diagonal on are kept, with an input vector that has them all. That is half
+of the memory, and what does not fit into the cache is slow. With a matrix P u is dense, with a diagonal it is a list
+like u.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from braided.kernels.compile import kernel
+from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
 
+DIAGONAL, FULL, UPPER = range(3)
 _SMALLEST_VARIANCE = 1e-30
 
 
@@ -57,11 +61,43 @@ def inner(mean, index, u, n):
     return total
 
 
+@kernel(fastmath=FAST)
+def _times_upper(flat, stride, size, u, pu):
+    """P u for a matrix in its upper half: each entry is read once, for both sides of the diagonal."""
+    pu[:size] = 0
+    for i in range(size):
+        row, above, below = flat[i * stride + i : i * stride + size], u[i:size], pu[i:size]
+        value = above[0]
+        total = row[0] * value
+        for j in range(1, row.shape[0]):
+            total += row[j] * above[j]
+            below[j] += value * row[j]
+        below[0] += total
+
+
+@kernel()
+def _shrink_upper(flat, stride, size, h):
+    """P -= h h^T for a matrix in its upper half."""
+    for i in range(size):
+        row, others, value = flat[i * stride + i : i * stride + size], h[i:size], h[i]
+        for j in range(row.shape[0]):
+            row[j] -= value * others[j]
+    for i in range(size):
+        if flat[i * stride + i] < _SMALLEST_VARIANCE:
+            for j in range(size):
+                flat[min(i, j) * stride + max(i, j)] = 0.0
+            flat[i * stride + i] = _SMALLEST_VARIANCE
+
+
 @kernel()
 def times_covariance(flat, full, stride, size, index, u, n, pu):
     """P u, into `pu`; returns q = u P u."""
     q = 0.0
-    if full:
+    if full == UPPER:
+        _times_upper(flat, stride, size, u, pu)
+        for i in range(size):
+            q += u[i] * pu[i]
+    elif full:
         pu[:size] = 0.0
         for k in range(n):
             start = index[k] * stride
@@ -114,6 +150,9 @@ def shrink(flat, full, stride, size, index, n, pu, factor):
         return
     for i in range(size):
         pu[i] *= root
+    if full == UPPER:
+        _shrink_upper(flat, stride, size, pu)
+        return
     for i in range(size):
         h = pu[i]
         if h == 0.0:

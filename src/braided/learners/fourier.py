@@ -17,6 +17,7 @@ from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.dense import add_row
 from braided.kernels.inputs import has_planes
+from braided.kernels.posterior import UPPER
 from braided.kernels.random import fill_normal, key_of, mix, unit_interval
 from braided.learners import linear, logistic
 from braided.learners.base import ArrayPlan
@@ -358,7 +359,10 @@ class FourierLogistic(GaussianLearner):
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Those of every Gaussian learner, then where frequencies, phases and moments start, and whether of subsets."""
         places = [offsets["frequencies"], offsets["phases"], offsets.get("moments", 0)]
-        return [*super().shape_numbers(offsets), *places, int(self.config.subset > 0), int(self.config.single)]
+        numbers = super().shape_numbers(offsets)
+        if self.full and self.config.single:
+            numbers[2] = UPPER
+        return [*numbers, *places, int(self.config.subset > 0), int(self.config.single)]
 
     def hyper_numbers(self) -> list[float]:
         """Those of the logistic learner: Kalman gain, logits, no clamp; then the frequencies' rate."""
