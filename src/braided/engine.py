@@ -156,7 +156,8 @@ class Braid:
         self._scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
         self._gradients = np.zeros_like(self._scores)
         self._identity = np.arange(self.n_features, dtype=np.int64)
-        self._scored: bytes | None = None
+        self._slots = self._identity
+        self._scored: tuple[bytes, bytes] | None = None
         self._last_prediction = None
         if self.compiled:
             rows = [learner.table_row() for learner in self.learners if isinstance(learner, CompiledLearner)]
@@ -176,7 +177,13 @@ class Braid:
         planes = 1 if self.stage is None else self.stage.planes
         return np.zeros(self.n_features * planes + PAST, dtype=np.float32)
 
-    def run(self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None) -> tuple[Floats, Floats]:
+    def run(
+        self,
+        values: Floats,
+        columns: NDArray[np.int64] | None,
+        targets: Floats | None,
+        slots: NDArray[np.int64] | None = None,
+    ) -> tuple[Floats, Floats]:
         """Predict every record of a chunk, each before learning it if there are targets.
 
         Parameters
@@ -187,6 +194,8 @@ class Braid:
             The column of each slot, -1 for none; None if the columns are the slots.
         targets
             (n,) class places or regression targets; None to predict only.
+        slots
+            Those that may have a value, in order; None for all.
 
         Returns
         -------
@@ -196,6 +205,7 @@ class Braid:
         predictions = np.zeros((n, self.n_outputs))
         own = np.zeros((n, len(self.learners)))
         columns = self._identity if columns is None else columns
+        self._slots = self._identity if slots is None else slots
         learn = targets is not None
         known = np.zeros(n) if targets is None else targets
         done = 0
@@ -228,9 +238,9 @@ class Braid:
         """
         lags, known = learning and self.lags, self._known(learning)
         self._scored = None  # the scratch of a forward pass that was kept is used here, too
-        x, active = self._blank(), np.zeros(self.n_features, dtype=np.int64)
+        x, active = self._blank(), np.zeros(self.n_features + 1, dtype=np.int64)
         columns = self._identity if columns is None else columns
-        n_active = encode(values, columns, self.statistics, self.standardise, x, active)
+        n_active = encode(values, columns, self._identity, self.statistics, self.standardise, x, active)
         if self.follows:
             past_in_units(self.target, known, x[-PAST:])
         elif not self.regression:
@@ -325,13 +335,14 @@ class Braid:
         self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
     ) -> int:
         # A single record predicted and then learned needs its forward pass only once.
-        record = values.tobytes() if values.shape[0] == 1 and columns is self._identity else None
+        single = values.shape[0] == 1 and columns is self._identity
+        record = (self._slots.tobytes(), values[0, self._slots].tobytes()) if single else None
         reuse = learn and not self.lags and record is not None and record == self._scored
         count = loop.run(
-            self._table, self._combiner_row, self._stage_row, self._changes, values, columns, self.statistics,
-            self.standardise, targets, self.target, self._known(learn), self.late, self.regression, learn, reuse,
-            self.steps, self.health, self._x, self._active, self._usable, self._scores, self._gradients, predictions,
-            own, self._waiting,
+            self._table, self._combiner_row, self._stage_row, self._changes, values, columns, self._slots,
+            self.statistics, self.standardise, targets, self.target, self._known(learn), self.late, self.regression,
+            learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores, self._gradients,
+            predictions, own, self._waiting,
         )  # fmt: skip
         self._scored = None if learn else record
         return int(count)

@@ -27,6 +27,8 @@ from braided.values import as_number, shown
 
 Floats = NDArray[np.float64]
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
+#: The column of each slot, None if the columns are the slots; and the slots that may have a value.
+Places = tuple[NDArray[np.int64] | None, NDArray[np.int64]]
 #: So many targets at most are kept until they count as known.
 MOST_DELAY = 1_000_000
 
@@ -311,7 +313,7 @@ class MODL(base.Estimator):
         row = self._features.row(x, self.records_learned + 1)
         if self.records_learned == 0:
             return None
-        predictions, _ = self.braid.run(row[None, :], None, None)
+        predictions, _ = self.braid.run(row[None, :], None, None, self._features.slots_of(x))
         first: Floats = predictions[0]
         return first
 
@@ -344,21 +346,23 @@ class MODL(base.Estimator):
             target = self._classes.places[target]
         if new:
             row = self._features.row(x, record)
-        self._run(row[None, :], None, np.array([target], dtype=np.float64), unseen)
+        slots = self._features.slots_of(x)
+        self._run(row[None, :], (None, slots), np.array([target], dtype=np.float64), unseen)
 
     def _run(
-        self, values: Floats, columns: NDArray[np.int64] | None, targets: Floats | None, unseen: bool = False
+        self, values: Floats, where: Places, targets: Floats | None, unseen: bool = False
     ) -> tuple[Floats, Floats]:
         """Run records through the engine; if they are learned under a drift detector, one by one and watched.
 
-        `unseen` says that the first label is one that the model has not known until this record.
+        `where` has the column of each slot, None if they are the same, and the slots that may have a value. `unseen`
+        says that the first label is one that the model has not known until this record.
         """
         if self._watch is None or targets is None:
-            return self.braid.run(values, columns, targets)
+            return self.braid.run(values, where[0], targets, where[1])
         parts = []
         for t in range(values.shape[0]):
             first = self.records_learned == 0
-            parts.append(self.braid.run(values[t : t + 1], columns, targets[t : t + 1]))
+            parts.append(self.braid.run(values[t : t + 1], where[0], targets[t : t + 1], where[1]))
             self.braid.relax()
             if not first and self._watch.update(self._error(parts[-1][0][0], float(targets[t]), unseen and t == 0)):
                 self.braid.raise_plasticity()
@@ -631,5 +635,6 @@ class MODL(base.Estimator):
         values, columns = self._array(X, names)
         if self.records_learned == 0:
             return None
-        predictions, _ = self.braid.run(values, self._features.columns(columns), None)
+        where, slots = self._features.columns(columns)
+        predictions, _ = self.braid.run(values, where, None, slots)
         return predictions

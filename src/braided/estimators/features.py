@@ -35,7 +35,7 @@ class FeatureSpace:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.slots: dict[Hashable, int] = {}
-        self._columns: tuple[list[Hashable], NDArray[np.int64]] | None = None
+        self._columns: tuple[list[Hashable], NDArray[np.int64], NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -82,13 +82,19 @@ class FeatureSpace:
                 row[slot] = number
         return row
 
-    def columns(self, names: list[Hashable]) -> NDArray[np.int64]:
-        """For each slot the place of its name among `names`, or -1."""
+    def slots_of(self, x: Mapping[Hashable, Any]) -> NDArray[np.int64]:
+        """The slots of a record's names, in order."""
+        known = self.slots
+        return np.array(sorted([known[name] for name in x if name in known]), dtype=np.int64)
+
+    def columns(self, names: list[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each slot the place of its name among `names`, or -1; and the slots that have one, in order."""
         if self._columns is None or self._columns[0] != names:
             places = {name: place for place, name in enumerate(names)}
+            found = np.array([places.get(name, -1) for name in self.slots], dtype=np.int64)
             # Chunks of one stream have the same columns again and again.
-            self._columns = list(names), np.array([places.get(name, -1) for name in self.slots], dtype=np.int64)
-        return self._columns[1]
+            self._columns = list(names), found, np.flatnonzero(found >= 0)
+        return self._columns[1], self._columns[2]
 
 
 class ClassSpace:

@@ -43,9 +43,17 @@ def forward(weights, bias, x, index, out):
 
 @kernel(fastmath=FAST)
 def accumulate(weights, x, index, out):
-    """out_i += sum_j weights[j, i] x_j; eight inputs at a time, so that `out` is touched an eighth as often."""
+    """out_i += sum_j weights[j, i] x_j."""
+    accumulate_listed(weights, x, index, nonzero(x, index), out)
+
+
+@kernel(fastmath=FAST)
+def accumulate_listed(weights, x, index, n, out):
+    """The same where the places of the n inputs that are not zero are known.
+
+    Eight inputs at a time, so that `out` is touched an eighth as often.
+    """
     n_out = weights.shape[1]
-    n = nonzero(x, index)
     whole = n - n % 8
     for k in range(0, whole, 8):
         j0, j1, j2, j3 = index[k], index[k + 1], index[k + 2], index[k + 3]

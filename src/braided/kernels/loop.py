@@ -112,8 +112,8 @@ def change_in_units(y, target, known):
 
 @njit(cache=True, nogil=True)
 def run(
-    table, combiner, stage, changes, values, columns, statistics, standardise, targets, target, known, late, regression,
-    learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
+    table, combiner, stage, changes, values, columns, slots, statistics, standardise, targets, target, known, late,
+    regression, learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
 ):  # fmt: skip
     """Predict, and if `learn` then learn, record by record; returns how many were done.
 
@@ -134,7 +134,7 @@ def run(
     follow = regression and changes[:, 0].any()
     lags = learn and late.shape[0] > 1
     for t in range(values.shape[0]):
-        n_available = encode(values[t], columns, statistics, standardise, x, active)
+        n_available = encode(values[t], columns, slots, statistics, standardise, x, active)
         available = active[:n_available]
         active[-1] = n_available
         if follow:

@@ -52,9 +52,20 @@ def n_listed(x, active, with_mask, n_features, plane):
     return 1 + active.shape[0] * (2 if with_mask else 1)
 
 
+@kernel(fastmath=FAST)
+def _inner_dense(mean, u, n):
+    """u . m for an input vector that has them all."""
+    total = 0.0
+    for k in range(n):
+        total += mean[k] * u[k]
+    return total
+
+
 @kernel()
-def inner(mean, index, u, n):
+def inner(mean, full, index, u, n):
     """The latent score u . m."""
+    if full == UPPER:
+        return _inner_dense(mean, u, n)
     total = 0.0
     for k in range(n):
         total += mean[index[k]] * u[k]

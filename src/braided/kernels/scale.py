@@ -288,14 +288,17 @@ def target_deviation(target: NDArray[np.float64]) -> float:
 
 
 @kernel()
-def encode(values, columns, statistics, standardise, x, active):
+def encode(values, columns, slots, statistics, standardise, x, active):
     """Fill x and the list of available slots from one raw record; returns how many are available.
 
-    `columns[slot]` is where the slot's value stands in `values`, or -1. A NaN is a missing value, and x is 0 there.
+    `columns[slot]` is where the slot's value stands in `values`, or -1; `slots` are those that may be there, in order.
+    A NaN is a missing value, and x is 0 there. The last place of `active` says how many the record before had, which
+    is taken out of x: the work grows with what is there.
     """
+    for k in range(active[-1]):
+        x[active[k]] = 0.0
     n_active = 0
-    for slot in range(columns.shape[0]):
-        x[slot] = 0.0
+    for slot in slots:
         column = columns[slot]
         if column < 0 or np.isnan(values[column]):
             continue

@@ -41,7 +41,7 @@ _NOISE = 2
 def score(shape, double, work64, index, n):
     """u . m for the n inputs listed in `index` and `work64`."""
     stride, mean_at = shape[3], shape[5]
-    return inner(double[mean_at : mean_at + stride], index, work64, n)
+    return inner(double[mean_at : mean_at + stride], shape[2], index, work64, n)
 
 
 @kernel()
@@ -52,7 +52,7 @@ def update(shape, hyper, double, covariance, u, pu, index, n, y):
     """
     full, stride, size, mean_at = shape[2], shape[3], shape[4], shape[5]
     mean = double[mean_at : mean_at + stride]
-    innovation = y - inner(mean, index, u, n)
+    innovation = y - inner(mean, full, index, u, n)
     innovation_variance = hyper[_NOISE] + times_covariance(covariance, full, stride, size, index, u, n, pu)
     amount = innovation / innovation_variance
     if not np.isfinite(amount) or not innovation_variance > 0:

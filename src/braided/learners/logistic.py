@@ -61,14 +61,14 @@ def score(shape, hyper, double, work64, index, n, scores):
     clamp = hyper[_CLAMP]
     latent = work64[2 * stride : 2 * stride + n_outputs]
     if n_outputs == 2:
-        a = inner(double[mean_at : mean_at + stride], index, work64, n)
+        a = inner(double[mean_at : mean_at + stride], shape[2], index, work64, n)
         if clamp > 0:
             a = min(max(a, -clamp), clamp)
         latent[0], latent[1] = -a / 2.0, a / 2.0
     else:
         for k in range(n_outputs):
             start = mean_at + k * stride
-            latent[k] = inner(double[start : start + stride], index, work64, n)
+            latent[k] = inner(double[start : start + stride], shape[2], index, work64, n)
             if clamp > 0:
                 latent[k] = min(max(latent[k], -clamp), clamp)
     if hyper[_AS_PROBABILITY]:

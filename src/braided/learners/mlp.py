@@ -12,7 +12,16 @@ from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.dense import backward, backward_head, forward, forward_head, step, step_row
+from braided.kernels.dense import (
+    accumulate_listed,
+    backward,
+    backward_head,
+    forward,
+    forward_head,
+    nonzero,
+    step,
+    step_row,
+)
 from braided.kernels.encoding import encode_piecewise, knots
 from braided.kernels.inputs import FILLED, has_planes
 from braided.kernels.scale import PAST
@@ -74,19 +83,23 @@ _KNOTS = 4
 
 
 @kernel()
-def _list_inputs(shape, hyper, x, active, layer_in):
-    """h_0: the target's past; of each available feature the value, availability, and encoding if there are knots."""
-    per_feature, knots = shape[_PER_FEATURE], hyper[_KNOTS:]
-    layer_in[:] = 0
-    if shape[_PAST] > 0:
-        if x.shape[0] >= shape[_FEATURES] + PAST:
-            layer_in[:PAST] = x[-PAST:]
-        layer_in = layer_in[PAST:]
-    if shape[_FILLED] and has_planes(x, shape[_FEATURES]):
+def _list_inputs(shape, hyper, x, active, layer_in, listed):
+    """h_0: the target's past; of each available feature the value, availability, and encoding if there are knots.
+
+    `listed` has the places where h_0 is not zero, and at its end how many there are. By it the record before is taken
+    out again, so that the work grows with what is there and not with what is known.
+    """
+    per_feature, knots, first = shape[_PER_FEATURE], hyper[_KNOTS:], shape[_PAST]
+    for k in range(listed[-1]):
+        layer_in[listed[k]] = 0
+    if first > 0 and x.shape[0] >= shape[_FEATURES] + PAST:
+        layer_in[:PAST] = x[-PAST:]
+    filled = shape[_FILLED] > 0 and has_planes(x, shape[_FEATURES])
+    if filled:
         for slot in range(shape[_FEATURES]):
-            layer_in[slot * per_feature] = x[FILLED * shape[_FEATURES] + slot]
+            layer_in[first + slot * per_feature] = x[FILLED * shape[_FEATURES] + slot]
     for slot in active:
-        at = slot * per_feature
+        at = first + slot * per_feature
         layer_in[at] = x[slot]
         at += 1
         if shape[_WITH_MASK]:
@@ -94,6 +107,16 @@ def _list_inputs(shape, hyper, x, active, layer_in):
             at += 1
         if knots.shape[0] > 0:
             encode_piecewise(x[slot], knots, layer_in[at : at + knots.shape[0]])
+    n = 0
+    if filled:
+        n = nonzero(layer_in, listed)
+    else:
+        n = nonzero(layer_in[:first], listed)
+        for slot in active:
+            for at in range(first + slot * per_feature, first + (slot + 1) * per_feature):
+                listed[n] = at
+                n += layer_in[at] != 0
+    listed[-1] = n
 
 
 @entry(FORWARD)
@@ -101,15 +124,19 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
     n_layers = shape[_LAYERS]
     n_in = shape[_PAST] + shape[_FEATURES] * shape[_PER_FEATURE]
     at = _WIDTHS + n_layers
-    layer_in = work[:n_in]
-    _list_inputs(shape, hyper, x, active, layer_in)
+    layer_in, listed, others = work[:n_in], index[: n_in + 2], index[n_in + 2 :]
+    _list_inputs(shape, hyper, x, active, layer_in, listed)
     place = n_in
     for layer in range(n_layers):
         width = shape[_WIDTHS + layer]
         weights = single[shape[at] : shape[at] + n_in * width].reshape(n_in, width)
         bias = single[shape[at + 1] : shape[at + 1] + width]
         layer_out = work[place : place + width]
-        forward(weights, bias, layer_in, index, layer_out)
+        if layer == 0:
+            layer_out[:] = bias
+            accumulate_listed(weights, layer_in, listed, listed[-1], layer_out)
+        else:
+            forward(weights, bias, layer_in, others, layer_out)
         relu(layer_out, work.dtype.type(0))
         layer_in, n_in = layer_out, width
         place += width
@@ -157,11 +184,12 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
         layer_in = work[end - n_in : end]
         if layer > 0:
             below[:n_in] = 0
-            backward(weights, moments, layer_in, layer_gradient, index, below, True, step_size)
+            backward(weights, moments, layer_in, layer_gradient, index[n_first + 2 :], below, True, step_size)
         else:
-            for j in range(n_in):
-                if layer_in[j] != 0:
-                    step_row(weights[j], moments[j], layer_in[j], layer_gradient, step_size)
+            listed = index[: n_first + 2]
+            for k in range(listed[-1]):
+                j = listed[k]
+                step_row(weights[j], moments[j], layer_in[j], layer_gradient, step_size)
         step(single[bias], second[bias], layer_gradient, step_size)
     return True
 
@@ -245,6 +273,12 @@ class MLP(CompiledLearner):
         return self.config.step_numbers() + self._knots()
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """All activations, and two gradients as wide as the widest; a list of as many places."""
+        """All activations, and two gradients as wide as the widest; lists of places of inputs and of hidden units."""
         widths = self._widths(n_features)
-        return sum(widths) + 2 * max(widths), 0, max(widths) + 1
+        return sum(widths) + 2 * max(widths), 0, widths[0] + 2 + max(widths) + 1
+
+    def grow(self, n_features: int, n_outputs: int) -> None:
+        """Grow; the list of inputs that are not zero begins anew, since their places in the scratch move."""
+        super().grow(n_features, n_outputs)
+        self.work[:], self.index[:] = 0, 0
+        self._scratch = []
