@@ -112,6 +112,23 @@ def test_every_candidate_is_a_model_that_learns() -> None:
     assert len(STREAMS) == 14
 
 
+@pytest.mark.usefixtures("_scripts")
+def test_the_parts_are_counted_beside_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures at a record are those of a run that ends there."""
+    import parts
+
+    monkeypatch.setattr(parts, "STREAMS", {"phishing": 600})
+    (row,) = parts.measure(1, None, Console(stderr=True))
+    for limit in (200, 500):
+        whole = json.loads(braided("run", "phishing", "--limit", str(limit), "--json").stdout)
+        found = [whole["runs"][0]["errors"], whole["majority_errors"], whole["last_label_errors"]]
+        assert row["first"][limit][0] == found[0]
+        assert row["first"][limit][2] == found[2]
+    assert "phishing" in parts.markdown(
+        [row | {"first": row["first"] | {1_000: [0, 0, 0]}, "rival_first": dict.fromkeys(parts.FIRST, 0.0)}]
+    )
+
+
 def test_the_default_is_measured_as_a_whole_and_by_learner() -> None:
     result = json.loads(braided("bench", "default", "--records", "50", "--json").stdout)
     assert set(result["learners_us"]) == set(MODLClassifier().learner_names)

@@ -49,8 +49,8 @@ SMALL_SPEC: dict[str, Any] = {
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def small_model() -> MODLClassifier:
-    return MODLClassifier(learners=SMALL, max_features=1_000, max_classes=100)
+def small_model(preset: str = "default") -> MODLClassifier:
+    return MODLClassifier(preset, learners=SMALL, max_features=1_000, max_classes=100)
 
 
 def rows(n: int, seed: int = 0) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +21,8 @@ from braided.serve.settings import Limits
 OLD = Path(__file__).parent / "of_version_0_1" / "model.snapshot"
 
 
-def learned(n: int) -> ModelState:
-    state = ModelState("m", small_model(), Limits())
+def learned(n: int, **settings: Any) -> ModelState:
+    state = ModelState("m", small_model(**settings), Limits())
     state._learn(records(rows(n)), live=True)
     return state
 
@@ -48,7 +49,7 @@ def test_the_figures_are_those_of_an_evaluation() -> None:
 def test_a_snapshot_of_version_0_1_goes_on() -> None:
     """It was written by that version after 300 of these records."""
     state = ModelState.restored(decode(OLD.read_bytes(), "old", *ESTIMATORS), Limits())
-    straight = learned(300)
+    straight = learned(300, preset="classic")
     old, new = state.stats.summary(), straight.stats.summary()
     for name in ("records", "error", "availability"):
         assert old[name] == new[name], name
