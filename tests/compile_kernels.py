@@ -16,10 +16,13 @@ def main() -> None:
             warm_up(MODLClassifier(learners=(kind(),)))
         if task != "classification":
             warm_up(MODLRegressor(learners=(kind(),)))
+    for preset in ("default", "classic"):
+        warm_up(MODLClassifier(preset))
+        warm_up(MODLRegressor(preset))
     for name, combiner in COMBINERS.items():
         warm_up(MODLClassifier(combiner=name))
         if combiner.for_regression:
-            warm_up(MODLRegressor(combiner=name))
+            warm_up(MODLRegressor("classic", combiner=name))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from braided.kernels import loop
 from braided.kernels.activations import all_finite
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
 from braided.kernels.scale import (
+    CHANGES,
     IN_BLOCK,
     NEVER_NEGATIVE,
     PAST,
@@ -156,7 +157,6 @@ class Braid:
         self._scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
         self._gradients = np.zeros_like(self._scores)
         self._identity = np.arange(self.n_features, dtype=np.int64)
-        self._slots = self._identity
         self._scored: tuple[bytes, bytes] | None = None
         self._last_prediction = None
         if self.compiled:
@@ -205,7 +205,7 @@ class Braid:
         predictions = np.zeros((n, self.n_outputs))
         own = np.zeros((n, len(self.learners)))
         columns = self._identity if columns is None else columns
-        self._slots = self._identity if slots is None else slots
+        slots = self._identity if slots is None else slots
         learn = targets is not None
         known = np.zeros(n) if targets is None else targets
         done = 0
@@ -214,13 +214,13 @@ class Braid:
             last = n
             if learn and self.lags:  # what is said of a record knows more than what is learned from it
                 last = done + 1
-                run(values[done:last], columns, known[done:last], False, predictions[done:], own[done:])
+                run(values[done:last], columns, slots, known[done:last], False, predictions[done:], own[done:])
                 answer, of_learners = predictions[done].copy(), own[done].copy()
-            count = run(values[done:last], columns, known[done:last], learn, predictions[done:], own[done:])
+            count = run(values[done:last], columns, slots, known[done:last], learn, predictions[done:], own[done:])
+            self._last_prediction = predictions[done + count - 1].copy()
             if learn and self.lags:
                 predictions[done], own[done] = answer, of_learners
             done += count
-            self._last_prediction = predictions[done - 1]
             if learn:
                 self.steps += count
                 for learner in self.learners:
@@ -332,14 +332,21 @@ class Braid:
                 self._bind()  # a reset may replace arrays whose addresses the table holds
 
     def _run_compiled(
-        self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
+        self,
+        values: Floats,
+        columns: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        targets: Floats,
+        learn: bool,
+        predictions: Floats,
+        own: Floats,
     ) -> int:
         # A single record predicted and then learned needs its forward pass only once.
         single = values.shape[0] == 1 and columns is self._identity
-        record = (self._slots.tobytes(), values[0, self._slots].tobytes()) if single else None
+        record = (slots.tobytes(), values[0, slots].tobytes()) if single else None
         reuse = learn and not self.lags and record is not None and record == self._scored
         count = loop.run(
-            self._table, self._combiner_row, self._stage_row, self._changes, values, columns, self._slots,
+            self._table, self._combiner_row, self._stage_row, self._changes, values, columns, slots,
             self.statistics, self.standardise, targets, self.target, self._known(learn), self.late, self.regression,
             learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores, self._gradients,
             predictions, own, self._waiting,
@@ -348,7 +355,14 @@ class Braid:
         return int(count)
 
     def _run_python(
-        self, values: Floats, columns: NDArray[np.int64], targets: Floats, learn: bool, predictions: Floats, own: Floats
+        self,
+        values: Floats,
+        columns: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        targets: Floats,
+        learn: bool,
+        predictions: Floats,
+        own: Floats,
     ) -> int:
         """One record, by the learners' Python protocol."""
         x, mask, scores, usable, _, prediction = self.score(values[0], columns, learn)
@@ -438,7 +452,11 @@ class Braid:
         found = arrays[name]
         width = IN_BLOCK if found.shape[-1:] == (IN_BLOCK,) else into.shape[-1]
         sound = found.shape == (*into.shape[:-1], width) and bool(np.isfinite(found).all())
-        if not sound or (found[..., [column for column in NEVER_NEGATIVE if column < width]] < 0).any():
+        # After those of a target may stand those of its changes.
+        for first in (0, CHANGES):
+            columns = [first + column for column in NEVER_NEGATIVE if first + column < width]
+            sound = sound and not (found[..., columns] < 0).any()
+        if not sound:
             raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
         into[:] = 0.0
         into[..., :width] = found
@@ -459,7 +477,7 @@ class Braid:
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "stage" not in state:
+        if "late" not in state or state["statistics"].shape[1] != STATISTICS:
             raise BraidedError("the model was pickled by an older braided: load it there, save it, and load that file")
         self.__dict__.update(state)
         # joblib may open a pickle as a read-only memory map, and the kernels write to whatever address they get.

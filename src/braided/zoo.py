@@ -148,23 +148,31 @@ def _called(config: LearnerConfig) -> str:
     return "olr" if name == "linear" else name
 
 
+def _network(options: ModelOptions) -> MLPConfig:
+    """The preset's first MLP."""
+    for config in options.learners:
+        if isinstance(config, MLPConfig):
+            return config
+    raise BraidedError(f"preset {options.preset.name!r} has no MLP, which this model is made from: use another preset")
+
+
 def _gradient_logistic(options: ModelOptions) -> Model:
     """The fast learner trained by gradient, with the steps of the preset's MLP; at the paper's rate if it has one."""
-    mlp = next(config for config in options.preset.learners if isinstance(config, MLPConfig))
+    mlp = _network(options)
     rate = mlp.learning_rate
     if options.preset.name not in OURS:
         rate = 0.01 if options.dataset in {"german", "svmguide3"} else 0.001
-    fast = next(config for config in options.preset.learners if isinstance(config, LogisticConfig))
-    plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=fast.mask_inputs, learning_rate=rate)
-    others = tuple(config for config in options.preset.learners if not isinstance(config, LogisticConfig))
+    masks = getattr(options.preset.learners[0], "mask_inputs", False)
+    plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=masks, learning_rate=rate)
+    others = tuple(config for config in options.learners if _called(config) != "olr")
     return options.model((plain, *others))
 
 
 def _five(options: ModelOptions) -> Model:
     """Two more MLPs, of one and two more layers."""
-    mlp = next(config for config in options.preset.learners if isinstance(config, MLPConfig))
+    mlp = _network(options)
     deeper = tuple(replace(mlp, hidden=(*mlp.hidden, *mlp.hidden[-1:] * more)) for more in (1, 2))
-    return options.model((*options.preset.learners, *deeper))
+    return options.model((*options.learners, *deeper))
 
 
 def _hedge(fast: bool) -> Builder:

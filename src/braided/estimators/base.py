@@ -217,6 +217,8 @@ class MODL(base.Estimator):
             only = getattr(learner, "task", None) or self.task
             if only != self.task:
                 raise BraidedError(f"learner {name!r} is for {only}, not for {self.task}: leave it out")
+            if not self._regression and getattr(getattr(learner, "config", None), "change", False):
+                raise BraidedError(f"learner {name!r} learns the change of a number: for classes leave out change=True")
             most = getattr(learner, "most_classes", self._classes.limit)
             if most < self._classes.limit:
                 self._classes.restrict(most, f"{name} takes {most} classes only: use another model")

@@ -13,12 +13,14 @@ from braided.kernels.mixture import best
 from braided.kernels.scale import (
     CHANGES,
     COUNT,
+    DOUBTFUL_BOUND,
     FAR_TARGET,
     LAST,
     MEAN,
     PAST,
     SEEN,
     SQUARES,
+    Z_BOUND,
     clipped,
     count_in,
     distance,
@@ -66,8 +68,8 @@ def call_gradients(row, x, active, scores, usable, y, prediction, gradients):
 def target_in_units(y, target):
     """Take y into the target's statistics and return it in units of them (regression)."""
     value, count, mean, squares = including(y, target)
-    count_in(y, target, distance(y, target) > FAR_TARGET)
-    return standardised(value, count, mean, squares)
+    mistake = count_in(y, target, distance(y, target) > FAR_TARGET)
+    return clipped(standardised(value, count, mean, squares), DOUBTFUL_BOUND if mistake else Z_BOUND)
 
 
 @kernel()

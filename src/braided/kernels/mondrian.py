@@ -84,8 +84,7 @@ def _from_mean(z, frame):
 def look(shape, double, x, active, lower, upper):
     """The values that are looked at, twice: a missing one is above every lower bound, and below every upper one."""
     n, used = shape[ALL], shape[USED]
-    beyond = has_planes(x, n)
-    if shape[PLANE] > 0 and beyond:
+    if shape[PLANE] > 0 and has_planes(x, n):
         for j in range(used):
             lower[j] = upper[j] = x[shape[PLANE] * n + j]
         return
@@ -93,7 +92,7 @@ def look(shape, double, x, active, lower, upper):
     upper[:] = -NOTHING
     frames = _frames(shape, double)
     for j in active:
-        if j < used and shape[PLANE] == STEADY and beyond:
+        if j < used and shape[PLANE] == STEADY:
             value = frames[j, _MEAN] + _from_mean(np.float64(x[j]), frames[j])
             lower[j] = upper[j] = min(max(value, -_FURTHEST), _FURTHEST)
         elif j < used:
@@ -103,7 +102,7 @@ def look(shape, double, x, active, lower, upper):
 @kernel()
 def follow_frames(shape, double, x, active):
     """Count a record's values into their frames."""
-    if shape[PLANE] != STEADY or not has_planes(x, shape[ALL]):
+    if shape[PLANE] != STEADY:
         return
     frames = _frames(shape, double)
     for j in active:

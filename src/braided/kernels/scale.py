@@ -14,9 +14,10 @@ huge first value is put in its place by the ones that follow. Standardised,
 where m', s' are mean and standard deviation *including* x. Including it costs no purity (the statistics are stored
 only when the record is learned), makes |z| <= sqrt(n), and lets the second record already carry information.
 
-One feature may be far out: many are, now and then. A record of which half of the values are, FAR deviations or more,
-is taken for a mistake, and does not count; nor does a target that is FAR_TARGET deviations out. However many there are,
-they hide nothing of the others.
+One feature may be far out: many are, now and then. A record of which half of the values are, and two at least, FAR
+deviations or more, is taken for a mistake, and does not count; nor does a target that is FAR_TARGET deviations out. So
+they hide nothing of the others. They do count where they are no mistakes: if more than DOUBTFUL_SHARE of what came
+lately was doubtful, or the last ALIKE_DOUBTS doubtful values lay on the same side and were of about the same size.
 
 A feature whose unit has changed (a sensor replaced) starts over, and what learners know of it holds again in the new
 units. It has, if
@@ -43,6 +44,10 @@ _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
 #: So many deviations from its mean a value is far out, and a target.
 FAR, FAR_TARGET = 10.0, 20.0
+#: Doubtful values count if they are more than this share of about the last fifty, or if so many in a row were alike.
+DOUBTFUL_SHARE, _DOUBT_RATE, ALIKE_DOUBTS, _ALIKE_FACTOR = 0.15, 0.02, 20, 4.0
+#: A target that is taken for a mistake is learned as one that is so many deviations off.
+DOUBTFUL_BOUND = 1.0
 # Columns of the statistics: three running figures; how many values in a row lay far out, and mean and standard
 # deviation from before them; the first values; the block in hand, its values, mean, squared deviations, lowest and
 # highest; how many blocks had a range, and the mean of its logarithm; how many in a row were small; how often it
@@ -50,8 +55,12 @@ FAR, FAR_TARGET = 10.0, 20.0
 COUNT, MEAN, SQUARES, FAR_OUT, BEFORE_MEAN, BEFORE_DEVIATION, FIRST = range(7)
 KEPT = 10
 IN_BLOCK, BLOCK_MEAN, BLOCK_SQUARES, LOWEST, HIGHEST, BLOCKS, USUAL_RANGE, SMALL, RESTARTS = range(FIRST + KEPT, 25)
-STATISTICS = RESTARTS + 1
-NEVER_NEGATIVE = (COUNT, SQUARES, FAR_OUT, BEFORE_DEVIATION, IN_BLOCK, BLOCK_SQUARES, BLOCKS, SMALL, RESTARTS)
+# And of doubtful values: their share lately, how many in a row were alike, and the last one less the mean.
+DOUBTS, ALIKE, LAST_DOUBT = range(RESTARTS + 1, RESTARTS + 4)
+STATISTICS = LAST_DOUBT + 1
+NEVER_NEGATIVE = (
+    COUNT, SQUARES, FAR_OUT, BEFORE_DEVIATION, IN_BLOCK, BLOCK_SQUARES, BLOCKS, SMALL, RESTARTS, DOUBTS, ALIKE
+)  # fmt: skip
 #: Values of a block, and how much smaller its range must be than usual.
 BLOCK, SHRUNK = 32, 20.0
 #: A target's statistics are followed by its past (how many targets are known, up to three, the last three, running
@@ -69,7 +78,7 @@ _CONFIRMED, _VERY_FAR, _CONFIRMED_VERY_FAR = 2, 1_000.0, 10
 TARGET_STATISTICS = CHANGES + STATISTICS
 #: A step of the target's past is within this many usual changes.
 _MOST_CHANGES = 20.0
-#: So many values far out in a row, and the statistics start over; none are counted before there are twice as many.
+#: So many values far out in a row, and the statistics start over; none are counted before there are KEPT values.
 _CHANGED = 10
 #: So many small blocks in a row, and they start over, too.
 _CHANGED_BLOCKS = 2
@@ -172,18 +181,32 @@ def distance(value, column):
 
 
 @kernel()
+def _is_mistake(value, column, doubtful):
+    """Whether a value that is doubtful is a mistake, and not one of many or one of a kind that comes again and again."""
+    column[DOUBTS] += _DOUBT_RATE * ((1.0 if doubtful else 0.0) - column[DOUBTS])
+    if not doubtful:
+        return False
+    last, off = column[LAST_DOUBT], value - column[MEAN]
+    alike = off * last > 0 and abs(last) < _ALIKE_FACTOR * abs(off) and abs(off) < _ALIKE_FACTOR * abs(last)
+    column[ALIKE] = column[ALIKE] + 1.0 if alike else 1.0
+    column[LAST_DOUBT] = off
+    return column[DOUBTS] <= DOUBTFUL_SHARE and column[ALIKE] < ALIKE_DOUBTS
+
+
+@kernel()
 def count_in(value, column, doubtful):
     """Store the statistics with the value among them; start them over if the feature has changed for good.
 
-    A doubtful value is only looked at for whether it is one of many.
+    A doubtful value that is taken for a mistake is only looked at for whether it is one of many; returns whether it is.
     """
     value = clipped(value, _LARGEST)
+    doubtful = _is_mistake(value, column, doubtful)
     if not doubtful and _take_into_block(value, column):
         mean, squares = column[BLOCK_MEAN], column[BLOCK_SQUARES]
         _start_over(column)
         column[COUNT], column[MEAN], column[SQUARES] = BLOCK, mean, squares
-        return
-    if column[COUNT] >= 2 * _CHANGED:
+        return False
+    if column[COUNT] >= KEPT:
         if column[FAR_OUT] == 0:
             column[BEFORE_MEAN] = column[MEAN]
             column[BEFORE_DEVIATION] = np.sqrt(column[SQUARES] / column[COUNT])
@@ -194,10 +217,11 @@ def count_in(value, column, doubtful):
             _start_over(column)
             doubtful = False
     if doubtful:
-        return
+        return True
     if column[COUNT] < KEPT:
         column[FIRST + int(column[COUNT])] = value
     _, column[COUNT], column[MEAN], column[SQUARES] = including(value, column)
+    return False
 
 
 @kernel()
@@ -323,8 +347,8 @@ def is_doubtful(values, columns, statistics, active):
 
 @kernel()
 def remember(values, columns, statistics, active):
-    """Store the statistics that include this record; returns whether it was doubtful."""
-    doubtful = is_doubtful(values, columns, statistics, active)
+    """Store the statistics that include this record; returns whether it was taken for a mistake."""
+    doubtful, mistakes = is_doubtful(values, columns, statistics, active), 0
     for slot in active:
-        count_in(values[columns[slot]], statistics[slot], doubtful)
-    return doubtful
+        mistakes += count_in(values[columns[slot]], statistics[slot], doubtful)
+    return 2 * mistakes > active.shape[0]
