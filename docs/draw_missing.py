@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from braided import MODLClassifier
 from braided.kernels.encoding import encode_piecewise, knots
-from braided.kernels.scale import encode
+from braided.kernels.inputs import FILLED, PLAIN, SCORES
 
 NAMES = ("humidity", "pressure", "rpm", "temperature", "vibration")
-SHOWN = 20  # of the functions and of the embedding
+SHOWN = 20  # of the functions
 CROSS = "\N{MULTIPLICATION SIGN}"
-INK, LINE, MOVED = "#37474f", "#b0bec5", "#ff7043"
+INK, LINE, MOVED, PALE = "#37474f", "#b0bec5", "#ff7043", "#ffccbc"
 
 
 def stream(n: int, seed: int = 3) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
@@ -64,21 +64,35 @@ def measure() -> Seen:
     model = MODLClassifier()
     model.learn_many(values[:-1], labels[:-1], NAMES)
     slots = [model.feature_names.index(name) for name in NAMES]
-    before = [learner.state() for learner in model.braid.learners]
-    x = standardised(model, values[-1])
+    learners = dict(zip(model.learner_names, model.braid.learners, strict=True))
+    before = {name: learner.state() for name, learner in learners.items()}
+    row = np.full(len(NAMES), np.nan)
+    row[slots] = values[-1]
+    x = model.braid.score(row).x
+    plain, filled, scores = (x[plane * len(NAMES) :][slots].astype(np.float64) for plane in (PLAIN, FILLED, SCORES))
     model.learn_many(values[-1:], labels[-1:], NAMES)
-    after = [learner.state() for learner in model.braid.learners]
+    after = {name: learner.state() for name, learner in learners.items()}
     there = ~np.isnan(values[-1])
+
+    def moved(name: str, array: str, each: int = 1) -> NDArray[np.float64]:
+        """How far the weights of each feature moved, as a share of the farthest."""
+        old, new = (state[name][array] for state in (before, after))
+        if array == "mean":
+            old, new = old[0, 1:], new[0, 1:]
+        steps = (new - old).reshape(len(slots), each, -1)
+        lengths = np.sqrt((steps**2).sum(axis=(1, 2)))[slots]
+        return np.asarray(lengths / lengths.max())
+
     given = {
-        "olr": x[:, None],
-        "fourier": x[:, None] * before[1]["frequencies"][slots, :SHOWN] / np.sqrt(there.sum()),
-        "mlp": encoded(x, there),
-        "set": x[:, None] * before[3]["ids"][slots, :SHOWN],
+        "olr": filled[:, None],
+        "fourier": scores[:, None] * before["fourier"]["frequencies"][slots, :SHOWN],
+        "mlp": encoded(plain, filled, there),
+        "forest": plain[:, None],
     }
     moves = {
-        "olr": moved(before[0]["mean"][0, 1:], after[0]["mean"][0, 1:], slots, 1),
-        "mlp": moved(before[2]["weights 1"], after[2]["weights 1"], slots, 10),
-        "set": moved(before[3]["ids"], after[3]["ids"], slots, 1),
+        "olr": moved("olr", "mean"),
+        "fourier": moved("fourier", "frequencies"),
+        "mlp": moved("mlp", "weights 1", 10),
     }
     return Seen(values, there, given, moves)
 
@@ -88,46 +102,30 @@ def main(path: Path) -> None:
     matplotlib.use("Agg")
     seen = measure()
     about = {
-        "olr": "olr: one value a feature",
-        "fourier": "fourier: parts of the angles, over sqrt(3)",
-        "mlp": "mlp: value and its encoding in 9 inputs",
-        "set": "set: values times the features' vectors",
+        "olr": "olr: one value per feature",
+        "fourier": "fourier: parts of 20 of its angles",
+        "mlp": "mlp: the value, and its encoding in 9 inputs",
+        "forest": "forest: the values that are there",
     }
+    what = {"olr": "weights", "fourier": "frequencies", "mlp": "first layer", "forest": "counts of nodes"}
     figure = plt.figure(figsize=(11, 6.6))
     grid = figure.add_gridspec(4, 3, width_ratios=[1.2, 1.6, 0.9], hspace=0.75, wspace=0.42)
     draw_stream(figure.add_subplot(grid[:, 0]), seen.values)
     for row, (name, parts) in enumerate(seen.given.items()):
         draw_given(figure.add_subplot(grid[row, 1]), parts, seen.there, about[name])
-        draw_moved(figure.add_subplot(grid[row, 2]), seen.moves.get(name), seen.there)
+        draw_moved(figure.add_subplot(grid[row, 2]), seen.moves.get(name), seen.there, what[name])
     figure.savefig(path, dpi=130, bbox_inches="tight", facecolor="white")
     plt.close(figure)
 
 
-def standardised(model: MODLClassifier, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The record as the learners see it, in the order of NAMES; zero where a feature is missing."""
-    columns = np.array([NAMES.index(str(name)) for name in model.feature_names])
-    x, active = np.zeros(columns.size), np.zeros(columns.size, dtype=np.int64)
-    encode(values, columns, model.braid.statistics, True, x, active)
-    in_order = np.zeros_like(x)
-    in_order[columns] = x
-    return in_order
-
-
-def encoded(x: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """For each feature its value and the piecewise-linear encoding; zeros where it is missing."""
+def encoded(plain: NDArray[np.float64], filled: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """For each feature its value or estimate, and the piecewise-linear encoding; no encoding where it is missing."""
     places = np.array(knots(8))
-    rows = np.zeros((x.size, 1 + places.size))
+    rows = np.zeros((plain.size, 1 + places.size))
+    rows[:, 0] = filled
     for j in np.flatnonzero(there):
-        rows[j, 0] = x[j]
-        encode_piecewise(x[j], places, rows[j, 1:])
+        encode_piecewise(plain[j], places, rows[j, 1:])
     return rows
-
-
-def moved(old: NDArray[np.float64], new: NDArray[np.float64], slots: list[int], each: int) -> NDArray[np.float64]:
-    """How far the weights of each feature moved, as a share of the farthest."""
-    steps = (new - old).reshape(len(slots), each, -1)
-    lengths = np.sqrt((steps**2).sum(axis=(1, 2)))[slots]
-    return lengths / lengths.max()
 
 
 def draw_stream(axes: plt.Axes, values: NDArray[np.float64]) -> None:
@@ -161,11 +159,18 @@ def draw_stream(axes: plt.Axes, values: NDArray[np.float64]) -> None:
 
 
 def draw_given(axes: plt.Axes, parts: NDArray[np.float64], there: NDArray[np.bool_], title: str) -> None:
-    """What each feature contributes to a learner's input; nothing where it is missing."""
+    """What each feature contributes to a learner's input; a missing one's cells are marked."""
     limit = np.abs(parts).max()
-    axes.imshow(np.where(there[:, None], parts, np.nan), cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    empty = ~there & ~parts.any(axis=1)
+    shown = np.where(empty[:, None], np.nan, parts)
+    axes.imshow(shown, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
     for j in np.flatnonzero(~there):
-        axes.text((parts.shape[1] - 1) / 2, j, "not there", ha="center", va="center", fontsize=7, color="#78909c")
+        said = "not there" if empty[j] else "estimated"
+        if not empty[j] and parts.shape[1] == 1:
+            said = f"estimated: {round(parts[j, 0], 1) + 0.0:.1f} deviations from its mean"
+        elif not empty[j] and not parts[j, 1:].any():
+            said = "estimated, and not encoded"
+        axes.text((parts.shape[1] - 1) / 2, j, said, ha="center", va="center", fontsize=7, color=INK)
     axes.set_yticks(range(5), NAMES, fontsize=7.5)
     axes.set_xticks([])
     axes.tick_params(length=0)
@@ -173,19 +178,20 @@ def draw_given(axes: plt.Axes, parts: NDArray[np.float64], there: NDArray[np.boo
     axes.set_title(title, fontsize=9, color=INK, loc="left")
 
 
-def draw_moved(axes: plt.Axes, lengths: NDArray[np.float64] | None, there: NDArray[np.bool_]) -> None:
-    """How far learning the record moved each feature's weights."""
+def draw_moved(axes: plt.Axes, lengths: NDArray[np.float64] | None, there: NDArray[np.bool_], what: str) -> None:
+    """How far learning the record moved each feature's weights; pale where the feature was missing."""
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.spines["left"].set_color(LINE)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.set_ylim(4.6, -0.6)
     axes.set_xlim(0, 1.3)
-    axes.set_title("what learning it moves", fontsize=9, color=INK, loc="left")
+    axes.set_title(f"learning moves: {what}", fontsize=9, color=INK, loc="left")
     if lengths is None:
-        axes.text(0.05, 2, "weights of the cosines,\nwhich belong to no\nfeature", va="center", fontsize=8, color=INK)
+        said = "those on the record's way; where\na split is on a missing feature,\nto either side by chance"
+        axes.text(0.05, 2, said, va="center", fontsize=8, color=INK)
         return
-    axes.barh(range(5), lengths, color=[MOVED if known else "#ffccbc" for known in there], height=0.7)
+    axes.barh(range(5), lengths, color=[MOVED if known else PALE for known in there], height=0.7)
     for j, length in enumerate(lengths):
         axes.text(length + 0.03, j, f"{length:.2f}" if length else "0", va="center", fontsize=7.5, color=INK)
 

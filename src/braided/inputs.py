@@ -15,18 +15,19 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class InputStage:
-    """Fills missing values from the others, and turns values into scores by their rank; it knows no labels.
+    """Fills missing values from the others and from their own past, and ranks values; it knows no labels.
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
+    >>> from braided.kernels.scale import STATISTICS
+    >>> rng, statistics = np.random.default_rng(0), np.zeros((2, STATISTICS))  # no unit ever changes
     >>> stage = InputStage()
     >>> stage.grow(2)
     >>> both, nothing_missing = np.arange(2), np.zeros(8, dtype=np.float32)
     >>> for a in rng.normal(size=500):
     ...     nothing_missing[:2] = a, -a
     ...     stage.fill(np.array([a, -a]), both, nothing_missing, both)
-    ...     stage.take_in(np.array([a, -a]), both, nothing_missing, both)
+    ...     stage.take_in(np.array([a, -a]), both, statistics, nothing_missing, both)
     >>> x = np.zeros(8, dtype=np.float32)
     >>> x[0] = 1.0
     >>> stage.fill(np.array([1.0, np.nan]), both, x, both[:1])

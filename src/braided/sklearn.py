@@ -125,7 +125,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
     >>> X[np.random.default_rng(0).random(X.shape) < 0.5] = np.nan
     >>> scores = cross_val_score(MODLClassifier(random_state=0), X, y)
     >>> print(f"{scores.mean():.0%}")
-    95%
+    96%
     """
 
     def fit(self, X: Any, y: Any) -> Self:

@@ -526,7 +526,9 @@ class MODL(base.Estimator):
         self._predict_learn(X, y, names)
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
-        """What each available feature adds to the fast learner's score, how sure that is, and each learner's share.
+        """What each feature adds to the fast learner's score, how sure that is, and each learner's share.
+
+        A missing feature is in it by its estimate, where the fast learner has one, and `estimated` names it.
 
         Examples
         --------
@@ -536,7 +538,7 @@ class MODL(base.Estimator):
         >>> for x, y in datasets.Phishing():
         ...     model.learn_one(x, y)
         >>> explanation = model.explain_one({"empty_server_form_handler": 0.0, "ip_in_url": 1, "https": None})
-        >>> sorted(explanation.contributions)
+        >>> sorted(explanation.contributions.keys() - explanation.estimated)
         ['empty_server_form_handler', 'ip_in_url']
         >>> explanation.top(1)[0][0]
         'empty_server_form_handler'

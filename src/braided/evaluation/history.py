@@ -103,7 +103,7 @@ class History(Tally):
     >>> from river import datasets
     >>> history = braided.record(braided.MODLClassifier(), datasets.Phishing())
     >>> history.records, history.learners
-    (1250, ('olr', 'fourier', 'mlp', 'set'))
+    (1250, ('olr', 'olr 2', 'olr 3', 'fourier', 'fourier 2', 'mlp', 'recent', 'forest'))
     >>> print(f"{history.error:.0%} wrong, calibration error {history.calibration_error:.2f}")
     9% wrong, calibration error 0.01
     >>> print(f"ROC AUC {history.metrics()['roc_auc']:.2f}")

@@ -202,7 +202,7 @@ class MondrianForest(CompiledLearner):
     unit has changed is standardised anew (`kernels.scale`), and goes on as m + d.
 
     A missing feature extends no range. A record goes through a split on one to either side by chance when it is
-    learned, and to both, by the records of each, when it is predicted (past 16 such splits to the larger). At the
+    learned, and to both, by the records of each, when it is predicted (past two such splits to the larger). At the
     bound of its nodes a tree goes on counting and weighing. A node halves its counts at 4,194,304 records. Draws depend
     on seed, record, tree and node alone. A record costs O(trees depth), and the features times the nodes that it lies
     outside of. Of more than 256 features it looks at the first 256: each node keeps a range for each.
