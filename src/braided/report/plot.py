@@ -40,7 +40,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Histories = History | Sequence[History]
 #: Lines, in order; the service's page has the same.
-COLOURS = ("#0b6fc2", "#c96a00", "#8a3fb5", "#0a8a80", "#b3245e")
+COLOURS = ("#0b6fc2", "#c96a00", "#8a3fb5", "#0a8a80", "#b3245e", "#5f8a00", "#7d4e35", "#b89b00")
 PLAIN = "#5c6875"
 _STYLES = ("-", "--", ":", "-.")
 #: Rows of the availability strip, classes of the confusion matrix, and classes up to which its cells have numbers.
