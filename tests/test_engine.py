@@ -233,3 +233,23 @@ def test_a_learner_may_return_nothing_and_names_stay_apart() -> None:
     model.learn_many(values, labels)
     assert model.learner_names == ["my learner", "my learner 2", "olr"]
     assert all(health == {"skipped": 0, "resets": 0} for health in model.health.values())
+
+
+def test_a_reader_in_between_changes_nothing_of_what_is_learned() -> None:
+    """A service lets readers in between two records of a chunk; they bring features of their own."""
+    values, labels = made_up(200, d=4)
+    models = [MODLClassifier(), MODLClassifier()]
+    for model in models:
+        model.learn_many(values[:50], labels[:50])
+    waiting = np.zeros(1, dtype=np.int64)
+
+    def read() -> None:
+        models[1].predict_proba_one({3: 1.0})
+        models[1].predict_proba_many(values[:3, :2])
+
+    models[1].braid.give_way(waiting, read)
+    waiting[0] = 1
+    for model in models:
+        model.learn_many(values[50:], labels[50:])
+    for name, array in models[0].braid.state().items():
+        np.testing.assert_array_equal(models[1].braid.state()[name], array, err_msg=name)

@@ -17,7 +17,7 @@ from braided.estimators.digest import state_digest
 from braided.inputs import InputStage
 from braided.kernels import inputs
 from braided.kernels.inputs import MOST_FEATURES
-from braided.kernels.scale import STATISTICS
+from braided.kernels.scale import CHANGES, COUNT, SQUARES, STATISTICS
 from braided.learners import (
     FourierConfig,
     LinearConfig,
@@ -389,6 +389,7 @@ def test_a_saved_model_keeps_its_settings_and_not_a_name_for_them(tmp_path: Path
         ("combiner/weights", lambda a: a.__setitem__(0, np.nan)),
         ("statistics", lambda a: a.__setitem__(slice(None), -1)),
         ("target", lambda a: a.__setitem__(0, np.nan)),
+        ("inputs/figures", lambda a: a.__setitem__((0, 0), -1)),
         ("learner 7/nodes", lambda a: a.__setitem__((0, 7), np.inf)),
         ("learner 7/ranges", lambda a: a.__setitem__((0, 0), np.nan)),
     ],
@@ -411,3 +412,14 @@ def test_combinations_without_meaning_are_refused() -> None:
         MODLClassifier("released", learners=(LogisticConfig(inputs="filled"),)).learn_one(record, 0)
     with pytest.raises(BraidedError, match="learns changes"):
         MODLRegressor(learners=(LinearConfig(), RecentValueConfig()), combiner="score-sum").learn_one(record, 1.0)
+
+
+@pytest.mark.parametrize("place", [COUNT, SQUARES])
+def test_statistics_of_changes_that_are_none_are_refused(place: int) -> None:
+    model = MODLRegressor()
+    for t in range(30):
+        model.learn_one({"a": float(t)}, float(t))
+    metadata, arrays = model.snapshot()
+    arrays["target"][CHANGES + place] = -1.0
+    with pytest.raises(BraidedError, match="are no statistics"):
+        MODLRegressor.restore(metadata, arrays)

@@ -15,7 +15,7 @@ from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor, drift
 from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS
 from braided.estimators.river_model import RiverClassifier, RiverModel, RiverRegressor
-from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, LogisticConfig, MLPConfig, OLVFConfig
+from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, MLPConfig, OLVFConfig
 from braided.presets import OURS, Preset
 
 

@@ -56,11 +56,11 @@ def test_all_finite_sees_every_kind_of_non_finite() -> None:
 
 def run_scale(values: list[float], standardise: bool) -> tuple[list[float], np.ndarray]:
     statistics = np.zeros((1, scale.STATISTICS))
-    x, active, seen = np.zeros(1, dtype=np.float32), np.zeros(1, dtype=np.int64), []
+    x, active, seen = np.zeros(1, dtype=np.float32), np.zeros(2, dtype=np.int64), []
     columns = np.zeros(1, dtype=np.int64)
     for value in values:
         row = np.array([value])
-        n = scale.encode(row, columns, statistics, standardise, x, active)
+        active[-1] = n = scale.encode(row, columns, columns, statistics, standardise, x, active)
         seen.append(float(x[0]) if n else np.nan)
         scale.remember(row, columns, statistics, active[:n])
     return seen, statistics[0]

@@ -10,6 +10,7 @@ import pytest
 from braided import MODLClassifier, MODLRegressor
 from braided.kernels import scale
 from braided.kernels.scale import COUNT, MEAN, RESTARTS, SQUARES, STATISTICS, count_in, is_doubtful, remember
+from braided.learners import LogisticConfig
 
 RNG = np.random.default_rng
 
@@ -102,6 +103,34 @@ def test_a_target_far_out_is_believed_when_it_comes_again() -> None:
     assert target[scale.LAST] == last
     scale.remember_target(51.0, target, target)
     assert target[scale.LAST] == 51.0
+
+
+def test_clusters_far_apart_are_no_mistakes() -> None:
+    """The first records are of one of them; the others come as often."""
+    rng = RNG(0)
+    places = np.concatenate([np.zeros(40, dtype=int), rng.integers(0, 3, size=3_000)])
+    values = rng.normal(size=(3_040, 4)) + np.array([0.0, 15.0, -15.0])[places][:, None]
+    model = MODLClassifier(learners=(LogisticConfig(prior_variance=0.1),))
+    said = model.predict_learn_many(values, places).predictions.argmax(axis=1)
+    assert (np.array(model.classes)[said] != places)[1_000:].mean() < 0.01
+
+
+def test_spikes_of_a_kind_are_believed() -> None:
+    rng = RNG(0)
+    values, spike = rng.normal(size=(6_000, 3)), rng.random(6_000) < 0.05
+    spike[:60] = False
+    targets = np.where(spike, 100 + 20 * values[:, 0], values[:, 1])
+    said = MODLRegressor().predict_learn_many(np.column_stack([values, spike]), targets).predictions[:, 0]
+    assert np.abs(said - targets)[3_000:][spike[3_000:]].mean() < 6
+
+
+@pytest.mark.parametrize("first", [9, 10, 15, 19, 20, 40])
+def test_a_level_that_changes_early_is_followed(first: int) -> None:
+    rng = RNG(0)
+    column = counted(rng.normal(size=first))
+    for value in 100 + rng.normal(size=500):
+        count_in(value, column, abs(value - column[MEAN]) > 10 * max(deviation(column), 1e-9) and column[COUNT] >= 10)
+    assert column[MEAN] == pytest.approx(100, abs=5)
 
 
 def attacked(values: np.ndarray, targets: np.ndarray, kind: str, size: float, share: float) -> tuple[Any, Any, Any]:

@@ -81,7 +81,7 @@ def weight_of(nodes: Floats, node: int, kept: frozenset[int]) -> float:
 
 def test_a_tree_says_the_mean_over_all_its_prunings() -> None:
     values, labels = checkers(12)
-    learner = taught(values, labels, ForestConfig(trees=1, nodes=11))
+    learner = taught(values, labels, ForestConfig(trees=1, nodes=11, inputs="plain"))
     nodes = learner.state()["nodes"].astype(float)
     found = prunings(nodes, 0)
     assert len(found) > 5
@@ -118,7 +118,7 @@ def start_from_odds(nodes: Floats, own: Floats, node: int) -> None:
 def test_odds_are_those_of_the_weights_that_they_stand_for() -> None:
     """At the bound of its nodes a tree stays as it is: its weights are followed here one by one."""
     values, labels = checkers(300)
-    learner = taught(values[:100], labels[:100], ForestConfig(trees=1, nodes=15))
+    learner = taught(values[:100], labels[:100], ForestConfig(trees=1, nodes=15, inputs="plain"))
     before = learner.state()["nodes"].astype(float)
     gained = np.zeros(len(before))
     counts = before[:, COUNTS:].copy()
@@ -214,3 +214,15 @@ def test_numbers() -> None:
     model = MODLRegressor(learners=(ForestValueConfig(),))
     said = model.predict_learn_many(values, target).predictions[:, 0]
     assert np.abs(said - target)[1_500:].mean() < 0.3 * np.abs(target - np.median(target)).mean()
+
+
+def test_what_it_knows_holds_when_there_are_too_many_features_for_the_input_stage() -> None:
+    """Values are put back into the same units before and after."""
+    values, labels = checkers(2_000)
+    model = MODLClassifier(learners=(ForestConfig(),), combiner="kalman")
+    names = ["a", "b"]
+    model.learn_many(values, labels, names)
+    model.learn_many(np.ones((1, 300)), labels[:1], [f"new {j}" for j in range(300)])
+    fresh, truth = checkers(500)
+    said = np.array(model.classes)[model.predict_proba_many(fresh, names).argmax(axis=1)]
+    assert (said != truth).mean() < 0.1

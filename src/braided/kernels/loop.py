@@ -14,7 +14,8 @@ from braided.kernels.scale import (
     CHANGES,
     COUNT,
     DOUBTFUL_BOUND,
-    FAR_TARGET,
+    FAR,
+    FAR_CHANGE,
     LAST,
     MEAN,
     PAST,
@@ -65,10 +66,10 @@ def call_gradients(row, x, active, scores, usable, y, prediction, gradients):
 
 
 @kernel()
-def target_in_units(y, target):
+def target_in_units(y, target, far=FAR):
     """Take y into the target's statistics and return it in units of them (regression)."""
     value, count, mean, squares = including(y, target)
-    mistake = count_in(y, target, distance(y, target) > FAR_TARGET)
+    mistake = count_in(y, target, distance(y, target) > far)
     return clipped(standardised(value, count, mean, squares), DOUBTFUL_BOUND if mistake else Z_BOUND)
 
 
@@ -109,7 +110,7 @@ def said(score, of_changes, target, known):
 def change_in_units(y, target, known):
     """Take the change from the last target that was known to y into its statistics, and return it in their units."""
     change = 0.0 if known[SEEN] == 0 else y - known[LAST]
-    return target_in_units(change, target[CHANGES:])
+    return target_in_units(change, target[CHANGES:], FAR_CHANGE)
 
 
 @njit(cache=True, nogil=True)

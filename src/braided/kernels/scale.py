@@ -15,9 +15,10 @@ where m', s' are mean and standard deviation *including* x. Including it costs n
 only when the record is learned), makes |z| <= sqrt(n), and lets the second record already carry information.
 
 One feature may be far out: many are, now and then. A record of which half of the values are, and two at least, FAR
-deviations or more, is taken for a mistake, and does not count; nor does a target that is FAR_TARGET deviations out. So
-they hide nothing of the others. They do count where they are no mistakes: if more than DOUBTFUL_SHARE of what came
-lately was doubtful, or the last ALIKE_DOUBTS doubtful values lay on the same side and were of about the same size.
+deviations or more, is taken for a mistake, and does not count; nor does a target that is, or a change of it that is
+FAR_CHANGE deviations out. So they hide nothing of the others. They do count where they are no mistakes: if more than
+DOUBTFUL_SHARE of what came lately was doubtful, or the last ALIKE_DOUBTS doubtful values lay on the same side and were
+of about the same size.
 
 A feature whose unit has changed (a sensor replaced) starts over, and what learners know of it holds again in the new
 units. It has, if
@@ -42,8 +43,8 @@ BOUND = 20.0
 Z_BOUND = 8.0
 _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
-#: So many deviations from its mean a value is far out, and a target.
-FAR, FAR_TARGET = 10.0, 20.0
+#: So many deviations from its mean a value or a target is far out, and a target's change.
+FAR, FAR_CHANGE = 10.0, 20.0
 #: Doubtful values count if they are more than this share of about the last fifty, or if so many in a row were alike.
 DOUBTFUL_SHARE, _DOUBT_RATE, ALIKE_DOUBTS, _ALIKE_FACTOR = 0.15, 0.02, 20, 4.0
 #: A target that is taken for a mistake is learned as one that is so many deviations off.
@@ -182,7 +183,7 @@ def distance(value, column):
 
 @kernel()
 def _is_mistake(value, column, doubtful):
-    """Whether a value that is doubtful is a mistake, and not one of many or one of a kind that comes again and again."""
+    """Whether a doubtful value is a mistake, and neither one of many nor of a kind that comes again and again."""
     column[DOUBTS] += _DOUBT_RATE * ((1.0 if doubtful else 0.0) - column[DOUBTS])
     if not doubtful:
         return False
