@@ -27,8 +27,8 @@ from braided.values import as_number, shown
 
 Floats = NDArray[np.float64]
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
-#: The column of each slot, None if the columns are the slots; and the slots that may have a value.
-Places = tuple[NDArray[np.int64] | None, NDArray[np.int64]]
+#: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
+Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
 #: So many targets at most are kept until they count as known.
 MOST_DELAY = 1_000_000
 

@@ -16,6 +16,10 @@ from braided.values import as_number, is_missing, shown, sorted_names
 _PLAIN_LABELS = (str, int, bool)
 
 
+#: With more names than so many times those of a record, its slots are listed.
+_MANY = 8
+
+
 class FeatureSpace:
     """Feature names and the slots they were given.
 
@@ -82,9 +86,11 @@ class FeatureSpace:
                 row[slot] = number
         return row
 
-    def slots_of(self, x: Mapping[Hashable, Any]) -> NDArray[np.int64]:
-        """The slots of a record's names, in order."""
+    def slots_of(self, x: Mapping[Hashable, Any]) -> NDArray[np.int64] | None:
+        """The slots of a record's names, in order; None for all, where a record has a good part of them."""
         known = self.slots
+        if len(known) <= _MANY * len(x):
+            return None
         return np.array(sorted([known[name] for name in x if name in known]), dtype=np.int64)
 
     def columns(self, names: list[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
