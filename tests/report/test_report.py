@@ -235,3 +235,9 @@ def test_a_resumed_run_has_its_drifts_once(turned_file: str, tmp_path: Path) -> 
             break
     history = finished(Job(options, checkpoint=tmp_path / "c", resume=True)).finished[0].history
     assert history.drifts().sum() == 1
+
+
+def test_the_share_of_what_came_last_is_called_habit(turned_file: str) -> None:
+    job = finished(Job(RunOptions(turned_file, limit=300)))
+    assert "The share of recent is habit." in page(job)
+    assert "habit" not in page(finished(Job(RunOptions(turned_file, preset="classic", limit=300))))

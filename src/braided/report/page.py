@@ -302,13 +302,14 @@ class _Page:
             of_class = "" if self.regression else " for the predicted class, less its mean over the classes"
             rows = [[f"{ends[place]:,.0f}", *(f"{share:.1%}" for share in shares[place])]
                     for place in _places(len(ends)) if np.isfinite(shares[place]).all()]  # fmt: skip
+            habit = "" if self.regression or "recent" not in first.learners else " The share of recent is habit."
             if rows:
                 parts.append(
                     self.picture(
                         "Shares of the final score",
                         "The final score is a sum of one term per learner, weighted by the combiner. The share is the "
                         f"size of a learner's term{of_class}, among the sizes of all. Measured on the last record of "
-                        "each block.",
+                        f"each block.{habit}",
                         lambda ax: plot.shares(seeds, ax=ax),
                         table(["records", *first.learners], rows),
                         about,
