@@ -18,7 +18,7 @@ from braided import MODLClassifier
 from braided.cli.options import JsonOption
 from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation
-from braided.learners import LearnerConfig, SetConfig
+from braided.learners import FourierConfig, LearnerConfig, LogisticConfig, MLPConfig, SetConfig
 from braided.presets import Preset, classic, default, lean
 from braided.run import Job, RunOptions
 
@@ -69,11 +69,15 @@ def candidates() -> dict[str, Preset]:
 
     of_classic = {type(config): config for config in classic().learners}
     all_plain = tuple(
-        replace(config, inputs="plain") if hasattr(config, "inputs") else config for config in whole.learners
+        replace(config, inputs="plain") if getattr(config, "inputs", "steady") != "steady" else config
+        for config in whole.learners
     )
     return {
         "default": whole,
         "classic, the default until 0.2": classic(),
+        "classic and filled inputs": replace(classic(), learners=_filled(classic().learners)),
+        "classic and recent": replace(classic(), learners=(*classic().learners, whole.learners[places["recent"]])),
+        "classic and forest": replace(classic(), learners=(*classic().learners, whole.learners[places["forest"]])),
         "lean": lean(),
         "nothing filled, no ranks": replace(whole, learners=all_plain),
         "without the trackers (olr 2, olr 3)": without("olr 2", "olr 3"),
@@ -95,6 +99,14 @@ def candidates() -> dict[str, Preset]:
         "forest: 5 trees": changed("forest", trees=5),
         "forest: 4,000 nodes": changed("forest", nodes=4_000),
     }
+
+
+def _filled(learners: tuple[LearnerConfig, ...]) -> tuple[LearnerConfig, ...]:
+    """The same learners, where they can on filled inputs; cosines on ranks."""
+    planes = {LogisticConfig: "filled", MLPConfig: "filled", FourierConfig: "scores"}
+    return tuple(
+        replace(config, inputs=planes[type(config)]) if type(config) in planes else config for config in learners
+    )
 
 
 def _run(name: str, stream: str, seed: int, data_dir: Path | None) -> tuple[int, int, float]:

@@ -62,7 +62,8 @@ class ScoredRecord(NamedTuple):
     ----------
     x, mask
         The values in the units that learners see, once or with an input stage several times (`kernels.inputs`), and
-        then the target's past in units of itself; and which features are there, (n_features,).
+        then the target's past in units of itself, or what late labels need; and which features are there,
+        (n_features,).
     scores, usable
         (n_learners, n_outputs), zero where they are not finite, and (n_learners,): whose are.
     own

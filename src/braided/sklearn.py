@@ -93,7 +93,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
     Parameters
     ----------
     preset
-        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+        `default`, `lean`, `classic`, `paper` or `released`, or a `braided.presets.Preset`.
     learners
         Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
     combiner
@@ -235,7 +235,7 @@ class MODLRegressor(RegressorMixin, _MODL):
     Parameters
     ----------
     preset
-        `default`, `paper` or `released`, or a `braided.presets.Preset`.
+        `default`, `lean`, `classic`, `paper` or `released`, or a `braided.presets.Preset`.
     learners
         Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
     combiner

@@ -34,7 +34,9 @@ The planes of x, each as long as there are features:
     SCALED   z_j sigma_j, filled
     SCORES   s_j sigma_j, filled
 
-After them x has PAST numbers: where the target is one, its past in units of its statistics (`kernels.scale`).
+After them x has PAST numbers: where the target is one, its past in units of its statistics (`kernels.scale`). For
+classes the last of them says whether the newest labels are to be left out, and the one before it has the label that no
+longer is (`kernels.loop`).
 """
 
 from __future__ import annotations

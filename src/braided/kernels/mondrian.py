@@ -1,7 +1,7 @@
 """Mondrian trees over flat buffers: what a tree says of a record, and how it learns one.
 
 The rules and their formulas are in `learners.forest`. A tree's nodes are numbered from 0, its root; those of tree t
-stand in the rows from t NODES on. A row of `nodes` is what a walk needs of a node, one cache line with up to eight
+stand in the rows from t MOST_NODES on. A row of `nodes` is what a walk needs of a node, one cache line with up to eight
 classes; the ranges, which only learning looks at, and only near the leaves, lie elsewhere.
 
 What makes it cheap: weights are kept as odds between a node and what is below it, which need neither logarithms nor a

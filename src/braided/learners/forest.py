@@ -309,7 +309,8 @@ class MondrianForest(CompiledLearner):
         nodes, links = arrays["nodes"], arrays["nodes"][:, [FEATURE, LEFT, RIGHT, PARENT]]
         sound = all(bool(np.isfinite(arrays[name]).all()) for name in plans) and bool((links == np.floor(links)).all())
         sound = sound and bool((nodes[:, ODDS] >= 0).all()) and bool((arrays["gains"][:, 1] >= 0).all())
-        sound = sound and bool((arrays["frames"][:, [0, 2]] >= 0).all())
+        counts, squares = arrays["frames"][:, 0], arrays["frames"][:, 2]
+        sound = sound and bool(((counts >= 0) & (squares >= 0) & ((counts > 0) | (squares == 0))).all())
         if self.task == "regression":
             sound = sound and bool((nodes[:, RECORDS] > 0).all()) and bool((arrays["errors"] >= 0).all())
         else:
