@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError, MODLClassifier, MODLRegressor, presets, zoo
+from braided import BraidedError, MODLClassifier, presets, zoo
 from braided.combiners import COMBINERS
 from braided.estimators.digest import state_digest
 from braided.zoo import ModelOptions, names_for
@@ -187,11 +187,3 @@ def test_options_reach_the_learners_that_have_them() -> None:
     fast, *_, mlp, _, _ = zoo.build("modl", options).learners  # type: ignore[union-attr,misc]
     assert fast == presets.default().learners[0]
     assert (mlp.hidden, mlp.zero_output) == ((9, 8), False)
-
-
-def test_a_variant_of_an_mlp_needs_a_preset_that_has_one() -> None:
-    for name in ("modl-glr", "modl-5"):
-        with pytest.raises(BraidedError, match="has no MLP"):
-            zoo.build(name, ModelOptions(presets.lean()))
-    deeper = zoo.build("modl-5", ModelOptions(presets.default(), task="regression"))
-    assert deeper.learner_names[:6] == MODLRegressor().learner_names
