@@ -114,3 +114,13 @@ def test_statistics_that_start_over_leave_the_past_alone() -> None:
     assert target[scale.COUNT] < 250, "those of the target began anew"
     assert target[scale.CHANGES + scale.COUNT] == 398, "those of its changes did not, but two jumps are none"
     assert target[scale.LAST] == y[-1]
+
+
+def test_a_jump_that_a_feature_announces_is_predicted() -> None:
+    """It is some thirty usual changes high, and comes every forty records."""
+    rng = np.random.default_rng(0)
+    on = np.arange(4_000) % 40 >= 33
+    values = np.column_stack([rng.normal(size=(4_000, 3)), on])
+    targets = values[:, 0] + 0.2 * rng.normal(size=4_000) + 40.0 * on
+    said = MODLRegressor().predict_learn_many(values, targets).predictions[:, 0]
+    assert np.abs(said - targets)[-1_000:].mean() < 0.4, "without a word of the jumps it would be 1.5 and more"

@@ -19,12 +19,16 @@ from braided.kernels.mixture import own_loss_gradient
 PRIOR_VARIANCE = 0.03
 FORGETTING = 1e-4
 #: Scores are kept within this of their mean: a learner cannot be surer than that.
-LARGEST = 10.0
+LARGEST = 10
+#: And where they are distances from the last target, in usual changes, within this: targets do jump.
+_LARGEST_CHANGES = 100
+#: No weight's variance is larger: it starts at PRIOR_VARIANCE, and shrinks.
+_MOST_VARIANCE = 1.0
 #: The noise of a numeric target is averaged over at most this many records.
 _NOISE_MEMORY = 1_000.0
 
-# `shape`: regression, learners, inputs (as many, or twice as many). `double`: the weights, their covariance, noise
-# variance and its count; then scratch: the inputs, and three vectors.
+# `shape`: regression, learners, inputs (as many, or twice as many), their bound. `double`: the weights, their
+# covariance, noise variance and its count; then scratch: the inputs, and three vectors.
 
 
 @kernel()
@@ -39,7 +43,7 @@ def _list_inputs(shape, scores, usable, inputs):
             mean /= n_outputs
         for k in range(n_outputs):
             value = np.float64(scores[i, k]) - mean if usable[i] else 0.0
-            inputs[i, k] = min(max(value, -LARGEST), LARGEST)
+            inputs[i, k] = min(max(value, -shape[3]), shape[3])
             if inputs.shape[0] > n:
                 inputs[n + i, k] = np.tanh(2.0 * inputs[i, k])
 
@@ -69,7 +73,7 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, predi
         residual = y - prediction[0]
         count = min(double[at - 1] + 1.0, _NOISE_MEMORY)
         share = newton.trust(residual, max(double[at - 2], 1e-9)) if hyper[2] > 0 else 1.0
-        squared = share * min(residual * residual, LARGEST * LARGEST)
+        squared = share * min(residual * residual, shape[3] * shape[3])
         double[at - 2] += (squared - double[at - 2]) / (count + 1.0)
         double[at - 1] = count
         for i in range(shape[1]):
@@ -145,7 +149,8 @@ class KalmanWeights(Combiner):
             fresh[n : n + n * n] = (np.eye(n) * PRIOR_VARIANCE).ravel()
             fresh[kept - 2] = 1.0
         self.double, self._n = fresh, n
-        self.shape = np.array([int(self.regression), n_learners, n], dtype=np.int64)
+        bound = _LARGEST_CHANGES if self.regression and self.robust else LARGEST
+        self.shape = np.array([int(self.regression), n_learners, n, bound], dtype=np.int64)
 
     def raise_plasticity(self, factor: float, fresh: bool) -> None:
         """Where a drift was found just now, P <- P0 I; the weights stay."""
@@ -172,8 +177,11 @@ class KalmanWeights(Combiner):
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over weights and covariance."""
-        if not np.isfinite(arrays["weights"]).all():
-            raise BraidedError(f"state of combiner {self.name!r}: a weight is no number; give a file written by save")
+        found = arrays["weights"]
+        fits = found.shape == (self._n + self._n**2 + 2,) and bool(np.isfinite(found).all())
+        covariance = found[self._n : self._n + self._n**2].reshape(self._n, self._n) if fits else np.zeros((0, 0))
+        if not fits or (np.diagonal(covariance) < 0).any() or np.abs(covariance).max(initial=0.0) > _MOST_VARIANCE:
+            raise BraidedError(f"state of combiner {self.name!r}: its weights are none; give a file written by save")
         self.double[: self._n + self._n**2 + 2] = arrays["weights"]
 
 
