@@ -13,6 +13,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+import candidates
 from braided import MODLClassifier, zoo
 from braided.cli.options import JsonOption
 from braided.evaluation import Evaluation
@@ -21,23 +22,8 @@ from braided.presets import default
 from braided.run import Job, RunOptions
 from braided.zoo import ModelOptions
 
-#: Data sets by name, with how many records.
-STREAMS: dict[str, int | None] = {
-    "german": None,
-    "svmguide3": None,
-    "magic04": None,
-    "a8a": 10_000,
-    "phishing": None,
-    "bananas": None,
-    "segments": None,
-    "led": None,
-    "hyperplane": None,
-    "sea-drift": None,
-    "rbf-drift": None,
-    "agrawal": None,
-    "agrawal-drift": None,
-    "shuttle": 10_000,
-}
+#: Those of the candidates, the long ones less short.
+STREAMS: dict[str, int | None] = {**candidates.STREAMS, "magic04": None, "a8a": 10_000, "shuttle": 10_000}
 #: Where the first errors are counted, and from where on the sum and its learners are compared.
 FIRST = (200, 500, 1_000)
 _AFTER = 200

@@ -81,6 +81,17 @@ class ScoredRecord(NamedTuple):
     prediction: Floats
 
 
+class _Part(NamedTuple):
+    """Records that are run in one go, and where what is said of them goes; the fields are those of `Braid.run`."""
+
+    values: Floats
+    columns: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    targets: Floats
+    predictions: Floats
+    own: Floats
+
+
 class Braid:
     """Learners and their combiner over numbered features and outputs.
 
@@ -212,12 +223,12 @@ class Braid:
         done = 0
         run = self._run_compiled if self.compiled else self._run_python
         while done < n:
-            last = n
+            last = done + 1 if learn and self.lags else n
+            part = _Part(values[done:last], columns, slots, known[done:last], predictions[done:], own[done:])
             if learn and self.lags:  # what is said of a record knows more than what is learned from it
-                last = done + 1
-                run(values[done:last], columns, slots, known[done:last], False, predictions[done:], own[done:])
+                run(part, False)
                 answer, of_learners = predictions[done].copy(), own[done].copy()
-            count = run(values[done:last], columns, slots, known[done:last], learn, predictions[done:], own[done:])
+            count = run(part, learn)
             self._last_prediction = predictions[done + count - 1].copy()
             if learn and self.lags:
                 predictions[done], own[done] = answer, of_learners
@@ -332,16 +343,8 @@ class Braid:
                 self.health[i, loop.IN_A_ROW] = 0
                 self._bind()  # a reset may replace arrays whose addresses the table holds
 
-    def _run_compiled(
-        self,
-        values: Floats,
-        columns: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        targets: Floats,
-        learn: bool,
-        predictions: Floats,
-        own: Floats,
-    ) -> int:
+    def _run_compiled(self, part: _Part, learn: bool) -> int:
+        values, columns, slots, targets, predictions, own = part
         # A single record predicted and then learned needs its forward pass only once.
         single = values.shape[0] == 1 and columns is self._identity
         record = (slots.tobytes(), values[0, slots].tobytes()) if single else None
@@ -355,17 +358,9 @@ class Braid:
         self._scored = None if learn else record
         return int(count)
 
-    def _run_python(
-        self,
-        values: Floats,
-        columns: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        targets: Floats,
-        learn: bool,
-        predictions: Floats,
-        own: Floats,
-    ) -> int:
+    def _run_python(self, part: _Part, learn: bool) -> int:
         """One record, by the learners' Python protocol."""
+        values, columns, _, targets, predictions, own = part
         x, mask, scores, usable, _, prediction = self.score(values[0], columns, learn)
         active = np.flatnonzero(mask)
         self._active[: active.size], self._active[-1] = active, active.size

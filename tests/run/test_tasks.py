@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 from braided import MODLClassifier, MODLRegressor
+from braided.checkpoint import read, write
 from braided.errors import BraidedError
+from braided.estimators import ESTIMATORS
 from braided.estimators.digest import state_digest
 from braided.kernels.tally import LAST, USUAL
 from braided.report.page import page
@@ -470,3 +472,30 @@ def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest
     assert second == straight.finished[1].result["metrics"], "a run begun afterwards has all"
     assert resumed.finished[0].result["window"] == 200
     assert state_digest(MODLClassifier.load(OLD / "half.checkpoint"))
+
+
+def test_a_run_begun_before_the_default_changed_goes_on_with_one_model(tmp_path: Path) -> None:
+    """Seeds that had not begun yet are of the same preset as those that had: errors of two models have no mean."""
+    values, labels = made_up(300)
+    path, checkpoint = write_csv(tmp_path / "d.csv", values, labels.tolist()), tmp_path / "c"
+    options = RunOptions(str(path), ("olr",), seeds=2, available=0.7)
+    old = replace(options, preset="classic")
+    straight = finished(Job(old))
+    broken = Job(old, checkpoint=checkpoint, every=0.0)
+    for progress in broken.run():
+        if progress.evaluation.records >= 100:
+            break
+    found = read(checkpoint, *ESTIMATORS)
+    del found.metadata["run"]["preset"]
+    found.metadata["run"]["options"]["preset"] = "default"
+    write(checkpoint, found.kind, found.metadata, found.arrays)
+    resumed = finished(Job(options, checkpoint=checkpoint, resume=True))
+    assert resumed.options.preset == "classic"
+    for one, other in zip(straight.finished, resumed.finished, strict=True):
+        assert one.result["state_sha256"] == other.result["state_sha256"]
+    finished(Job(options, checkpoint=tmp_path / "new", every=0.0))
+    found = read(tmp_path / "new", *ESTIMATORS)
+    found.metadata["run"]["preset"]["combiner"] = "ensemble"
+    write(tmp_path / "new", found.kind, found.metadata, found.arrays)
+    with pytest.raises(BraidedError, match="preset 'default' had other settings"):
+        Job(options, checkpoint=tmp_path / "new", resume=True)

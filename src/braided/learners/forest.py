@@ -46,6 +46,8 @@ from braided.learners.gaussian import PLANES
 
 #: What every class's probability is mixed with before its logarithm is taken.
 _FLOOR = 1e-3
+#: Nodes are numbered in float32.
+_MOST_NODES = 2**24
 #: The arrays that have rows for each node.
 _BY_NODE = ("nodes", "ranges")
 _NO_TREES = "state of learner {!r}: its arrays are not trees; give a file written by save"
@@ -76,6 +78,8 @@ class ForestConfig(LearnerConfig):
 
     def __post_init__(self) -> None:
         checks.sizes(self, 1, "trees", "nodes")
+        if self.nodes > _MOST_NODES:
+            raise BraidedError(f"ForestConfig.nodes is {self.nodes}: give at most {_MOST_NODES:,}")
         checks.above(self, 0.0, "prior")
         checks.one_of(self, "inputs", ("steady", "plain", "filled", "scores"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from braided.checkpoint import Checkpoint, pack_name, prefixed, read, unpack_name, unprefixed, write
+from braided import presets
+from braided.checkpoint import Checkpoint, pack_config, pack_name, prefixed, read, unpack_name, unprefixed, write
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
 from braided.estimators.base import CLASSIFICATION, MODL
@@ -41,6 +43,7 @@ class ResumedJob:
     """A job as its checkpoint holds it."""
 
     task: str
+    preset: str
     finished: list[FinishedRun]
     current: Evaluation | None
     n_features: int
@@ -94,6 +97,7 @@ class RunCheckpoint:
             arrays["run/waiting"] = waiting.values
         metadata["run"] = {
             "options": options.stored(),
+            "preset": _settings(options),
             "found": counts.state(),
             "position": position,
             "source": _source(options, data_dir),
@@ -116,7 +120,16 @@ class RunCheckpoint:
         run = saved.metadata.get("run")
         if run is None:
             raise BraidedError(f"checkpoint {self.path} holds a model but no run: it was not made by --checkpoint")
-        self._check_options(run["options"], options)
+        then = run["options"]
+        if "preset" not in run:  # of a version whose presets had other names
+            then = {**then, "preset": _renamed(then.get("preset", "default"))}
+            options = dataclasses.replace(options, preset=_renamed(options.preset))
+        self._check_options(then, options)
+        if run.get("preset", _settings(options)) != _settings(options):
+            raise BraidedError(
+                f"checkpoint {self.path} is of a braided whose preset {options.preset!r} had other settings: finish it "
+                "with that one, or give another checkpoint file"
+            )
         if run["source"] != _source(options, data_dir):
             raise BraidedError(
                 f"checkpoint {self.path} was made from another file: {options.stream} has changed since; "
@@ -139,6 +152,7 @@ class RunCheckpoint:
         counts.load_state(run.get("found", [0, 0, None]))
         return ResumedJob(
             task=run["options"].get("task", CLASSIFICATION),
+            preset=options.preset,
             finished=finished,
             current=self._current(saved, run, histories, options) if run["running"] else None,
             n_features=run["features"],
@@ -171,6 +185,16 @@ class RunCheckpoint:
                     f"checkpoint {self.path} was made with {name} = {before!r}, and now it is {value!r}: "
                     "give the same options, or another checkpoint file"
                 )
+
+
+def _settings(options: RunOptions) -> Any:
+    """The preset with all its settings, as a file gives it back."""
+    return json.loads(json.dumps(pack_config(presets.get(options.preset, options.stream))))
+
+
+def _renamed(preset: str) -> str:
+    """What a preset of an earlier version is called now."""
+    return presets.RENAMED.get(preset, preset)
 
 
 def _source(options: RunOptions, data_dir: Path | None) -> str | None:

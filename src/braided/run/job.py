@@ -99,7 +99,7 @@ class Job:
         begun = self._checkpoint.load(self.options, data_dir) if resume and self._checkpoint is not None else None
         self._position: dict[str, Any] | None = None
         if begun is not None:
-            self.options = replace(self.options, task=begun.task)
+            self.options = replace(self.options, task=begun.task, preset=begun.preset)
             self.finished, self._current, self.n_features = begun.finished, begun.current, begun.n_features
             self.counts, self._position = begun.counts, begun.position
             if (begun.rows_predicted is None) != (predictions is None):
