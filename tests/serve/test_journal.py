@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from braided.serve.disk import Disk
 from braided.serve.journal import (
     FRAME_BYTES,
     HEADER_BYTES,
+    MARK_NAME,
     CorruptJournalError,
     Journal,
     JournalError,
@@ -60,9 +63,10 @@ def test_a_tail_cut_anywhere_is_cut_back_to_whole_frames(tmp_path: Path) -> None
     write(tmp_path, payloads)
     path = path_of(tmp_path, 1)
     content = path.read_bytes()
+    (tmp_path / MARK_NAME).unlink()
     ends = [HEADER_BYTES]
-    for payload in payloads:
-        ends.append(ends[-1] + FRAME_BYTES + len(payload))
+    for number, payload in enumerate(payloads, start=1):
+        ends.append(ends[-1] + len(frame(number, number - 1, payload, ends[-1])))
     assert ends[-1] == len(content)
     for length in range(HEADER_BYTES, len(content)):
         path.write_bytes(content[:length])
@@ -93,7 +97,7 @@ def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
     """A flip stops the reading, or is in bytes that do not matter; never is a frame lost or changed in silence."""
     payloads = [b"first", bytes(600), b"last of the first", b"next segment", b"end"]
     write(tmp_path, payloads, segment_bytes=700)
-    paths = sorted(tmp_path.iterdir())
+    paths = sorted(tmp_path.glob("journal-*"))
     assert len(paths) >= 2
     for path in paths:
         content = path.read_bytes()
@@ -114,7 +118,7 @@ def test_damage_before_the_snapshot_does_no_harm(tmp_path: Path) -> None:
     content = bytearray(first.read_bytes())
     content[HEADER_BYTES + FRAME_BYTES + 5] ^= 1
     first.write_bytes(content)
-    with pytest.raises(CorruptJournalError, match=r"frame 1 at byte .* damaged.*restore"):
+    with pytest.raises(CorruptJournalError, match=r"at byte 48 is not frame 1 .* damaged.*restore"):
         read(tmp_path)
     assert read(tmp_path, after=4)[0] == payloads[4:]
 
@@ -127,6 +131,73 @@ def test_a_missing_segment_is_noticed(tmp_path: Path) -> None:
     path_of(tmp_path, 1).unlink()
     with pytest.raises(CorruptJournalError, match="starts with frame"):
         read(tmp_path)
+
+
+def test_files_missing_at_the_end_are_noticed(tmp_path: Path) -> None:
+    write(tmp_path, [bytes(300)] * 8, segment_bytes=200)
+    segments = sorted(tmp_path.glob("journal-*"))
+    segments[-1].unlink()
+    with pytest.raises(CorruptJournalError, match=rf"{segments[-1].name} is missing"):
+        read(tmp_path)
+    (tmp_path / MARK_NAME).unlink()
+    assert len(read(tmp_path)[0]) == 7, "without its mark there is nothing to notice it by"
+
+
+def test_frames_cut_off_after_they_were_marked_are_noticed(tmp_path: Path) -> None:
+    journal = Journal(Disk(), tmp_path, UID, 1, 1, 10**6, True)
+    for _ in range(3):
+        journal.append(b"payload")
+    journal.covered(0)
+    journal.close()
+    path = path_of(tmp_path, 1)
+    path.write_bytes(path.read_bytes()[: HEADER_BYTES + len(frame(1, 0, b"payload"))])
+    with pytest.raises(CorruptJournalError, match="ends with frame 1, and frames up to 3 were acknowledged"):
+        read(tmp_path)
+
+
+def test_a_damaged_mark_is_told_and_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, [b"x"])
+    mark = tmp_path / MARK_NAME
+    content = mark.read_bytes()
+    for at in range(len(content)):
+        mark.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        found, scan = read(tmp_path)
+        assert (found, scan.notes) == (
+            [b"x"],
+            ["mark is damaged: whether journal files are missing at the end is not known"],
+        )
+
+
+@pytest.mark.parametrize("byte", [0, 1, 0x5A, 0xA5, 0xFF])
+def test_no_flipped_bit_passes_for_a_torn_tail(tmp_path: Path, byte: int) -> None:
+    """Payloads that would be stored as zeros if all were stored alike, and frames that end just after a sector does."""
+    write(tmp_path, [b"x"])
+    path = path_of(tmp_path, 1)
+    head = path.read_bytes()[:HEADER_BYTES]
+    (tmp_path / MARK_NAME).unlink()
+    for length in (60, *range(420, 440), 1_000):
+        content = head + frame(1, 0, bytes([byte]) * length)
+        assert 0 not in content[HEADER_BYTES + FRAME_BYTES :]
+        assert len(content) % 512 == 0 or len(content) % 512 >= 8
+        for at in (HEADER_BYTES + FRAME_BYTES, 500, len(content) - 1):
+            for bit in range(8):
+                flipped = bytearray(content)
+                flipped[min(at, len(content) - 1)] ^= 1 << bit
+                path.write_bytes(flipped)
+                with pytest.raises(CorruptJournalError):
+                    read(tmp_path)
+
+
+def test_a_journal_of_format_version_1_is_read(tmp_path: Path) -> None:
+    """As the braided before stored it: every byte combined with 0xA5."""
+    write(tmp_path, [b"new"])
+    path = path_of(tmp_path, 1)
+    head = struct.pack("<8sI16sQQ", b"BRJOURN1", 1, UID, 1, 1)
+    stored = bytes(byte ^ 0xA5 for byte in b"old, and \0 zeros")
+    start = struct.pack("<4sIQQI", b"\xf5FRM", len(stored), 1, 0, zlib.crc32(stored))
+    content = head + struct.pack("<I", zlib.crc32(head)) + start + struct.pack("<I", zlib.crc32(start)) + stored
+    path.write_bytes(content)
+    assert read(tmp_path)[0] == [b"old, and \0 zeros"]
 
 
 def test_a_segment_of_another_model_is_refused(tmp_path: Path) -> None:

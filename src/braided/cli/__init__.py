@@ -17,8 +17,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Online deep learning for data streams whose features come and go.",
 )
-for command in (run.run, reproduce.reproduce, serve.serve, serve.feed):
+for command in (run.run, reproduce.reproduce):
     app.command()(command)
+app.add_typer(serve.app, name="serve")
+app.command()(serve.feed)
 app.add_typer(bench.app, name="bench")
 app.add_typer(datasets.app, name="datasets")
 

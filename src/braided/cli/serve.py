@@ -11,11 +11,19 @@ from rich.console import Console
 
 from braided import extras
 from braided.cli.options import DataDirOption, JsonOption, teller, with_options
+from braided.errors import BraidedError
 from braided.run import ReadingOptions
 
+app = typer.Typer(add_completion=False)
+_FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `braided serve` has as --dir.")]
 
+
+@app.callback(invoke_without_command=True)
 def serve(
-    folder: Annotated[Path, typer.Option("--dir", help="Folder for the models; made if it is not there.")],
+    context: typer.Context,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Folder for the models; made if it is not there. Has to be given.")
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than loopback only with --token-file.")
     ] = "127.0.0.1",
@@ -34,7 +42,16 @@ def serve(
     snapshot_seconds: Annotated[float, typer.Option(help="Seconds between snapshots of a model that learns.")] = 60.0,
     snapshot_records: Annotated[int, typer.Option(help="Records between snapshots.")] = 100_000,
     segment_bytes: Annotated[int, typer.Option(help="Length at which a new journal file begins.")] = 2**24,
+    keep: Annotated[
+        str,
+        typer.Option(
+            help="Snapshots that stay, with the journal since: the last one of each of the last 24 hours and 7 days, "
+            "or `none`."
+        ),
+    ] = "24h,7d",
+    keep_bytes: Annotated[int, typer.Option(help="Bytes that they may take per model; the oldest go first.")] = 2**28,
     max_body: Annotated[int, typer.Option(help="Bytes of a request's body.")] = 8 * 2**20,
+    max_checkpoint: Annotated[int, typer.Option(help="Bytes of a checkpoint that is imported.")] = 2**28,
     max_records: Annotated[int, typer.Option(help="Records in one request.")] = 1_000,
     max_models: Annotated[int, typer.Option(help="Models.")] = 16,
     max_features: Annotated[int, typer.Option(help="Features of a model.")] = 1_000,
@@ -45,10 +62,15 @@ def serve(
     observe_seconds: Annotated[float, typer.Option(help="Seconds that they may wait.")] = 86_400.0,
 ) -> None:
     """Serve models over HTTP: learn, predict, and lose nothing that was acknowledged. A live page is at /."""
+    if context.invoked_subcommand is not None:
+        return
+    if folder is None:
+        raise BraidedError("braided serve needs --dir: give the folder for the models, e.g. --dir state")
     command = extras.require("braided.serve.command", "serve")
     settings_module = extras.require("braided.serve.settings", "serve")
     limits = settings_module.Limits(
         body_bytes=max_body,
+        checkpoint_bytes=max_checkpoint,
         records=max_records,
         models=max_models,
         features=max_features,
@@ -69,9 +91,51 @@ def serve(
             snapshot_seconds=snapshot_seconds,
             snapshot_records=snapshot_records,
             segment_bytes=segment_bytes,
+            keep=keep,
+            keep_bytes=keep_bytes,
             limits=limits,
         )
     )
+
+
+@app.command()
+def repair(
+    folder: _FolderArgument,
+    model: Annotated[str | None, typer.Option(help="The model to repair; without it, all are looked at.")] = None,
+    remedy: Annotated[
+        str | None, typer.Option("--do", help="What to do: one of those that the look has shown.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which models cannot be opened and why, and mend one of them. What is taken away is kept in DIR/aside."""
+    extras.require("braided.serve.maintenance", "serve").repair(folder, model, remedy, as_json)
+
+
+@app.command()
+def restore(
+    folder: _FolderArgument,
+    model: Annotated[str, typer.Option(help="The model.")],
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="When it had learned so many records, or a time such as 2026-03-01T10:00Z; without it, what there is "
+            "to go back to is shown."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring a model of a service that is stopped back to an earlier record. POST .../restore does it while it runs."""
+    extras.require("braided.serve.maintenance", "serve").restore(folder, model, at, as_json)
+
+
+@app.command()
+def backup(
+    folder: _FolderArgument,
+    target: Annotated[Path, typer.Argument(metavar="TO", help="A new folder, which `braided serve --dir` can take.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Copy all models, while they are served or not, and check the copies."""
+    extras.require("braided.serve.maintenance", "serve").backup(folder, target, as_json)
 
 
 @with_options(ReadingOptions, "reading")

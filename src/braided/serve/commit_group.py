@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from braided.checkpoint import pack_name, unpack_name
 from braided.serve.records import Records
 
 _LENGTH = struct.Struct("<I")
+_LEARNING = ("learn", "label")
 
 
 @dataclass(frozen=True)
@@ -23,29 +24,56 @@ class CommitEntry:
     ----------
     kind
         `learn`: labelled records; `observe`: one record that waits for its label; `label`: that record with its label;
-        `forget`: a client's sequence number.
+        `forget`: a client's sequence number; `restore`: everything is as it was at an earlier moment.
     count
         How many of the group's records are its own.
     client, sequence
         Who sent the records, and the number of the first of them.
     id, time
         Of an observation.
+    frame, part
+        Of a moment: after that frame, and so many of the records that are learned by the one after it.
     """
 
-    kind: Literal["learn", "observe", "label", "forget"]
+    kind: Literal["learn", "observe", "label", "forget", "restore"]
     count: int = 0
     client: str | None = None
     sequence: int = 0
     id: str | None = None
     time: float = 0.0
+    frame: int = 0
+    part: int = 0
 
 
 @dataclass(frozen=True)
 class CommitGroup:
-    """Entries, and the records of all of them in order; an observation's label is None."""
+    """Entries, the records of all of them in order, and when they came; an observation's label is None."""
 
     entries: list[CommitEntry]
     records: Records = field(repr=False)
+    time: float = 0.0
+
+    @property
+    def restores(self) -> CommitEntry | None:
+        """The entry that goes back to an earlier moment, which is alone in its group."""
+        return self.entries[0] if self.entries and self.entries[0].kind == "restore" else None
+
+    @property
+    def learned(self) -> int:
+        """How many records are learned."""
+        return sum(entry.count for entry in self.entries if entry.kind in _LEARNING)
+
+    def first(self, learned: int) -> CommitGroup:
+        """The beginning of the group in which so many records are learned."""
+        kept: list[CommitEntry] = []
+        for entry in self.entries:
+            if learned == 0:
+                break
+            if entry.kind in _LEARNING:
+                entry = replace(entry, count=min(entry.count, learned))
+                learned -= entry.count
+            kept.append(entry)
+        return CommitGroup(kept, self.records.part(0, sum(entry.count for entry in kept)), self.time)
 
     def encode(self) -> bytes:
         """The group as bytes."""
@@ -56,6 +84,7 @@ class CommitGroup:
             ],
             "names": records.names,
             "labels": [pack_name(label) for label in records.labels],
+            "time": self.time,
         }
         text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
         arrays = [records.counts.astype("<u4"), records.columns.astype("<u4"), records.values.astype("<f8")]
@@ -74,5 +103,7 @@ class CommitGroup:
         columns = np.frombuffer(content, "<u4", size, at).astype(np.int64)
         values = np.frombuffer(content, "<f8", size, at + 4 * size).astype(np.float64)
         return cls(
-            [CommitEntry(**entry) for entry in head["entries"]], Records(head["names"], counts, columns, values, labels)
+            [CommitEntry(**entry) for entry in head["entries"]],
+            Records(head["names"], counts, columns, values, labels),
+            head.get("time", 0.0),
         )

@@ -44,6 +44,11 @@ class Disk:
         """A whole file."""
         return path.read_bytes()
 
+    def read_start(self, path: Path, length: int) -> bytes:
+        """The first bytes of a file."""
+        with path.open("rb") as file:
+            return file.read(length)
+
     def remove(self, path: Path) -> None:
         """Remove a file."""
         os.unlink(path)
@@ -76,3 +81,13 @@ class Disk:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+class LookingDisk(Disk):
+    """Reads what is there, and leaves it as it is: what a reader would mend stays."""
+
+    def truncate(self, path: Path, length: int) -> None:
+        """Nothing."""
+
+    def remove(self, path: Path) -> None:
+        """Nothing."""

@@ -76,6 +76,8 @@ class Operation:
         Whether it counts as a request in flight, and whether it answers for as long as the client listens.
     body, query
         Schemas of the JSON body, or its media type; query parameters and their schemas.
+    body_limit
+        Which of the limits bounds the body.
     status, answer
         Of success: the schema, or the media type, of what is given.
     documented
@@ -91,6 +93,7 @@ class Operation:
     lasting: bool = False
     body: tuple[type[BaseModel], ...] | str = ()
     query: dict[str, dict[str, Any]] = field(default_factory=dict)
+    body_limit: Literal["body_bytes", "checkpoint_bytes"] = "body_bytes"
     status: int = 200
     answer: type[BaseModel] | str | None = None
     documented: bool = True
@@ -191,7 +194,7 @@ class Endpoint:
             await response(scope, receive, send)
             return
         limits = self.admission.limits
-        bounded = _bounded(scope, receive, limits.body_bytes)
+        bounded = _bounded(scope, receive, limits, operation.body_limit)
         try:
             async with asyncio.timeout(limits.request_seconds):
                 response = await operation.handler(Request(scope, bounded))
@@ -220,15 +223,20 @@ def _fault(scope: Scope) -> HTTPProblem:
     return HTTPProblem(500, "the service made a mistake: its log says more")
 
 
-def _too_long(most: int) -> HTTPProblem:
+def _too_long(most: int, limit: str) -> HTTPProblem:
+    if limit == "checkpoint_bytes":
+        return HTTPProblem(
+            413, f"the checkpoint is longer than {most} bytes: start the service with a larger --max-checkpoint"
+        )
     return HTTPProblem(413, f"the body is longer than {most} bytes: send less at a time, or stream it as {NDJSON}")
 
 
-def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
+def _bounded(scope: Scope, receive: Receive, limits: Limits, limit: str) -> Receive:
     """`receive`, of a body that is not too long."""
+    most: int = getattr(limits, limit)
     length = header(scope, b"content-length")
     if length is not None and length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > most):
-        raise _too_long(most)
+        raise _too_long(most, limit)
     seen = 0
 
     async def receive_counted() -> Message:
@@ -236,7 +244,7 @@ def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > most:
-            raise _too_long(most)
+            raise _too_long(most, limit)
         return message
 
     return receive_counted

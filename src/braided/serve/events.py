@@ -78,7 +78,10 @@ class Events:
                 parts = []
                 if names != list(current):
                     names = list(current)
-                    parts.append(_event("models", {"names": names, "status": self.service.status}))
+                    quarantined = self.service.quarantined
+                    parts.append(
+                        _event("models", {"names": names, "quarantined": quarantined, "status": self.service.status})
+                    )
                 parts += [event for name, (key, event) in current.items() if seen.get(name) != key]
                 seen = {name: key for name, (key, _) in current.items()}
                 yield b"".join(parts) or b": nothing new\n\n"

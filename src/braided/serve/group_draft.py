@@ -5,19 +5,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
 from braided.estimators.base import DryRun
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem, shown
-from braided.serve.records import RecordParser, Records, joined
+from braided.serve.records import NOTHING, RecordParser, Records, joined
 from braided.serve.settings import Limits
 from braided.serve.write_request import WriteRequest
-
-_NOTHING = Records([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), [])
 
 
 class GroupDraft:
@@ -45,7 +41,7 @@ class GroupDraft:
 
     def group(self) -> CommitGroup | None:
         """What is to be journalled, if anything."""
-        return CommitGroup(self._entries, joined(self._parts)) if self._entries else None
+        return CommitGroup(self._entries, joined(self._parts), time.time()) if self._entries else None
 
     def add(self, request: WriteRequest) -> dict[str, Any]:
         """Admit a request, or refuse it; the answer once the group is durable and learned."""
@@ -64,7 +60,7 @@ class GroupDraft:
             return {"id": request.id}
         return self._learn(request, request.records)
 
-    def _take(self, entry: CommitEntry, records: Records = _NOTHING) -> None:
+    def _take(self, entry: CommitEntry, records: Records = NOTHING) -> None:
         self._entries.append(entry)
         self._parts.append(records)
 

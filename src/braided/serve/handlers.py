@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import importlib.resources
 import re
@@ -11,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -21,6 +23,7 @@ from starlette.responses import Response
 from braided.serve import metrics, ndjson
 from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
+from braided.serve.history import time_of
 from braided.serve.model_spec import ModelSpec
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, Records, check_text, decode_json, is_plain
@@ -32,7 +35,7 @@ from braided.serve.write_request import WriteRequest
 _LONG_BODY = 2**16
 _MOST_SEQUENCE = 2**53
 #: Each holds a whole model in memory, and the model's writer for a moment.
-_MOST_EXPORTS = 4
+_MOST_EXPORTS = _MOST_IMPORTS = 4
 
 
 def answer(document: Any, status: int = 200) -> Response:
@@ -57,7 +60,7 @@ class Handlers:
         self.stopping = stopping
         self.events_source = Events(service, stopping)
         self._page, self._policy = _page()
-        self._exports = 0
+        self._exports = self._imports = 0
         # Making a model compiles and writes to disk. One at a time, and in a thread of its own: those of asyncio are
         # few, and a prediction with a long body needs one.
         self._model_changes = ThreadPoolExecutor(1, "model changes")
@@ -104,8 +107,8 @@ class Handlers:
         return Response(self._page, media_type="text/html", headers={"Content-Security-Policy": self._policy})
 
     async def healthz(self, request: Request) -> Response:
-        """Whether the service is up; `degraded` while some model cannot learn."""
-        return answer({"status": self.service.status})
+        """Whether the service is up; `degraded`, with their names, while something is wrong with some models."""
+        return answer({"status": self.service.status, "models": self.service.troubles()})
 
     async def metrics(self, request: Request) -> Response:
         """The figures for Prometheus."""
@@ -122,7 +125,8 @@ class Handlers:
 
     async def models(self, request: Request) -> Response:
         """All models."""
-        return answer({"models": [brief(worker) for worker in self.service.workers.values()]})
+        quarantined = [{"name": name, "reason": why} for name, why in self.service.quarantined.items()]
+        return answer({"models": list(map(brief, self.service.workers.values())), "quarantined": quarantined})
 
     async def create(self, request: Request) -> Response:
         """Make a model from a preset or a configuration. An empty object gives the default."""
@@ -144,7 +148,10 @@ class Handlers:
         return Response(status_code=204)
 
     async def export(self, request: Request) -> Response:
-        """The model as a checkpoint, for `MODLClassifier.load` or another service."""
+        """The model as a checkpoint, for `MODLClassifier.load` or another service.
+
+        It is whole: figures, clients' sequence numbers and records that wait for their label are in it.
+        """
         worker = self._worker(request)
         if self._exports >= _MOST_EXPORTS:
             raise HTTPProblem(429, f"{self._exports} exports are being made: try again later", {"Retry-After": "1"})
@@ -156,12 +163,33 @@ class Handlers:
         name = f'attachment; filename="{worker.state.name}.braided"'
         return Response(content, media_type=OCTETS, headers={"Content-Disposition": name})
 
+    async def history(self, request: Request) -> Response:
+        """The snapshots to which the model can go back; after those that are whole, to any record."""
+        worker = self._worker(request)
+        kept = await asyncio.to_thread(lambda: worker.folder.history().kept())
+        return answer({"records": worker.state.stats.records, "snapshots": [asdict(one) for one in kept]})
+
+    async def restore(self, request: Request) -> Response:
+        """Bring the model back to what it was when it had learned so many records, or at a time.
+
+        Clients' sequence numbers go back with it: what they sent since can be sent again.
+        """
+        worker = self._worker(request)
+        record, at = moment_of(await self._json(request))
+        return answer(await self._write(worker, "restore", record=record, at=at))
+
     async def load(self, request: Request) -> Response:
         """Make a model from a checkpoint, to go on where it stands."""
         if content_type(request.scope) != OCTETS:
             raise HTTPProblem(415, f"the content type is {shown(content_type(request.scope))}: send {OCTETS}")
-        content = await request.body()
-        worker = await self._change(self.service.create_from_checkpoint, request.path_params["name"], content)
+        if self._imports >= _MOST_IMPORTS:
+            raise HTTPProblem(429, f"{self._imports} imports are under way: try again later", {"Retry-After": "1"})
+        self._imports += 1
+        try:
+            content = await request.body()
+            worker = await self._change(self.service.create_from_checkpoint, request.path_params["name"], content)
+        finally:
+            self._imports -= 1
         return answer(await asyncio.to_thread(details, worker), 201)
 
     async def predict(self, request: Request) -> Response:
@@ -234,6 +262,24 @@ class Handlers:
         worker = self._worker(request)
         client = check_text(request.path_params["client"], "client", self.limits.text)
         return answer(await self._write(worker, "forget", client=client))
+
+
+def moment_of(document: Any) -> tuple[int | None, float | None]:
+    """The record or the time of a request to go back.
+
+    >>> moment_of({"time": "2026-03-01T10:00:00Z"})
+    (None, 1772359200.0)
+    """
+    if isinstance(document, dict) and document.keys() == {"record"}:
+        record = document["record"]
+        if type(record) is int and record >= 0:
+            return record, None
+    if isinstance(document, dict) and document.keys() == {"time"} and isinstance(document["time"], str):
+        with contextlib.suppress(ValueError, OverflowError):
+            return None, time_of(document["time"])
+    raise HTTPProblem(
+        422, f'the body is {shown(document)}: give {{"record": number}} or {{"time": "2026-03-01T10:00:00Z"}}'
+    )
 
 
 def _items(document: Any) -> Any:

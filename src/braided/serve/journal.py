@@ -2,7 +2,7 @@ r"""The write-ahead journal: numbered, checksummed frames in segment files.
 
 A segment, integers little-endian:
 
-    56 bytes   magic "BRJOURN1", format version, the model's ID (16 bytes), the segment's serial number, the number of
+    48 bytes   magic "BRJOURN1", format version, the model's ID (16 bytes), the segment's serial number, the number of
                its first frame, CRC-32 of all that
     frames     each 32 bytes of header and a payload
 
@@ -12,8 +12,12 @@ is one frame, so that a group is there as a whole or not at all. From this a rea
 
 - a torn tail, which no one was promised: nothing valid follows it that was written after it had been synced, and the
   file ends within the frame or has a whole sector of zeros there, which is what a file system leaves of an append that
-  it did not finish; payloads are stored so that zeros in them are not zeros on disk;
-- damage, which concerns records that were acknowledged: everything else.
+  it did not finish; payloads are stored without zeros (`zero_free`), with no less than eight bytes in any sector, so
+  that no flipped bit can look like that;
+- damage, which concerns records that may have been acknowledged: everything else.
+
+Beside the segments is a mark: JSON, after its CRC-32, of the last segment that was begun and of the last frame known to
+be on disk by then. It is written with each segment and each snapshot, so that files missing at the end are noticed.
 
 After a write or a sync that failed, the state of the page cache is unknown. Nothing of that frame is acknowledged, the
 segment is given up, and the next frame, with the same number, goes to a new segment: a reader takes from a segment only
@@ -24,6 +28,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import re
 import struct
 import zlib
@@ -34,9 +39,10 @@ from typing import NamedTuple
 
 from braided.errors import BraidedError
 from braided.serve.disk import Disk
+from braided.serve.zero_free import with_zeros, without_zeros
 
 MAGIC = b"BRJOURN1"
-VERSION = 1
+VERSION = 2
 MARK = b"\xf5FRM"
 #: Longest payload; a group of records is far shorter.
 MOST_BYTES = 2**28
@@ -47,8 +53,12 @@ HEADER_BYTES = _HEADER.size + _CRC.size
 FRAME_BYTES = _FRAME.size + _CRC.size
 _SECTOR = 512
 _NAME = re.compile(r"journal-(\d{10})\.log")
-#: Zero bytes of a payload are stored as something else, so that a sector of zeros was never written.
+#: The least that a frame has in its last sector; what is short of that is filled up.
+_LEAST_IN_SECTOR = 8
+_FILLING = b"\xff"
+#: How segments of version 1 store a payload.
 _VEILED = bytes(byte ^ 0xA5 for byte in range(256))
+MARK_NAME = "mark"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -61,7 +71,20 @@ class JournalError(Exception):
 
 
 class CorruptJournalError(BraidedError):
-    """Acknowledged records cannot be read: a person has to decide."""
+    """Acknowledged records cannot be read: a person has to decide.
+
+    Parameters
+    ----------
+    what
+        What is wrong, with the file's name.
+    path, at
+        The segment and its byte up to which all is well, where that is known.
+    """
+
+    def __init__(self, what: str, path: Path | None = None, at: int = 0) -> None:
+        super().__init__(what)
+        self.path = path
+        self.at = at
 
 
 def path_of(folder: Path, serial: int) -> Path:
@@ -69,11 +92,19 @@ def path_of(folder: Path, serial: int) -> Path:
     return folder / f"journal-{serial:010d}.log"
 
 
-def frame(number: int, durable: int, payload: bytes) -> bytes:
-    """A frame as bytes."""
-    veiled = payload.translate(_VEILED)
-    head = _FRAME.pack(MARK, len(veiled), number, durable, zlib.crc32(veiled))
-    return head + _CRC.pack(zlib.crc32(head)) + veiled
+def frame(number: int, durable: int, payload: bytes, start: int = HEADER_BYTES) -> bytes:
+    """A frame as bytes, to be written at byte `start` of its segment."""
+    stored = without_zeros(payload)
+    rest = (start + FRAME_BYTES + 1 + len(stored)) % _SECTOR
+    filling = _LEAST_IN_SECTOR - rest if 0 < rest < _LEAST_IN_SECTOR else 0
+    stored = bytes([filling + 1]) + stored + filling * _FILLING
+    head = _FRAME.pack(MARK, len(stored), number, durable, zlib.crc32(stored))
+    return head + _CRC.pack(zlib.crc32(head)) + stored
+
+
+def _payload(stored: bytes, version: int) -> bytes:
+    """What was stored, as it was given."""
+    return stored.translate(_VEILED) if version == 1 else with_zeros(stored[1 : len(stored) + 1 - stored[0]])
 
 
 class Journal:
@@ -114,13 +145,13 @@ class Journal:
         """Write a frame; its number. On failure nothing of it counts, and the next one may be tried at any time."""
         if len(payload) > MOST_BYTES:
             raise JournalError(OSError(errno.EMSGSIZE, f"a frame of {len(payload)} bytes is too long"))
-        content = frame(self.number, self.durable, payload)
         try:
             if self._file is not None and self._length >= self.segment_bytes:
                 self._seal()
             if self._file is None:
                 self._start_segment()
             assert self._file is not None
+            content = frame(self.number, self.durable, payload, self._length)
             self.disk.write(self._file, content)
             if self.sync_each:
                 self.disk.sync(self._file)
@@ -150,12 +181,20 @@ class Journal:
         """A verified snapshot holds everything up to this frame."""
         self.durable = max(self.durable, number)
         self.doubtful = self.doubtful and self.durable < self.number - 1
+        with contextlib.suppress(OSError):  # the older one is still true
+            self._write_mark()
 
     def close(self) -> None:
         """Close the segment."""
         if self._file is not None:
             file, self._file = self._file, None
             self.disk.close(file)
+
+    def _write_mark(self) -> None:
+        """Note how far the journal goes, once it does."""
+        if self.serial > 1:
+            document = json.dumps({"serial": self.serial - 1, "number": self.durable}).encode()
+            self.disk.write_file(self.folder / MARK_NAME, _CRC.pack(zlib.crc32(document)) + document)
 
     def _seal(self) -> None:
         assert self._file is not None
@@ -173,6 +212,7 @@ class Journal:
             self.disk.write(file, head + _CRC.pack(zlib.crc32(head)))
             self.disk.sync(file)
             self.disk.sync_folder(self.folder)
+            self._write_mark()
         except OSError:
             with contextlib.suppress(OSError):
                 self.disk.close(file)
@@ -201,6 +241,7 @@ class Segment(NamedTuple):
     path: Path
     serial: int
     first: int
+    version: int
 
 
 @dataclass
@@ -217,6 +258,8 @@ class JournalReader:
         Of the next frame and segment, once `frames` is exhausted.
     notes
         What was found and mended.
+    path, at
+        The segment of the frame that `frames` gave last, and where it starts.
     """
 
     disk: Disk
@@ -226,6 +269,8 @@ class JournalReader:
     number: int = 0
     serial: int = 1
     notes: list[str] = field(default_factory=list)
+    path: Path | None = None
+    at: int = 0
 
     def segments(self) -> list[Segment]:
         """The segments in order; one whose creation was broken off is removed."""
@@ -236,43 +281,74 @@ class JournalReader:
             assert match is not None
             serial = int(match[1])
             self.serial = serial + 1
-            content = self.disk.read(path)
-            head = content[: _HEADER.size]
-            if not _sound_head(content) and not content[HEADER_BYTES:].strip(b"\0"):
+            head = self.disk.read_start(path, HEADER_BYTES)
+            if not _sound_head(head) and not self.disk.read(path)[HEADER_BYTES:].strip(b"\0"):
                 # No frame was ever written to it; a frame that is missing is noticed by the numbers.
                 self.notes.append(f"{path.name}: its creation was broken off; removed")
                 self.disk.remove(path)
                 continue
-            if not _sound_head(content):
+            if not _sound_head(head):
                 raise CorruptJournalError(
-                    f"{path}: the segment's header is damaged: restore the file from a backup, or move it and all "
-                    "later journal files of this folder away to go back to what came before"
+                    f"{path.name}: the segment's header is damaged: restore the file from a backup, or repair the "
+                    "folder to go back to what came before it",
+                    path,
                 )
-            _, version, uid, written, first = _HEADER.unpack(head)
-            if version != VERSION:
+            _, version, uid, written, first = _HEADER.unpack(head[: _HEADER.size])
+            if not 1 <= version <= VERSION:
                 raise CorruptJournalError(
-                    f"{path}: is of format version {version}, and this braided reads version {VERSION}: "
+                    f"{path.name}: is of format version {version}, and this braided reads versions up to {VERSION}: "
                     "read it with the braided that wrote it"
                 )
             if uid != self.uid or written != serial:
                 raise CorruptJournalError(
-                    f"{path}: is segment {written} of {'this' if uid == self.uid else 'another'} model: move it "
-                    "back to where it came from"
+                    f"{path.name}: is segment {written} of {'this' if uid == self.uid else 'another'} model: move it "
+                    "back to where it came from",
+                    path,
                 )
-            found.append(Segment(path, serial, first))
+            found.append(Segment(path, serial, first, version))
         return found
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
         """The frames after `after`, in order; the torn tail is cut off the last segment."""
-        segments = self.segments()
+        segments, mark = self.segments(), self._mark()
+        self._check_last(segments, mark.get("serial", 0))
         self.number = self.after + 1
         if segments and segments[0].first > self.after + 1:
             raise CorruptJournalError(
-                f"{segments[0].path}: starts with frame {segments[0].first}, and the snapshot ends with frame "
-                f"{self.after}: restore the journal files that came before it"
+                f"{segments[0].path.name}: starts with frame {segments[0].first}, and the snapshot ends with frame "
+                f"{self.after}: restore the journal files that came before it",
+                segments[0].path,
             )
         for place, segment in enumerate(segments, start=1):
-            yield from self._frames_of(segment, segments[place].first if place < len(segments) else None)
+            following = segments[place].first if place < len(segments) else None
+            if following is None or following > self.after + 1:
+                yield from self._frames_of(segment, following)
+        if mark.get("number", 0) >= self.number:
+            raise CorruptJournalError(
+                f"the journal ends with frame {self.number - 1}, and frames up to {mark['number']} were acknowledged: "
+                "restore its last file from a backup, or repair the folder to go on with what is there"
+            )
+
+    def _mark(self) -> dict[str, int]:
+        """The last segment and frame that were noted; nothing if there is no note that can be read."""
+        try:
+            content = self.disk.read(self.folder / MARK_NAME)
+        except FileNotFoundError:
+            return {}
+        document = content[_CRC.size :]
+        if content[: _CRC.size] != _CRC.pack(zlib.crc32(document)):
+            self.notes.append(f"{MARK_NAME} is damaged: whether journal files are missing at the end is not known")
+            return {}
+        found: dict[str, int] = json.loads(document)
+        return found
+
+    def _check_last(self, segments: list[Segment], last: int) -> None:
+        if last > max((segment.serial for segment in segments), default=0):
+            name = path_of(self.folder, last).name
+            raise CorruptJournalError(
+                f"{name} is missing, and with it records that may have been acknowledged: restore it from a backup, "
+                "or repair the folder to go on with what is there"
+            )
 
     def _frames_of(self, segment: Segment, limit: int | None) -> Iterator[tuple[int, bytes]]:
         content = self.disk.read(segment.path)
@@ -282,8 +358,8 @@ class JournalReader:
             if payload is None:
                 break
             if number > self.after:
-                self.number = number + 1
-                yield number, payload.translate(_VEILED)
+                self.number, self.path, self.at = number + 1, segment.path, at
+                yield number, _payload(payload, segment.version)
             at += FRAME_BYTES + len(payload)
             number += 1
         if limit is not None:
@@ -302,9 +378,11 @@ class JournalReader:
 
     def _damage(self, segment: Segment, at: int, number: int) -> CorruptJournalError:
         return CorruptJournalError(
-            f"{segment.path}: frame {number} at byte {at} is damaged, and holds records that were acknowledged: "
-            f"restore the file from a backup, or cut it to {at} bytes and move all later journal files of this folder "
-            "away to go back to the record before it"
+            f"{segment.path.name}: what stands at byte {at} is not frame {number} as it was written: either it was "
+            "damaged, with records that were acknowledged, or something else was written there; restore the file from "
+            "a backup, or repair the folder to go back to the record before it",
+            segment.path,
+            at,
         )
 
 

@@ -67,6 +67,12 @@ class Collector:
             for learner_name, health in worker.health().items():
                 resets.add_metric([name, learner_name], health["resets"])
         yield GaugeMetricFamily("braided_models", "Models in service.", value=len(self.service.workers))
+        quarantined = GaugeMetricFamily(
+            "braided_quarantined", "1 for a model that could not be opened.", labels=["model"]
+        )
+        for name in self.service.quarantined:
+            quarantined.add_metric([name], 1)
+        yield quarantined
         yield from families.values()
         yield learner_error
         yield resets

@@ -2,8 +2,10 @@
 
 - A model is made in a folder with a temporary name, which gets its own by one rename.
 - A snapshot is written under a temporary name, synced, renamed, read back and checked. Only then are older files
-  removed: all snapshots but this one and the last good one before it, and the journal segments that neither needs.
+  removed: all snapshots but this one, the last good one before it and those that the settings say to keep, and the
+  journal segments that none of them needs; where all that takes too much room, the oldest goes first.
 - Recovery takes the newest snapshot that is good and replays the journal after it.
+- To go back to an earlier moment is a frame of the journal like any other, and a snapshot of what was then.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +22,19 @@ from pathlib import Path
 from braided import checkpoint
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
-from braided.serve.commit_group import CommitGroup
+from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.disk import Disk
+from braided.serve.history import History, Moment
 from braided.serve.journal import CorruptJournalError, Journal, JournalError, JournalReader
+from braided.serve.keep import keep_rules
 from braided.serve.model_state import ModelState
+from braided.serve.records import NOTHING
 from braided.serve.settings import Settings
 
 _SNAPSHOT = re.compile(r"snapshot-(\d{20})\.braided")
 #: Folders with these beginnings are models that are being made or removed.
 NEW, GONE = ".new-", ".gone-"
+_OPENING = "opening"
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ class ModelFolder:
             self.settings.durability == "sync",
         )  # fmt: skip
 
-    def _snapshots(self) -> list[tuple[int, Path]]:
+    def snapshots(self) -> list[tuple[int, Path]]:
         """Numbers and files, the newest first."""
         found = [(int(m[1]), path) for path in self.path.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
         return sorted(found, reverse=True)
@@ -90,26 +98,71 @@ class ModelFolder:
         """The model as it was when the last record was acknowledged."""
         for leftover in self.path.glob(".*.tmp"):
             self.disk.remove(leftover)
-        state, notes = self._last_good()
+        state, notes = self.last_good()
         number = state.number
         reader = JournalReader(self.disk, self.path, state.uid, number)
         replayed = 0
         for frame, payload in reader.frames():
             before = state.stats.records
             try:
-                state.apply(frame, CommitGroup.decode(payload), live=False)
+                group = CommitGroup.decode(payload)
+                if group.restores is not None:
+                    state = self.history().state_at(Moment(frame))
+                    continue
+                state.apply(frame, group, live=False)
             except Exception as error:  # whatever it is, the frame was sound and should have been learned as it was
                 raise CorruptJournalError(
-                    f"{self.path}: frame {frame} of the journal cannot be replayed ({error}): use the braided that "
-                    "wrote it, or report this"
+                    f"frame {frame} of the journal cannot be replayed ({error}): use the braided that wrote it, or "
+                    "repair the folder to go back to the record before it",
+                    reader.path,
+                    reader.at,
                 ) from error
             replayed += state.stats.records - before
         self._start_journal(state, reader.serial, reader.number)
         return state, Recovery(number, replayed, [*notes, *reader.notes])
 
-    def _last_good(self) -> tuple[ModelState, list[str]]:
+    def attempts(self) -> int:
+        """How often in a row the process has ended while it opened the model."""
+        try:
+            return int((self.path / _OPENING).read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def forget_attempts(self) -> None:
+        """Let it be opened again, however often that has failed."""
+        (self.path / _OPENING).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Open the model within this: if the process ends here, the next one knows."""
+        note = self.path / _OPENING
+        note.write_text(str(self.attempts() + 1))
+        try:
+            yield
+        finally:
+            self.forget_attempts()
+
+    def history(self) -> History:
+        """What can be gone back to."""
+        return History(self.path, self.snapshots(), self.settings.limits)
+
+    def go_back(self, record: int | None = None, at: float | None = None) -> ModelState:
+        """The model as it was when it had learned so many records, or at a time; from now on it is that.
+
+        Everything since then stays in the journal, for as long as the settings say, so that this can be undone.
+        """
+        history = self.history()
+        moment = history.find(record, at)
+        state = history.state_at(moment)
+        entry = CommitEntry("restore", sequence=state.stats.records, frame=moment.frame, part=moment.part)
+        now = time.time()
+        state.number, state.time = self.append(CommitGroup([entry], NOTHING, now)), now
+        return state
+
+    def last_good(self) -> tuple[ModelState, list[str]]:
+        """The newest snapshot that is good, and what is to be said of those that are not."""
         notes = []
-        for number, path in self._snapshots():
+        for number, path in self.snapshots():
             try:
                 found = checkpoint.decode(self.disk.read(path), path.name, *ESTIMATORS)
                 state = ModelState.restored(found, self.settings.limits)
@@ -120,15 +173,15 @@ class ModelFolder:
                 continue
             if state.number != number or state.name != self.path.name:
                 raise BraidedError(
-                    f"{path}: is a snapshot of model {state.name!r} at frame {state.number}: move it back to where it "
-                    "came from"
+                    f"{path.name} is a snapshot of model {state.name!r} at frame {state.number}: move it back to where "
+                    "it came from"
                 )
             self.verified = [number]
             return state, notes
         why = f" ({'; '.join(notes)})" if notes else ""
         raise BraidedError(
-            f"{self.path}: holds no good snapshot{why}: restore one from a backup, or move the folder away to start "
-            "without this model"
+            f"the folder holds no good snapshot{why}: restore one from a backup, or set the model aside to start "
+            "without it"
         )
 
     def append(self, group: CommitGroup) -> int:
@@ -149,14 +202,22 @@ class ModelFolder:
             self._remove_old(state)
 
     def _remove_old(self, state: ModelState) -> None:
-        oldest = self.verified[-1]
-        for number, path in self._snapshots():
-            if number not in self.verified:
-                self.disk.remove(path)
-        segments = JournalReader(self.disk, self.path, state.uid, oldest).segments()
+        recovery = self.verified[-1]  # from here on everything is needed to recover
+        snapshots = self.snapshots()
+        times, kept = [path.stat().st_mtime for _, path in snapshots], set(self.verified)
+        for rule in keep_rules(self.settings.keep):
+            kept |= {snapshots[place][0] for place in rule.kept(times, time.time())}
+        segments = JournalReader(self.disk, self.path, state.uid, 0).segments()
+        # The last frame in each file, whether it is needed to recover, and whether the settings ask for it.
+        files = [(number, path, number in self.verified, number in kept) for number, path in snapshots]
         for segment, following in pairwise(segments):
-            if following.first <= oldest + 1:
-                self.disk.remove(segment.path)
+            last = following.first - 1
+            files.append((last, segment.path, last > recovery, last > min(kept)))
+        room = self.settings.keep_bytes
+        for _, path, needed, wanted in sorted(files, reverse=True):
+            room -= path.stat().st_size if wanted and not needed else 0
+            if not needed and (not wanted or room < 0):
+                self.disk.remove(path)
         self.disk.sync_folder(self.path)
 
     def delete(self) -> None:

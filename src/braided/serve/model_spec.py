@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from braided.combiners import COMBINERS
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
-from braided.serve.model_state import Model, restored_model
+from braided.serve.model_state import Model, ModelState, restored_model
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Limits
 
@@ -144,6 +145,13 @@ def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError, RecursionError):
         raise HTTPProblem(422, "the checkpoint does not hold together: give a file written by save or export") from None
     return model
+
+
+def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelState:
+    """A model from such a file, and what clients had left with it where it was exported."""
+    state = ModelState(name, model_from_checkpoint(content, limits), limits, created=time.time())
+    state.take_over(decode(content, "in the body", *ESTIMATORS))
+    return state
 
 
 def _check_configurations(found: Checkpoint) -> None:

@@ -52,8 +52,9 @@ class ModelState:
         self.created = created
         self.limits = limits
         self.regression = isinstance(model, MODLRegressor)
-        #: Number of the last journal frame that was taken in.
+        #: Number of the last journal frame that was taken in, and when it came (seconds since 1970; 0 if not known).
         self.number = 0
+        self.time = created
         self.stats = Stats(model.learner_names, self.regression)
         #: Client -> the sequence number that it should use next.
         self.clients: dict[str, int] = {}
@@ -98,7 +99,7 @@ class ModelState:
                     while len(self.labelled) > self.limits.observations:
                         self.labelled.popitem(last=False)
             at += entry.count
-        self.number = number
+        self.number, self.time = number, group.time or self.time
 
     def _wait(self, id_: str, observation: Observation) -> None:
         """Keep a record for its label, and drop those that are too many or too old by the time this one came."""
@@ -138,6 +139,8 @@ class ModelState:
             "uid": self.uid.hex(),
             "created": self.created,
             "number": self.number,
+            "time": self.time,
+            "records": self.stats.records,
             "stats": figures,
             "clients": self.clients,
             "waiting": waiting,
@@ -146,24 +149,26 @@ class ModelState:
         arrays |= prefixed(_PREFIX, kept_arrays)
         return encode(type(self.model).__name__, metadata, arrays)
 
-    def export(self) -> bytes:
-        """The model alone, without what clients have left with it."""
-        return encode(type(self.model).__name__, *self.model.snapshot())
-
     @classmethod
     def restored(cls, checkpoint: Checkpoint, limits: Limits) -> ModelState:
         """The inverse of `snapshot`."""
         kept = checkpoint.metadata["serve"]
-        model = restored_model(checkpoint)
-        state = cls(kept["name"], model, limits, bytes.fromhex(kept["uid"]), kept["created"])
-        state.number = kept["number"]
-        arrays = unprefixed(_PREFIX, checkpoint.arrays)
-        state.stats.load_state(kept["stats"], arrays)
-        state.clients = dict(kept["clients"])
-        state.waiting = _unpacked(kept["waiting"], arrays)
-        state._waiting_values = sum(len(item.x) for item in state.waiting.values())
-        state.labelled = OrderedDict.fromkeys(kept["labelled"])
+        state = cls(kept["name"], restored_model(checkpoint), limits, bytes.fromhex(kept["uid"]), kept["created"])
+        state.number, state.time = kept["number"], kept.get("time", kept["created"])
+        state.take_over(checkpoint)
         return state
+
+    def take_over(self, checkpoint: Checkpoint) -> None:
+        """Take over what a snapshot has beside its model, if it has it: figures, clients, records without a label."""
+        kept = checkpoint.metadata.get("serve")
+        if kept is None:
+            return
+        arrays = unprefixed(_PREFIX, checkpoint.arrays)
+        self.stats.load_state(kept["stats"], arrays)
+        self.clients = dict(kept["clients"])
+        self.waiting = _unpacked(kept["waiting"], arrays)
+        self._waiting_values = sum(len(item.x) for item in self.waiting.values())
+        self.labelled = OrderedDict.fromkeys(kept["labelled"])
 
 
 def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

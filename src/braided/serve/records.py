@@ -160,6 +160,9 @@ class Records:
             yield slice(start, stop), table
 
 
+NOTHING = Records([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0), [])
+
+
 def renamed(
     names: Sequence[str],
     counts: NDArray[np.int64],

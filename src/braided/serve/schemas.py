@@ -107,9 +107,49 @@ class ClientState(BaseModel):
 
 
 class Health(BaseModel):
-    """`degraded` while some model cannot learn."""
+    """`degraded` while something is wrong with some models, which are named with what it is."""
 
     status: str
+    models: dict[str, str]
+
+
+class RestoreTo(BaseModel):
+    """The moment to go back to: one of both."""
+
+    model_config = _STRICT
+    record: int | None = Field(default=None, ge=0, description="When it had learned so many records.")
+    time: str | None = Field(default=None, description="ISO 8601; UTC if it has no offset.")
+
+
+class Restored(BaseModel):
+    """What the model is now."""
+
+    records: int = Field(description="Records that it has been taught.")
+    records_before: int = Field(description="Records that it had been taught before it went back.")
+    version: int
+
+
+class HistorySnapshot(BaseModel):
+    """A snapshot that can be gone back to."""
+
+    frame: int
+    records: int
+    time: float = Field(description="Seconds since 1970.")
+    whole: bool = Field(description="Whether every record after it can be gone back to as well.")
+
+
+class History(BaseModel):
+    """What a model can go back to, the oldest first."""
+
+    records: int
+    snapshots: list[HistorySnapshot]
+
+
+class Quarantined(BaseModel):
+    """A model that could not be opened."""
+
+    name: str
+    reason: str
 
 
 class ModelBrief(BaseModel):
@@ -130,6 +170,7 @@ class ModelList(BaseModel):
     """All models."""
 
     models: list[ModelBrief]
+    quarantined: list[Quarantined]
 
 
 class ModelDetails(ModelBrief):

@@ -1,10 +1,12 @@
-"""All models of a service: opened together, made, found and removed by name."""
+"""All models of a service: opened together, made, found and removed by name.
+
+A model that cannot be opened is quarantined: the others are served, its files stay as they are, and whoever asks for it
+is told why.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import logging
-import os
 import re
 import secrets
 import shutil
@@ -19,9 +21,10 @@ from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.warm_up import warm_up
 from braided.serve.disk import Disk
+from braided.serve.folder_lock import FolderLock
 from braided.serve.model_folder import GONE, NEW, ModelFolder, Recovery
-from braided.serve.model_spec import ModelSpec, model_from, model_from_checkpoint
-from braided.serve.model_state import Model, ModelState
+from braided.serve.model_spec import ModelSpec, model_from, state_from_checkpoint
+from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Settings
 from braided.serve.stats import Stats
@@ -31,6 +34,8 @@ log = logging.getLogger("braided.serve")
 NAME_PATTERN = "^[a-z0-9][a-z0-9_-]{0,63}$"
 _NAME = re.compile(NAME_PATTERN)
 _CONFIRM_SECONDS = 120.0
+#: How often in a row the service may end while it opens a model, before it starts without that one.
+_MOST_ATTEMPTS = 3
 
 
 def check_name(name: str) -> str:
@@ -55,11 +60,13 @@ class Service:
         self.settings = settings
         self.disk = disk or Disk()
         self.workers: dict[str, Worker] = {}
+        #: Models that could not be opened, and why.
+        self.quarantined: dict[str, str] = {}
         #: Takes results from the models' threads to those who wait for them.
         self.deliver: Deliver = deliver_here
         self._changes = threading.Lock()
         self._confirmations: dict[str, tuple[str, float]] = {}
-        self._lock_file: int | None = None
+        self._lock: FolderLock | None = None
 
     @property
     def folder(self) -> Path:
@@ -72,7 +79,7 @@ class Service:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for folder in (self.settings.folder, self.settings.folder.resolve().parent):
                 self.disk.sync_folder(folder)  # a new folder must be as durable as what will be in it
-            self._lock()
+            self._lock = FolderLock(self.settings.folder)
         except OSError as error:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
         for default in (MODLClassifier(), MODLRegressor()):
@@ -86,28 +93,33 @@ class Service:
             elif not _NAME.fullmatch(path.name) or not path.is_dir():
                 say(f"passed over {path.name}: no model has such a name")
             else:
-                model_folder = ModelFolder(path, self.settings, self.disk)
+                self._open_model(path, say)
+
+    def _open_model(self, path: Path, say: Callable[[str], None]) -> None:
+        """Recover a model and serve it, or quarantine it."""
+        model_folder = ModelFolder(path, self.settings, self.disk)
+        try:
+            if model_folder.attempts() >= _MOST_ATTEMPTS:
+                raise BraidedError(f"the service ended {_MOST_ATTEMPTS} times in a row while it was being opened")
+            with model_folder.attempt():
                 state, recovery = model_folder.open()
                 warm_up(state.model)
-                for note in recovery.notes:
-                    say(f"model {path.name}: {note}")
-                say(
-                    f"model {path.name}: {state.stats.records} records, of which {recovery.replayed} were replayed "
-                    "from the journal"
-                )
-                self._add(state, model_folder, recovery)
-
-    def _lock(self) -> None:
-        """One process per folder: two would write over each other."""
-        file = os.open(self.settings.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(file)
-            raise BraidedError(
-                f"{self.settings.folder}: another braided serve uses it: stop that one, or give another --dir"
-            ) from None
-        self._lock_file = file
+        except Exception as error:
+            if not isinstance(error, BraidedError | OSError):
+                log.exception("model %s cannot be opened", path.name)
+            # What the system says of a file holds its path, which clients are not told.
+            why = error.strerror or "a file cannot be used" if isinstance(error, OSError) else str(error)
+            self.quarantined[path.name] = why
+            say(f"model {path.name} is quarantined, and the others are served: {why}")
+            say(f"model {path.name}: `braided serve repair {self.settings.folder}` shows what can be done")
+            return
+        for note in recovery.notes:
+            say(f"model {path.name}: {note}")
+        say(
+            f"model {path.name}: {state.stats.records} records, of which {recovery.replayed} were replayed "
+            "from the journal"
+        )
+        self._add(state, model_folder, recovery)
 
     def _add(self, state: ModelState, folder: ModelFolder, recovery: Recovery) -> Worker:
         worker = Worker(state, folder, recovery, lambda results: self.deliver(results))
@@ -119,27 +131,38 @@ class Service:
         """The model of that name."""
         worker = self.workers.get(name)
         if worker is None:
+            self._check_sound(name)
             raise HTTPProblem(
                 404, f"no model {shown(check_name(name))}: create it with PUT, or see the list at /models"
             )
         return worker
 
+    def _check_sound(self, name: str) -> None:
+        if name in self.quarantined:
+            raise HTTPProblem(
+                503, f"model {name!r} is quarantined and its files are kept: {self.quarantined[name]}; to repair it, "
+                "stop the service and run `braided serve repair` on its folder"
+            )  # fmt: skip
+
     def create(self, name: str, spec: ModelSpec) -> Worker:
         """Make a model."""
-        return self._make(name, lambda: model_from(spec, self.settings.limits))
+        limits = self.settings.limits
+        return self._make(name, lambda: ModelState(name, model_from(spec, limits), limits, created=time.time()))
 
     def create_from_checkpoint(self, name: str, content: bytes) -> Worker:
-        """Make a model from a checkpoint, to go on where it stands."""
-        return self._make(name, lambda: model_from_checkpoint(content, self.settings.limits))
+        """Make a model from a checkpoint, to go on where it stands, with what clients had left with it."""
+        return self._make(name, lambda: state_from_checkpoint(name, content, self.settings.limits))
 
-    def _make(self, name: str, build: Callable[[], Model]) -> Worker:
+    def _make(self, name: str, build: Callable[[], ModelState]) -> Worker:
         check_name(name)
         with self._changes:
+            self._check_sound(name)
             if name in self.workers:
                 raise HTTPProblem(409, f"model {name!r} is there: take another name, or delete it first")
-            if len(self.workers) >= self.settings.limits.models:
-                raise HTTPProblem(409, f"there are {len(self.workers)} models, which is the limit: delete one first")
-            state = ModelState(name, build(), self.settings.limits, created=time.time())
+            models = len(self.workers) + len(self.quarantined)
+            if models >= self.settings.limits.models:
+                raise HTTPProblem(409, f"there are {models} models, which is the limit: delete one first")
+            state = build()
             warm_up(state.model)
             try:
                 folder = ModelFolder.create(self.folder, state, self.settings, self.disk)
@@ -180,14 +203,20 @@ class Service:
         if workers:
             with ThreadPoolExecutor(len(workers)) as pool:
                 list(pool.map(lambda worker: worker.stop(), workers))
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def troubles(self) -> dict[str, str]:
+        """Models with which something is wrong, and in a word what."""
+        found = dict.fromkeys(self.quarantined, "quarantined")
+        found |= {name: "cannot learn" for name, worker in self.workers.items() if worker.trouble or worker.broken}
+        return found
 
     @property
     def status(self) -> str:
-        """`ok`, or `degraded` while some model cannot learn."""
-        return "degraded" if any(w.trouble or w.broken for w in self.workers.values()) else "ok"
+        """`ok`, or `degraded` while something is wrong with some model."""
+        return "degraded" if self.troubles() else "ok"
 
 
 def brief(worker: Worker) -> dict[str, Any]:

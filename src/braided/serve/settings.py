@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from braided import checks
+from braided.serve.keep import keep_rules
 
 Durability = Literal["sync", "interval", "none"]
 
@@ -17,8 +18,9 @@ class Limits:
 
     Attributes
     ----------
-    body_bytes, line_bytes
-        Of a request's body, and of one line of an NDJSON stream (whose length as a whole has no bound).
+    body_bytes, checkpoint_bytes, line_bytes
+        Of a request's body, of one that is a checkpoint, and of one line of an NDJSON stream (whose length as a whole
+        has no bound).
     records
         In one request.
     models, features, classes
@@ -38,6 +40,7 @@ class Limits:
     """
 
     body_bytes: int = 8 * 2**20
+    checkpoint_bytes: int = 2**28
     line_bytes: int = 2**20
     records: int = 1_000
     models: int = 16
@@ -55,8 +58,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         checks.sizes(
-            self, 1, "body_bytes", "line_bytes", "records", "models", "features", "classes", "weights", "text",
-            "in_flight", "queue_records", "event_streams", "observations", "clients",
+            self, 1, "body_bytes", "checkpoint_bytes", "line_bytes", "records", "models", "features", "classes",
+            "weights", "text", "in_flight", "queue_records", "event_streams", "observations", "clients",
         )  # fmt: skip
         checks.above(self, 0.0, "request_seconds", "observation_seconds")
 
@@ -80,6 +83,10 @@ class Settings:
         A changed model is written whole after so much time or learning, whichever comes first.
     segment_bytes
         A journal file that has grown this long is followed by a new one.
+    keep, keep_bytes
+        Which snapshots of a model stay, with the journal since the oldest of them, so that it can be brought back to
+        any record since then: the last one of each of the last 24 hours and 7 days (`24h,7d`), or `none` but the last
+        two. All that together takes at most so many bytes; the oldest goes first.
     limits
         Bounds on what clients may do.
     """
@@ -93,10 +100,14 @@ class Settings:
     snapshot_seconds: float = 60.0
     snapshot_records: int = 100_000
     segment_bytes: int = 16 * 2**20
+    keep: str = "24h,7d"
+    keep_bytes: int = 2**28
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         checks.one_of(self, "durability", ("sync", "interval", "none"))
         checks.above(self, 0.0, "interval_seconds", "snapshot_seconds")
         checks.sizes(self, 1, "snapshot_records", "segment_bytes")
+        checks.sizes(self, 0, "keep_bytes")
+        keep_rules(self.keep)
         checks.sizes(self, 0, "port")

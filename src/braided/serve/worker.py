@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from braided.errors import BraidedError
 from braided.estimators import MODLRegressor
@@ -28,6 +28,7 @@ _GROUP_RECORDS = 500
 PREDICT_CHUNK = 16
 
 
+_Written = TypeVar("_Written")
 Deliver = Callable[[list[tuple[WriteRequest, Any]]], None]
 
 
@@ -63,7 +64,6 @@ class Worker:
         self.settings = settings = folder.settings
         self.recovery = recovery
         self.deliver = deliver
-        self.lock = state.lock
         #: Why nothing can be learned at present, if so; the writer tries again with every request.
         self.trouble: str | None = None
         #: A fault of ours after which the model in memory can no longer be trusted.
@@ -121,13 +121,13 @@ class Worker:
     def predict_one(self, x: dict[str, float]) -> tuple[list[Any], dict[str, Any]]:
         """The classes, and the answer for a record by names: for one, that is the shorter way."""
         self._check_sound()
-        model = self.state.model
+        model, lock = self.state.model, self.state.lock
         named = cast(dict[Hashable, float], x)
         if isinstance(model, MODLRegressor):
-            with self.lock:
+            with lock:
                 version, value = model.records_learned, model.predict_one(named)
             return [], {"value": finite(value), "version": version}
-        with self.lock:
+        with lock:
             version, found = model.records_learned, model.predict_proba_one(named)
         classes = list(found)
         return classes, _prediction(classes, list(found.values()), version)
@@ -138,7 +138,7 @@ class Worker:
         The records of a chunk are predicted by the same version of the model.
         """
         self._check_sound()
-        model = self.state.model
+        model, lock = self.state.model, self.state.lock
         classes: list[Any] = []
         answers: list[dict[str, Any]] = []
         if len(records) == 1:
@@ -146,11 +146,11 @@ class Worker:
             return classes, [answer]
         for _, table in records.tables(PREDICT_CHUNK):
             if isinstance(model, MODLRegressor):
-                with self.lock:
+                with lock:
                     version, values = model.records_learned, model.predict_many(table, records.names)
                 answers += [{"value": finite(value), "version": version} for value in values.tolist()]
             else:
-                with self.lock:
+                with lock:
                     version, classes = model.records_learned, model.classes
                     rows = model.predict_proba_many(table, records.names)
                 answers += [_prediction(classes, row, version) for row in rows.tolist()]
@@ -162,13 +162,15 @@ class Worker:
 
     def classes(self) -> list[Any]:
         """The labels, in the order of the probabilities."""
-        with self.lock:
-            return self.state.classes
+        state = self.state
+        with state.lock:
+            return state.classes
 
     def health(self) -> dict[str, dict[str, int]]:
         """Skipped updates and resets of each learner."""
-        with self.lock:
-            return self.state.model.health
+        state = self.state
+        with state.lock:
+            return state.model.health
 
     def _run(self) -> None:
         try:
@@ -202,13 +204,18 @@ class Worker:
             requests: list[WriteRequest] = []
             weight = 0
             while self._queue and (not requests or weight + self._queue[0].weight <= _GROUP_RECORDS):
+                if requests and "restore" in (requests[-1].kind, self._queue[0].kind):
+                    break  # which is alone in its group
                 requests.append(self._queue.popleft())
                 weight += requests[-1].weight
             if not requests and self._stopping:
                 return False
         if requests:
             try:
-                self._commit(requests)
+                if requests[0].kind == "restore":
+                    self._restore(requests[0])
+                else:
+                    self._commit(requests)
             except Exception as error:
                 self.broken = True
                 problem = HTTPProblem(500, "the model's writer failed: restart the service, and report this")
@@ -267,7 +274,7 @@ class Worker:
         admitted: list[tuple[WriteRequest, dict[str, Any]]] = []
         for request in requests:
             if request.kind == "export":
-                answers.append((request, self.state.export()))
+                answers.append((request, self.state.snapshot()))
                 continue
             try:
                 # A duplicate may be one of a request in this very group, and is no safer than that.
@@ -288,15 +295,37 @@ class Worker:
         self.refused += sum(isinstance(answer, HTTPProblem) for _, answer in answers)
         self.deliver(answers)
 
+    def _restore(self, request: WriteRequest) -> None:
+        """Go back to an earlier moment, and write a snapshot of it, so that a start need not find it again."""
+        try:
+            before = self.state.stats.records
+            state = self._journalled(lambda: self.folder.go_back(request.record, request.at))
+        except HTTPProblem as problem:
+            answer: Any = problem
+        except (BraidedError, OSError) as error:
+            answer = HTTPProblem(409, error.strerror or "try again" if isinstance(error, OSError) else str(error))
+        else:
+            self.state = state
+            self.commits += 1
+            self._snapshot()
+            answer = {"records": state.stats.records, "records_before": before, "version": self.version()}
+            log.info("model %s: went back from record %d to %d", state.name, before, state.stats.records)
+        self.refused += isinstance(answer, HTTPProblem)
+        self.deliver([(request, answer)])
+
     def _write(self, group: CommitGroup) -> int:
         """Journal a group, or say why not."""
+        return self._journalled(lambda: self.folder.append(group))
+
+    def _journalled(self, write: Callable[[], _Written]) -> _Written:
+        """Write to the journal, or say why not."""
         journal = self.folder.journal
         assert journal is not None
         if journal.doubtful and not self._snapshot():
             self.trouble = "the journal lost a sync, and no snapshot can be written"
             raise HTTPProblem(503, f"{self.trouble}: nothing was learned; predictions go on; send it again later")
         try:
-            number = self.folder.append(group)
+            written = write()
         except JournalError as error:
             if error.full:
                 self.trouble = "the disk is full"
@@ -310,7 +339,7 @@ class Worker:
                 503, f"{self.trouble}: nothing of this request was learned, predictions go on; send it again later"
             ) from None
         self.trouble = None
-        return number
+        return written
 
 
 def _refusal(request: WriteRequest, problem: HTTPProblem) -> tuple[WriteRequest, HTTPProblem]:

@@ -17,9 +17,12 @@ class StreamBatches:
 
 @dataclass(eq=False)
 class WriteRequest:
-    """A request to the writer; `future` gets a dict, bytes (`export`) or an `HTTPProblem`."""
+    """A request to the writer; `future` gets a dict, bytes (`export`) or an `HTTPProblem`.
 
-    kind: Literal["learn", "observe", "label", "forget", "export"]
+    `record` or `at`, a time, say to which moment a `restore` goes back.
+    """
+
+    kind: Literal["learn", "observe", "label", "forget", "export", "restore"]
     future: Any
     records: Records | None = None
     client: str | None = None
@@ -28,6 +31,8 @@ class WriteRequest:
     label: Any = None
     time: float = 0.0
     stream: StreamBatches | None = None
+    record: int | None = None
+    at: float | None = None
 
     @property
     def weight(self) -> int:

@@ -1,0 +1,43 @@
+"""One process per folder: two would write over each other."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from braided.errors import BraidedError
+
+
+class FolderLock:
+    """Held from its making to `release`, or to the end of the process.
+
+    The folder itself is locked: a file in it could be removed, and another made in its place.
+
+    Parameters
+    ----------
+    folder
+        Which has to be there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file: int | None = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise BraidedError(
+                f"{folder}: another braided serve uses it: stop that one, or give another folder"
+            ) from None
+
+    def __enter__(self) -> None:
+        """It is held already."""
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let others in. May be called again."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None

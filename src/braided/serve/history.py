@@ -1,0 +1,182 @@
+"""What a model was at an earlier moment: a snapshot from before it, and the journal from there on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from braided.checkpoint import Checkpoint, decode
+from braided.errors import BraidedError
+from braided.estimators import ESTIMATORS
+from braided.serve.commit_group import CommitGroup
+from braided.serve.disk import Disk, LookingDisk
+from braided.serve.journal import CorruptJournalError, JournalReader
+from braided.serve.model_state import ModelState
+from braided.serve.settings import Limits
+
+
+@dataclass(frozen=True)
+class Moment:
+    """After `frame`, and so many of the records that are learned by the frame after it."""
+
+    frame: int
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class KeptSnapshot:
+    """A snapshot that can be gone back to.
+
+    Attributes
+    ----------
+    frame, records, time
+        The last frame in it, how many records it had learned, and when that frame came (seconds since 1970).
+    whole
+        Whether the journal after it is there, so that every later record can be gone back to.
+    """
+
+    frame: int
+    records: int
+    time: float
+    whole: bool
+
+
+class History:
+    """The snapshots and the journal of one model, read only.
+
+    Parameters
+    ----------
+    folder
+        The model's own.
+    snapshots
+        Numbers of their last frames, and their files.
+    limits
+        For the states that are made.
+    """
+
+    def __init__(self, folder: Path, snapshots: list[tuple[int, Path]], limits: Limits) -> None:
+        self.folder = folder
+        self.limits = limits
+        self._paths = dict(snapshots)
+        self._disk: Disk = LookingDisk()
+
+    def kept(self) -> list[KeptSnapshot]:
+        """The snapshots that can be read, the oldest first."""
+        found = []
+        for frame in sorted(self._paths):
+            try:
+                snapshot = self._snapshot(frame)
+                written = self._paths[frame].stat().st_mtime
+            except (BraidedError, OSError):  # damaged, or removed in the meantime
+                continue
+            serve = snapshot.metadata["serve"]
+            records = serve.get("records")
+            if records is None:  # of an earlier version
+                records = ModelState.restored(snapshot, self.limits).stats.records
+            found.append((frame, records, serve.get("time") or written, bytes.fromhex(serve["uid"])))
+        start = self._start_of_journal(found[0][3]) if found else None
+        return [
+            KeptSnapshot(frame, records, time, start is not None and start <= frame + 1)
+            for frame, records, time, _ in found
+        ]
+
+    def find(self, record: int | None = None, time: float | None = None) -> Moment:
+        """The last moment at which a model had learned so many records, or that was not after a time."""
+        kept = self.kept()
+        ends = [*(snapshot.frame for snapshot in kept[1:]), None]
+        for snapshot, end in zip(reversed(kept), reversed(ends), strict=True):
+            found = Moment(snapshot.frame) if _is_it(snapshot.records, snapshot.time, record, time) else None
+            if snapshot.whole and (time is None or found is not None):
+                found = self._last_in(snapshot, end, record, time) or found
+            if found is not None:
+                return found
+        wanted = f"record {record}" if record is not None else _shown(time or 0.0)
+        raise BraidedError(
+            f"the model cannot go back to {wanted}: what is kept of it begins "
+            + (f"with record {kept[0].records}, of {_shown(kept[0].time)}" if kept else "nowhere")
+            + "; ask for a moment since then"
+        )
+
+    def _last_in(
+        self, snapshot: KeptSnapshot, end: int | None, record: int | None, time: float | None
+    ) -> Moment | None:
+        """The last moment that fits between a snapshot and the frame at which the next one was made."""
+        found, count, came = None, snapshot.records, snapshot.time
+        uid = bytes.fromhex(self._snapshot(snapshot.frame).metadata["serve"]["uid"])
+        for number, group in self._groups(snapshot.frame, uid):
+            if end is not None and number > end:
+                break
+            came = max(came, group.time)
+            after = group.restores.sequence if group.restores is not None else count + group.learned
+            if record is None or after == record:
+                found = Moment(number) if _is_it(after, came, record, time) else found
+            elif group.restores is None and count < record < after:
+                found = Moment(number - 1, record - count)
+            count = after
+        return found
+
+    def state_at(self, moment: Moment) -> ModelState:
+        """The model as it was then, with all that was kept beside it."""
+        for base in sorted((frame for frame in self._paths if frame <= moment.frame), reverse=True):
+            try:
+                state = ModelState.restored(self._snapshot(base), self.limits)
+            except (BraidedError, OSError):
+                continue
+            return self._replayed(state, moment)
+        raise BraidedError(f"no good snapshot from before frame {moment.frame} is there: restore one from a backup")
+
+    def _replayed(self, state: ModelState, moment: Moment) -> ModelState:
+        uid, last = state.uid, moment.frame + (moment.part > 0)
+        back = None
+        for number, group in self._groups(state.number, uid):
+            if number > moment.frame:
+                break
+            if group.restores is not None:
+                back = number, group.restores, group.time
+        if back is not None:  # what came before the last return to an earlier moment does not matter
+            state = self.state_at(Moment(back[1].frame, back[1].part))
+            state.number, state.time = back[0], back[2]
+        for number, group in self._groups(state.number, uid):
+            if number > last:
+                break
+            state.apply(number, group if number <= moment.frame else group.first(moment.part), live=False)
+        if state.number != last:
+            raise BraidedError(f"the journal ends with frame {state.number}, before frame {last}: ask for less")
+        return state
+
+    def _snapshot(self, frame: int) -> Checkpoint:
+        path = self._paths[frame]
+        return decode(self._disk.read(path), path.name, *ESTIMATORS)
+
+    def _groups(self, frame: int, uid: bytes) -> Iterator[tuple[int, CommitGroup]]:
+        """The journal after a frame."""
+        for number, payload in JournalReader(self._disk, self.folder, uid, frame).frames():
+            yield number, CommitGroup.decode(payload)
+
+    def _start_of_journal(self, uid: bytes) -> int | None:
+        """The first frame that the journal still has: files are removed from its beginning only."""
+        try:
+            segments = JournalReader(self._disk, self.folder, uid, 0).segments()
+        except (CorruptJournalError, OSError):
+            return None
+        return segments[0].first if segments else None
+
+
+def _is_it(records: int, came: float, record: int | None, time: float | None) -> bool:
+    return records == record if time is None else came <= time
+
+
+def time_of(text: str) -> float:
+    """Seconds since 1970 of a date and time; without an offset it is UTC.
+
+    >>> time_of("2026-03-01 10:00"), time_of("2026-03-01T11:00+01:00")
+    (1772359200.0, 1772359200.0)
+    """
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _shown(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
