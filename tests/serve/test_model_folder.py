@@ -30,7 +30,7 @@ class Place:
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
-        self.settings = Settings(folder, **{"segment_bytes": 2_000, "snapshot_records": 60, **settings})
+        self.settings = Settings(folder, **{"segment_bytes": 2_000, "snapshot_records": 60, "keep": "none", **settings})
 
     def create(self, disk: Disk | None = None) -> Worker:
         return served_model(self.folder, self.settings, disk=disk)

@@ -45,7 +45,7 @@ def serve(
     keep: Annotated[
         str,
         typer.Option(
-            help="Snapshots that stay, with the journal since: the last one of each of the last 24 hours and 7 days, "
+            help="Snapshots that stay, with the journal since: the first one of each of the last 24 hours and 7 days, "
             "or `none`."
         ),
     ] = "24h,7d",

@@ -1,4 +1,4 @@
-"""Which snapshots are kept: the last one of each of the last hours, days and so on."""
+"""Which snapshots are kept: the first one of each of the last hours, days and so on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RULE = re.compile(r"(\d{1,4})([mhdw])")
 
 @dataclass(frozen=True)
 class KeepRule:
-    """The last snapshot of each of the last `count` spans of `seconds`.
+    """The first snapshot of each of the last `count` spans of `seconds`, from which the journal leads on.
 
     Examples
     --------
@@ -31,7 +31,7 @@ class KeepRule:
         for place, time in enumerate(times):
             span = int(now // self.seconds) - int(time // self.seconds)
             if 0 <= span < self.count:
-                found.setdefault(span, place)
+                found[span] = place  # an older one in the place of a newer one
         return set(found.values())
 
 

@@ -85,7 +85,7 @@ class Settings:
         A journal file that has grown this long is followed by a new one.
     keep, keep_bytes
         Which snapshots of a model stay, with the journal since the oldest of them, so that it can be brought back to
-        any record since then: the last one of each of the last 24 hours and 7 days (`24h,7d`), or `none` but the last
+        any record since then: the first one of each of the last 24 hours and 7 days (`24h,7d`), or `none` but the last
         two. All that together takes at most so many bytes; the oldest goes first.
     limits
         Bounds on what clients may do.
