@@ -35,7 +35,7 @@ def journalled(folder: Path) -> list[tuple[dict[str, float], Any]]:
     from braided.serve.journal import JournalReader
 
     store = ModelFolder(folder, Settings(folder), Disk())
-    state, _ = store._last_good()
+    state, _ = store.last_good()
     learned = []
     for _, payload in JournalReader(Disk(), folder, state.uid, 0).frames():
         group = CommitGroup.decode(payload)

@@ -94,10 +94,13 @@ def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
     content = bytearray(journal.read_bytes())
     content[150] ^= 4
     journal.write_bytes(content)
-    refused = serve("--dir", str(folder))
-    assert refused.returncode == 2
-    assert journal.name in refused.stderr
-    assert "restore the file from a backup" in refused.stderr
+    with served(folder) as server:
+        answer = httpx.get(f"{server.url}/models/m", timeout=60)
+        assert answer.status_code == 503
+        assert "restore the file from a backup" in answer.json()["detail"]
+        told = server.log.read_text()
+        assert f"model m is quarantined, and the others are served: {journal.name}: what stands at byte 48" in told
+        assert f"braided serve repair {folder}" in told
 
 
 def test_a_token_file_lets_the_feed_in(tmp_path: Path) -> None:

@@ -108,7 +108,8 @@ class Handlers:
 
     async def healthz(self, request: Request) -> Response:
         """Whether the service is up; `degraded`, with their names, while something is wrong with some models."""
-        return answer({"status": self.service.status, "models": self.service.troubles()})
+        troubles = self.service.troubles()
+        return answer({"status": self.service.status, **({"models": troubles} if troubles else {})})
 
     async def metrics(self, request: Request) -> Response:
         """The figures for Prometheus."""

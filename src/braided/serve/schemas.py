@@ -110,7 +110,7 @@ class Health(BaseModel):
     """`degraded` while something is wrong with some models, which are named with what it is."""
 
     status: str
-    models: dict[str, str]
+    models: dict[str, str] = {}
 
 
 class RestoreTo(BaseModel):
