@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import struct
 from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass
@@ -42,10 +43,40 @@ class Checkpoint(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
+def temporary_beside(target: Path) -> Path:
+    """The file of this process that is renamed to `target` once it is whole."""
+    return target.with_name(f".{target.name}.{os.getpid()}.tmp")
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove the temporary files beside `target` of processes that were killed while they wrote it.
+
+    That of a process that runs stays, but for this one's own, which is not writing when it calls this: in a container
+    every process may have the same number.
+    """
+    if os.name != "posix" or not target.parent.is_dir():
+        return
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.([0-9]{{1,9}})\.tmp")
+    for entry in os.listdir(target.parent):
+        found = pattern.fullmatch(entry)
+        if found and (int(found[1]) == os.getpid() or not _is_running(int(found[1]))):
+            (target.parent / entry).unlink(missing_ok=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
+
+
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write to a temporary file beside `path`, force it to disk, and rename it into place."""
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = temporary_beside(target)
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -351,6 +351,50 @@ def test_resuming_on_a_changed_file_is_refused(csv_file: Path, tmp_path: Path) -
     assert "was made from another file" in done.stderr
 
 
+def test_a_file_that_grows_while_it_is_read_is_noticed_on_resuming(csv_file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(csv_file.read_bytes())
+    options = RunOptions(stream=str(copy))
+    steps = Job(options, checkpoint=tmp_path / "c", every=0.0).run()
+    next(steps)
+    with copy.open("a") as file:
+        file.write(copy.read_text().splitlines()[-1] + "\n")
+    next(steps)  # its checkpoint is of a file of which nobody knows how much was read
+    steps.close()
+    with pytest.raises(BraidedError, match=r"copy\.csv has changed since"):
+        Job(options, checkpoint=tmp_path / "c", resume=True)
+
+
+def test_the_file_is_fingerprinted_once(csv_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Any] = []
+    monkeypatch.setattr("braided.run.checkpoint.fingerprint", lambda *given: taken.append(given) or "print")
+    options = RunOptions(stream=str(csv_file))
+    list(Job(options, checkpoint=tmp_path / "c", every=0.0).run())
+    assert len(taken) == 1
+    assert Job(options, checkpoint=tmp_path / "c", resume=True).finished
+
+
+@pytest.fixture
+def ended_process() -> int:
+    """The number of a process that is no more."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_what_a_killed_run_left_beside_its_files_is_removed(csv_file: Path, tmp_path: Path, ended_process: int) -> None:
+    (tmp_path / "out").mkdir()
+    targets = [tmp_path / "[c]", tmp_path / "p.csv", tmp_path / "out" / "report.html"]
+    left = [target.with_name(f".{target.name}.{ended_process}.tmp") for target in targets]
+    another = [tmp_path / f".[c].{os.getppid()}.tmp", tmp_path / f".c.{ended_process}.tmp", tmp_path / ".[c].old.tmp"]
+    for path in [*left, *another]:
+        path.write_text("half of it")
+    out = ["--checkpoint", str(targets[0]), "--predictions", str(targets[1]), "--out", str(tmp_path / "out")]
+    braided("run", str(csv_file), "--limit", "100", *out)
+    assert [path.exists() for path in left] == [False] * 3
+    assert all(path.exists() for path in another)  # of a process that runs, and of other files
+
+
 def test_a_stream_shorter_than_the_checkpoint_is_refused() -> None:
     evaluation = Evaluation(MODLClassifier())
     table = Batch(("a",), np.zeros((10, 1)), [0, 1] * 5)

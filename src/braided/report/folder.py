@@ -10,10 +10,12 @@ import tempfile
 from pathlib import Path
 
 from braided import extras
-from braided.checkpoint import write_atomically
+from braided.checkpoint import remove_leftovers, write_atomically
 from braided.errors import BraidedError
 from braided.kernels.tally import ANSWER, LEARNERS
 from braided.run import Job
+
+_FILES = ("curve.csv", "metrics.json", "curve.png", "report.html")
 
 
 def curve_csv(job: Job) -> str:
@@ -58,6 +60,8 @@ def check_folder(folder: Path) -> None:
         tempfile.TemporaryFile(dir=nearest).close()
     except OSError as error:
         raise BraidedError(f"--out {folder}: {nearest} cannot be written: {error.strerror or error}") from None
+    for name in _FILES:
+        remove_leftovers(folder / name)
 
 
 def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Path]:
@@ -68,16 +72,16 @@ def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Pat
     picture = io.BytesIO()
     histories = [run.history for run in job.finished]
     curve_figure(histories, _title(job)).savefig(picture, format="png")
-    contents = {
-        "curve.csv": curve_csv(job).encode(errors="backslashreplace"),
-        "metrics.json": (json.dumps(job.document(), indent=2) + "\n").encode(),
-        "curve.png": picture.getvalue(),
-        "report.html": page(job, command).encode(errors="backslashreplace"),
-    }
+    contents = (
+        curve_csv(job).encode(errors="backslashreplace"),
+        (json.dumps(job.document(), indent=2) + "\n").encode(),
+        picture.getvalue(),
+        page(job, command).encode(errors="backslashreplace"),
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
+        for name, content in zip(_FILES, contents, strict=True):
             write_atomically(folder / name, content)
     except OSError as error:
         raise BraidedError(f"--out {folder}: cannot be written: {error.strerror or error}") from None
-    return [folder / name for name in contents]
+    return [folder / name for name in _FILES]

@@ -12,7 +12,17 @@ from typing import Any
 from numpy.typing import NDArray
 
 from braided import presets
-from braided.checkpoint import Checkpoint, pack_config, pack_name, prefixed, read, unpack_name, unprefixed, write
+from braided.checkpoint import (
+    Checkpoint,
+    pack_config,
+    pack_name,
+    prefixed,
+    read,
+    remove_leftovers,
+    unpack_name,
+    unprefixed,
+    write,
+)
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
 from braided.estimators.base import CLASSIFICATION, MODL
@@ -53,18 +63,26 @@ class ResumedJob:
 
 
 class RunCheckpoint:
-    """The file; one that could not be written, or that is something else, is refused before any record is read."""
+    """The file; one that could not be written, or that is something else, is refused before any record is read.
 
-    def __init__(self, path: Path) -> None:
+    Parameters
+    ----------
+    path
+        The file.
+    source
+        A fingerprint of what is read, taken before the first record is, from `source_fingerprint`.
+    """
+
+    def __init__(self, path: Path, source: str | None) -> None:
         self.path = path
+        self.source = source
         if path.is_dir() or not os.access(path.resolve().parent, os.W_OK):
             raise BraidedError(
                 f"checkpoint {path} cannot be written: give a file in a folder that exists and is writable"
             )
         if path.exists() and path.stat().st_size > 0:
             self._read()
-        for rest in path.parent.glob(f".{path.name}.*.tmp"):  # of a process that was killed while it wrote
-            rest.unlink(missing_ok=True)
+        remove_leftovers(path)
 
     def _read(self) -> Checkpoint:
         return read(self.path, *ESTIMATORS, _NO_MODEL)
@@ -77,7 +95,6 @@ class RunCheckpoint:
         running: bool,
         counts: ReadingCounts,
         position: dict[str, Any] | None,
-        data_dir: Path | None,
         rows_predicted: int | None,
     ) -> None:
         """Write the model in progress (or the last one, if it has a state) with the state of the job around it."""
@@ -100,7 +117,7 @@ class RunCheckpoint:
             "preset": _settings(options),
             "found": counts.state(),
             "position": position,
-            "source": _source(options, data_dir),
+            "source": self.source,
             "finished": [{"model": run.model, "seed": run.seed, "result": run.result} for run in finished],
             "running": running,
             "seconds": evaluation.seconds,
@@ -112,7 +129,7 @@ class RunCheckpoint:
         }
         write(self.path, type(model).__name__ if isinstance(model, MODL) else _NO_MODEL, metadata, arrays)
 
-    def load(self, options: RunOptions, data_dir: Path | None) -> ResumedJob | None:
+    def load(self, options: RunOptions) -> ResumedJob | None:
         """The job to go on with; None where there is no checkpoint yet."""
         if not self.path.exists():
             return None
@@ -130,7 +147,7 @@ class RunCheckpoint:
                 f"checkpoint {self.path} is of a braided whose preset {options.preset!r} had other settings: finish it "
                 "with that one, or give another checkpoint file"
             )
-        if run["source"] != _source(options, data_dir):
+        if run["source"] != self.source:
             raise BraidedError(
                 f"checkpoint {self.path} was made from another file: {options.stream} has changed since; "
                 "give the same file, or another checkpoint file"
@@ -197,10 +214,12 @@ def _renamed(preset: str) -> str:
     return presets.RENAMED.get(preset, preset)
 
 
-def _source(options: RunOptions, data_dir: Path | None) -> str | None:
+def source_fingerprint(options: RunOptions, data_dir: Path | None) -> str | None:
     """A fingerprint of the files that are read, to notice on resuming that they are others.
 
-    Of standard input and of a data base on a server there is none; a stream that is followed knows its own place.
+    It is taken once, before they are read: one taken later would be that of a file which has changed meanwhile, of
+    which nobody knows what was read. Of standard input and of a data base on a server there is none; a stream that is
+    followed knows its own place.
     """
     return None if options.follow else fingerprint(options.stream, data_dir)
 

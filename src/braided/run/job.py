@@ -23,7 +23,7 @@ from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
 from braided.kernels.tally import LAST, USUAL
-from braided.run.checkpoint import FinishedRun, RunCheckpoint
+from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
 from braided.run.options import AUTO, RunOptions
 from braided.run.predictions import PredictionFile
 from braided.run.target import LOOKED_AT, NumericTargets, guessed
@@ -93,10 +93,12 @@ class Job:
         if predictions is not None:
             _check_apart(predictions, checkpoint, self.options.stream)
         self._predictions = None if predictions is None else PredictionFile(predictions, several)
-        self._checkpoint = None if checkpoint is None else RunCheckpoint(checkpoint)
+        self._checkpoint = None
+        if checkpoint is not None:
+            self._checkpoint = RunCheckpoint(checkpoint, source_fingerprint(self.options, data_dir))
         if resume and self._checkpoint is None:
             raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
-        begun = self._checkpoint.load(self.options, data_dir) if resume and self._checkpoint is not None else None
+        begun = self._checkpoint.load(self.options) if resume and self._checkpoint is not None else None
         self._position: dict[str, Any] | None = None
         if begun is not None:
             self.options = replace(self.options, task=begun.task, preset=begun.preset)
@@ -297,7 +299,6 @@ class Job:
             running=running,
             counts=self.counts,
             position=self._position,
-            data_dir=self.data_dir,
             rows_predicted=None if self._predictions is None else self._predictions.rows,
         )
         self._saved_records = evaluation.seen if running else -1

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from braided import extras
+from braided.checkpoint import remove_leftovers, temporary_beside
 from braided.errors import BraidedError
 from braided.estimators.base import Progress
 from braided.streams import Batch
@@ -71,6 +72,7 @@ class PredictionFile:
     def begin(self, rows: int = 0) -> None:
         """Open the file, with its first `rows` rows as they were; whatever came after them goes."""
         try:
+            remove_leftovers(self.path)
             if rows:
                 if self._parquet and not self._kept.exists():
                     self._unmake_parquet()
@@ -141,7 +143,7 @@ class PredictionFile:
 
     def _fill_csv(self) -> None:
         """Write the whole header, and empty fields at the end of rows from before a class was known."""
-        fresh = self.path.with_name(f".{self.path.name}.tmp")
+        fresh = temporary_beside(self.path)
         with self.path.open(**_TEXT) as old, fresh.open("w", **_TEXT) as new:
             writer = _csv_writer(new)
             writer.writerow([*self._first, *self._columns])
@@ -212,7 +214,7 @@ class PredictionFile:
             [(name, kinds[name]) for name in self._first]
             + [(_encodable(name), arrow.float64()) for name in self._columns]
         )
-        fresh = self.path.with_name(f".{self.path.name}.tmp")
+        fresh = temporary_beside(self.path)
         with self._kept.open(**_TEXT) as lines, parquet.ParquetWriter(fresh, schema) as writer:
             while chunk := [json.loads(line) for line in islice(lines, _ROW_GROUP)]:
                 columns = [

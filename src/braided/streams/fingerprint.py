@@ -12,11 +12,14 @@ from braided.streams.text_files import beginning
 
 
 def fingerprint(source: str, data_dir: Path | None = None) -> str | None:
-    """Length and first megabyte of each file that is read; None of standard input, a server or a stream made here."""
+    """Length and first megabyte of each file that is read.
+
+    None of standard input, a server, a stream made here, and what is not there at all.
+    """
     path = sqlite_path(source) if is_address(source) else Path(source)
     if source in NAMED_STREAMS:
         paths = NAMED_STREAMS[source].paths(data_dir)
-    elif source == "-" or path is None:
+    elif source == "-" or path is None or not path.exists():
         return None
     else:
         paths = tuple(files_in(path)) if path.is_dir() else (path,)
