@@ -1,4 +1,4 @@
-"""Single values that a user gives: as numbers, as missing ones, in error messages; and the order of feature names."""
+"""Single values that a user gives: as numbers, as missing ones, in errors, on a terminal; and the order of names."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ def shown(value: Any) -> str:
     except Exception:  # a 5,000-digit integer, or an object whose repr fails, must still be refused in words
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def printable(text: str) -> str:
+    r"""Text from data or file names as a terminal may get it: what could move its cursor or turn its lines is escaped.
+
+    So is half of a surrogate pair, which no encoding can write.
+
+    >>> print(printable("caf\u00e9 \x1b[2J \u202e \ud800"))
+    café \x1b[2J \u202e \ud800
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def is_missing(value: Any) -> bool:

@@ -10,6 +10,7 @@ import typer
 from braided import __version__
 from braided.cli import bench, datasets, reproduce, run, serve
 from braided.errors import BraidedError
+from braided.values import printable
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,13 +46,14 @@ def main() -> None:
     try:
         app()
     except BraidedError as error:
-        print(f"braided: {error}", file=sys.stderr)
+        print(f"braided: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:
-        print(f"braided: {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+        what = f"{error.filename or 'output'}: {error.strerror or error}"
+        print(f"braided: {printable(what)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("braided: interrupted", file=sys.stderr)

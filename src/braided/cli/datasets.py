@@ -17,6 +17,7 @@ from rich.text import Text
 
 from braided import checks
 from braided.cli.options import DataDirOption, JsonOption
+from braided.values import printable
 
 app = typer.Typer(no_args_is_help=True, help="The paper's data sets: list, verify, fetch, and a picture of I-MNIST.")
 
@@ -72,7 +73,7 @@ def list_(
     console.print(table)
     for row in rows:
         where = ", ".join(row["files"]) or f"not here, get it with `braided datasets fetch {row['name']}`"
-        console.print(Text(f"{row['name']}: {where}; origin: {row['origin']}"), soft_wrap=True)
+        console.print(Text(printable(f"{row['name']}: {where}; origin: {row['origin']}")), soft_wrap=True)
 
 
 @app.command()
@@ -118,7 +119,7 @@ def fetch(
 
         paths = downloads.fetch(CATALOGUE[name], to or cache_folder(), bar)
     for path in paths:
-        typer.echo(str(path))
+        typer.echo(printable(str(path)))
 
 
 @app.command()
@@ -134,4 +135,4 @@ def sheet(
     stream = load("imnist", data_dir)
     assert isinstance(stream, DeformedDigits)
     write_atomically(out, png(stream))
-    typer.echo(str(out))
+    typer.echo(printable(str(out)))

@@ -11,6 +11,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from rich.console import Console
 
+from braided.values import printable
+
 DataDirOption = Annotated[
     Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
 ]
@@ -65,5 +67,5 @@ def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callab
 
 
 def teller(console: Console) -> Callable[[str], None]:
-    """Prints lines as they are."""
-    return lambda message: console.print(message, markup=False, highlight=False, soft_wrap=True)
+    """Prints lines as they are, but for what a terminal would not show."""
+    return lambda message: console.print(printable(message), markup=False, highlight=False, soft_wrap=True)

@@ -23,6 +23,7 @@ from braided.run import Job, RunOptions
 from braided.run.progress import Display
 from braided.streams.readers.follow import stopped_by_interrupt
 from braided.streams.readers.sql import without_password
+from braided.values import printable
 
 _NAMED = f"Data set (shuttle, {', '.join(CATALOGUE)}; of River's {', '.join(RIVER_STREAMS)})"
 _STREAM = (
@@ -70,7 +71,7 @@ def run(
         if checkpoint is not None and checkpoint.resolve() == out.resolve():
             raise BraidedError(f"--out and --checkpoint are both {out}: give a folder and a file")
     if resume and checkpoint is not None and not checkpoint.exists():
-        typer.echo(f"no checkpoint at {checkpoint} yet: starting from the first record", err=True)
+        typer.echo(f"no checkpoint at {printable(str(checkpoint))} yet: starting from the first record", err=True)
     job = Job(
         dataclasses.replace(options, stream=stream),
         data_dir,
@@ -90,9 +91,9 @@ def run(
     document = job.document()
     if out is not None:
         for path in write_folder(job, out, shlex.join(["braided", *map(without_password, sys.argv[1:])])):
-            typer.echo(f"wrote {path}", err=True)
+            typer.echo(f"wrote {printable(str(path))}", err=True)
     if predictions is not None:
-        typer.echo(f"wrote {predictions}", err=True)
+        typer.echo(f"wrote {printable(str(predictions))}", err=True)
     if as_json:
         typer.echo(json.dumps(document))
     else:

@@ -70,6 +70,6 @@ def key_of(seed: int, *parts: str | int) -> int:
     """
     key = int(mix(np.uint64(0), np.uint64(seed)))
     for part in parts:
-        value = zlib.crc32(part.encode()) if isinstance(part, str) else part
+        value = zlib.crc32(part.encode(errors="surrogatepass")) if isinstance(part, str) else part
         key = int(mix(np.uint64(key), np.uint64(value)))
     return key

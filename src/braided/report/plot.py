@@ -29,6 +29,7 @@ from braided.estimators import explain
 from braided.estimators.base import MODL
 from braided.evaluation import History
 from braided.kernels.tally import ANSWER, CALIBRATION_BINS, LAST, LEARNERS, USUAL
+from braided.values import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -219,7 +220,7 @@ def curve_figure(histories: Histories, title: str) -> Figure:
         learners(histories, windowed=False, ax=ax)
     else:
         error(histories, ax=ax)
-    figure.suptitle(title, fontsize=11, parse_math=False)
+    figure.suptitle(printable(title), fontsize=11, parse_math=False)
     return figure
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from braided.estimators.base import REGRESSION
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report.published import beside
+from braided.values import printable
 
 #: Columns of a screen on which every table fits.
 _WIDEST = 1_000
@@ -61,8 +62,8 @@ def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Grou
     if learners and not any(failures.values()):
         table.caption = "no update was skipped, no learner was reset"
         table.caption_justify = "left"
-    notes = [Text(note) for note in (misfits(document), without_label(document)) if note]
-    return Group(Text(_title(document), style="bold"), table, *notes)
+    notes = [Text(printable(note)) for note in (misfits(document), without_label(document)) if note]
+    return Group(Text(printable(_title(document)), style="bold"), table, *notes)
 
 
 class _FittingTable(Table):

@@ -24,6 +24,7 @@ from braided.reproduce.jobs import JobSpec, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import LARGE, TABLES, Cell
+from braided.values import printable
 
 #: Everything, in the order in which a page shows it.
 WHATS = (*TABLES, "toy")
@@ -163,15 +164,18 @@ class Reproduction:
         for what in self.options.whats:
             documents.append(self._document(what, cells.get(what, [])))
             for path in pages.write(documents[-1], self.options.out):
-                self.console.print(f"wrote {path}", highlight=False)
+                self._tell_written(path)
         standing = pages.gather(self.options.out, list(WHATS))
         write_atomically(self.options.out / "index.html", pages.page(standing).encode())
-        self.console.print(f"wrote {self.options.out / 'index.html'}", highlight=False)
+        self._tell_written(self.options.out / "index.html")
         if self.options.page is not None:
             at = self.options.out.name
             write_atomically(self.options.page, pages.markdown(standing, at).encode())
-            self.console.print(f"wrote {self.options.page}", highlight=False)
+            self._tell_written(self.options.page)
         return documents
+
+    def _tell_written(self, path: Path) -> None:
+        self.console.print(f"wrote {printable(str(path))}", markup=False, highlight=False)
 
     def _do(self, jobs: list[JobSpec]) -> None:
         """Run jobs, the longest first, keeping each result as it comes."""

@@ -18,6 +18,7 @@ from braided.serve.disk import Disk
 from braided.serve.security import Tokens, is_loopback, read_tokens
 from braided.serve.service import Service
 from braided.serve.settings import Settings
+from braided.values import printable
 
 log = logging.getLogger("braided.serve")
 #: Seconds after which the interpreter lets another thread run. The learner spends its time outside the interpreter;
@@ -36,6 +37,13 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class _PrintableLines(logging.Formatter):
+    """Names of files and folders in what is told do not reach the terminal's control."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        return printable(super().formatMessage(record))
+
+
 def tokens_for(settings: Settings) -> Tokens:
     """The tokens, without which a service that others can reach must not start."""
     if settings.token_file is not None:
@@ -52,7 +60,9 @@ def tokens_for(settings: Settings) -> Tokens:
 
 def serve(settings: Settings, disk: Disk | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then drain, write snapshots and return."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s")
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(_PrintableLines("%(asctime)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     tokens = tokens_for(settings)
     service = Service(settings, disk)
     service.open()

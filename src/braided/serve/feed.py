@@ -28,6 +28,7 @@ from braided.streams.fingerprint import fingerprint
 from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.sql import is_address, without_password
 from braided.streams.text_files import beginning
+from braided.values import printable
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.
@@ -77,14 +78,14 @@ class FeedSettings:
         if self.stream == "-":
             raise BraidedError("standard input cannot be known again: give --client with a name of your own")
         reading = self.reading
-        digest = hashlib.sha256(f"{reading.target} {reading.header}".encode())
+        digest = hashlib.sha256(f"{reading.target} {reading.header}".encode(errors="surrogatepass"))
         if replace(reading, target=None, header=None) != ReadingOptions():
             asked = [reading.delimiter, reading.query, reading.categories, reading.hash_buckets, reading.on_error]
             digest.update(json.dumps([*asked, *reading.drop]).encode())
         if self.stream in NAMED_STREAMS and self.stream not in CATALOGUE:
             digest.update(self.stream.encode())
         elif is_address(self.stream) or (self.stream not in CATALOGUE and Path(self.stream).is_dir()):
-            digest.update((fingerprint(self.stream) or without_password(self.stream)).encode())
+            digest.update((fingerprint(self.stream) or without_password(self.stream)).encode(errors="surrogatepass"))
         else:
             path = locate(self.stream, self.data_dir).paths[0] if self.stream in CATALOGUE else Path(self.stream)
             try:
@@ -101,17 +102,17 @@ class Sender:
     ----------
     settings
         Where it is.
-    console
-        Where waiting is told.
+    tell
+        Is called with a line of text while it waits.
     """
 
-    def __init__(self, settings: FeedSettings, console: Console) -> None:
+    def __init__(self, settings: FeedSettings, tell: Callable[[str], None]) -> None:
         token = settings.token()
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self.http = httpx.Client(headers=headers, timeout=60.0)
         self.to = settings.to.rstrip("/")
         self.client = settings.client_name()
-        self.console = console
+        self.tell = tell
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +132,7 @@ class Sender:
                 why = f"{self.to} cannot be reached: {error or type(error).__name__}"
             if wait is None:
                 raise BraidedError(f"{why}; what was acknowledged is safe: repeat the command to go on")
-            self.console.print(f"{why}; trying again in {wait:g} s", highlight=False)
+            self.tell(f"{why}; trying again in {wait:g} s")
             time.sleep(wait)
         raise AssertionError
 
@@ -160,7 +161,7 @@ class Sender:
         last: dict[str, Any] = json.loads(response.text.strip().rsplit("\n", 1)[-1])
         if "problem" in last:
             if last["problem"]["status"] in _FOR_THE_MOMENT:
-                self.console.print(f"{last['problem']['detail']}; trying again in 1 s", highlight=False)
+                self.tell(f"{last['problem']['detail']}; trying again in 1 s")
                 time.sleep(1.0)
                 return self.send(sequence, body)
             raise BraidedError(f"{self.to}: {last['problem']['detail']}")
@@ -207,10 +208,10 @@ def bodies(stream: Stream, skip: int, limit: int | None, size: int) -> Iterator[
         )
 
 
-def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None] | None = None) -> dict[str, Any]:
-    """Send everything that the service does not have yet; `tell` is told what the reader says of the stream."""
+def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Send everything that the service does not have yet; `tell` is told of the stream, and why nothing is sent."""
     stream = settings.reading.open(settings.stream, settings.data_dir, settings.reading.rules(tell=tell))
-    with Sender(settings, console) as sender:
+    with Sender(settings, tell) as sender:
         return _send(settings, stream, sender, console)
 
 
@@ -220,12 +221,12 @@ def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Conso
     done = sender.acknowledged()
     first = done
     if done:
-        console.print(f"the service has {done:,} records of {sender.client}: going on from there", highlight=False)
+        sender.tell(f"the service has {done:,} records of {sender.client}: going on from there")
     total = stream.n_records if settings.limit is None else settings.limit
     answer: dict[str, Any] = {}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress, ThreadPoolExecutor(1) as pool:
-        task = progress.add_task(settings.stream, total=total, completed=done)
+        task = progress.add_task(printable(without_password(settings.stream)), total=total, completed=done)
         waiting = None
         # The next body is made while the service learns the one before.
         for sequence, body in bodies(stream, done, settings.limit, settings.batch):

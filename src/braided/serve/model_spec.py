@@ -134,6 +134,12 @@ def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
             raise HTTPProblem(
                 422, f"the checkpoint has a feature {shown(foreign[0])}: names must be text to come as JSON"
             )
+        for key in ("features", "classes"):
+            for name in found.metadata[key]:
+                if isinstance(name, str) and not name.isprintable():
+                    raise HTTPProblem(
+                        422, f"the checkpoint has {shown(name)} among its {key}: it may hold printable characters only"
+                    )
         _check_configurations(found)
         empty = Checkpoint(found.kind, {**found.metadata, "features": [], "classes": []}, {"steps": np.zeros(1)})
         check_size(restored_model(empty), limits)

@@ -24,7 +24,10 @@ def bucket(value: str, buckets: int) -> int:
     >>> bucket("red", 64), bucket("green", 64)
     (13, 12)
     """
-    return int.from_bytes(hashlib.blake2b(value.encode(), digest_size=8).digest(), "little") % buckets
+    return (
+        int.from_bytes(hashlib.blake2b(value.encode(errors="surrogatepass"), digest_size=8).digest(), "little")
+        % buckets
+    )
 
 
 class Categories:
