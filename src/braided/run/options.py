@@ -61,6 +61,10 @@ class ReadingOptions:
         Option(help="Text columns: onehot (a feature for each value), hash (for each of --hash-buckets) or refuse."),
     ] = "onehot"
     hash_buckets: Annotated[int, Option(help="Features that a hashed column becomes at most.")] = 64
+    most_categories: Annotated[
+        int,
+        Option(help="Values of a text column with a feature of their own; later ones share --hash-buckets features."),
+    ] = 100
     on_error: Annotated[
         str,
         Option(
@@ -76,7 +80,14 @@ class ReadingOptions:
     ) -> Rules:
         """How cells become features; `unlabelled` lets records without a label pass."""
         return Rules(
-            self.categories, self.hash_buckets, self.on_error, self.drop, max_features, unlabelled=unlabelled, tell=tell
+            self.categories,
+            self.hash_buckets,
+            self.on_error,
+            self.drop,
+            max_features,
+            unlabelled=unlabelled,
+            tell=tell,
+            most_categories=self.most_categories,
         )
 
     def open(self, stream: str, data_dir: Path | None, rules: Rules, **more: Any) -> Stream:

@@ -81,6 +81,8 @@ class FeedSettings:
         digest = hashlib.sha256(f"{reading.target} {reading.header}".encode(errors="surrogatepass"))
         if replace(reading, target=None, header=None) != ReadingOptions():
             asked = [reading.delimiter, reading.query, reading.categories, reading.hash_buckets, reading.on_error]
+            if reading.most_categories != ReadingOptions().most_categories:
+                asked.append(reading.most_categories)
             digest.update(json.dumps([*asked, *reading.drop]).encode())
         if self.stream in NAMED_STREAMS and self.stream not in CATALOGUE:
             digest.update(self.stream.encode())

@@ -4,6 +4,9 @@ A value that a record has is 1; the other values of the same column that were se
 because the record says that it has none of them; and all are missing where the record's cell is missing. Were the
 others missing instead, a value's feature would be 1 whenever it is there, and a learner that sets values in relation
 to their mean would see nothing in it.
+
+A column with ever new values, such as a number of each order, would become ever more features. So only its first ones
+have one of their own, and those that come after them share the buckets.
 """
 
 from __future__ import annotations
@@ -39,6 +42,10 @@ class Categories:
         `onehot`: a feature `column=value` for each value; `hash`: a feature `column#number` for each bucket.
     buckets
         Number of buckets of a hashed column.
+    most
+        How many values of a column have a feature of their own under `onehot`; later ones share the buckets.
+    on_shared
+        Is called with the column whenever one of its values shares a bucket.
 
     Examples
     --------
@@ -53,10 +60,19 @@ class Categories:
            [ 1.,  0.]])
     """
 
-    def __init__(self, encoding: str, buckets: int) -> None:
+    def __init__(
+        self,
+        encoding: str,
+        buckets: int,
+        most: int = 100,
+        on_shared: Callable[[Hashable], None] = lambda column: None,
+    ) -> None:
         self.encoding = encoding
         self.buckets = buckets
-        self.known: dict[Hashable, dict[str, int]] = {}
+        self.most = most
+        self.on_shared = on_shared
+        #: For each column its features' places: of values as text, of shared buckets as a number.
+        self.known: dict[Hashable, dict[str | int, int]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self.known.values()))
@@ -71,13 +87,17 @@ class Categories:
         codes = np.empty(len(cells), dtype=np.int64)
         first: list[int] = []
         for row, cell in enumerate(cells):
-            value = as_category(cell)
+            value: str | int | None = as_category(cell)
             if value is None:
                 codes[row] = -1
                 continue
             if hashed:
-                value = str(bucket(value, self.buckets))
+                value = str(bucket(str(value), self.buckets))
             place = places.get(value)
+            if place is None and not hashed and len(places) >= self.most:
+                self.on_shared(column)
+                value = bucket(str(value), self.buckets)
+                place = places.get(value)
             if place is None:
                 on_new(row, self._name(column, value))
                 place = places[value] = len(places)
@@ -92,8 +112,8 @@ class Categories:
             values[:row, place] = np.nan
         return [self._name(column, value) for value in places], values
 
-    def _name(self, column: Hashable, value: str) -> str:
-        return f"{column}{'#' if self.encoding == 'hash' else '='}{value}"
+    def _name(self, column: Hashable, value: str | int) -> str:
+        return f"{column}{'#' if self.encoding == 'hash' or type(value) is int else '='}{value}"
 
     def state(self) -> list[list[Any]]:
         """What `load_state` takes."""

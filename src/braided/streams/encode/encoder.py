@@ -48,7 +48,7 @@ class Encoder:
         self.target: Hashable | None = None
         self.kinds: dict[Hashable, Kind] = {}
         self.kinds_known = False
-        self.categories = Categories(rules.categories, rules.hash_buckets)
+        self.categories = Categories(rules.categories, rules.hash_buckets, rules.most_categories, self._tell_crowded)
 
     def declare(self, column: Hashable, kind: Kind) -> None:
         """Take a column's kind from the file, which says it, not from the values."""
@@ -156,6 +156,16 @@ class Encoder:
         if self.counts.kinds is None:
             self.rules.say(message)
         self.counts.kinds = message
+
+    def _tell_crowded(self, column: Hashable) -> None:
+        """Warn of a column with ever new values, once for all passes over the stream."""
+        if column not in self.counts.crowded:
+            self.counts.crowded.add(column)
+            self.rules.say(
+                f"column {column!r} has more than {self.rules.most_categories:,} different values: those that follow "
+                f"share {self.rules.hash_buckets} features; leave the column out with --drop {column}, or give more of "
+                "them a feature with --most-categories"
+            )
 
     def _batch(self, chunk: Chunk) -> Batch:
         """A chunk as numbers."""

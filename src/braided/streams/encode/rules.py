@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,9 @@ class Rules:
         Text columns: `onehot`, `hash` or `refuse`.
     hash_buckets
         Features that a hashed column becomes at most.
+    most_categories
+        Values of a text column that have a feature of their own under `onehot`; those that come after them share
+        `hash_buckets` features.
     on_error
         A value that does not fit its column: `stop` with an error, `skip` the record, or take the value as `missing`.
         A record that cannot be read at all, or has no label, is skipped under both of the latter.
@@ -44,11 +47,14 @@ class Rules:
     max_features: int = 10_000
     unlabelled: bool = False
     tell: Callable[[str], None] | None = field(default=None, compare=False)
+    most_categories: int = 100
 
     def __post_init__(self) -> None:
         checks.choice("--categories", self.categories, ENCODINGS)
         if self.hash_buckets < 1:
             raise BraidedError(f"--hash-buckets is {self.hash_buckets}: give a whole number from 1 on")
+        if self.most_categories < 1:
+            raise BraidedError(f"--most-categories is {self.most_categories}: give a whole number from 1 on")
         checks.choice("--on-error", self.on_error, POLICIES)
 
     def say(self, message: str) -> None:
@@ -74,6 +80,8 @@ class ReadingCounts:
         The first of these, with its file and line.
     empty_cells
         Cells of a table without a value, in the records that are not left out.
+    crowded
+        Columns with more values than have a feature of their own.
     """
 
     kinds: str | None = None
@@ -81,6 +89,7 @@ class ReadingCounts:
     misfit_values: int = 0
     first_problem: str | None = None
     empty_cells: int = 0
+    crowded: set[Hashable] = field(default_factory=set)
 
     @property
     def missing_values(self) -> int:
