@@ -395,8 +395,15 @@ def test_files_are_kept_apart(classes: Path, tmp_path: Path) -> None:
 def test_absurd_targets_leave_json_that_can_be_read(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "d.csv", np.arange(40.0)[:, None], [1e308 if t % 2 else -1e308 for t in range(40)])
     done = braided("run", str(path), "--task", "regression", "-m", "olr", "-m", "mean", "--seeds", "2", "--json")
-    json.loads(done.stdout, parse_constant=lambda word: pytest.fail(word))
+    document = json.loads(done.stdout, parse_constant=lambda word: pytest.fail(word))
     assert "Warning" not in done.stderr
+    figures = [document["mean_mae"], document["last_value_mae"]]
+    for run in document["runs"]:
+        figures += [*run["metrics"].values(), *run["window_metrics"].values()]
+        figures += [learner["mae"] for learner in run["learners"].values()]
+    for summary in document["summary"].values():
+        figures += [*summary["metrics"].values(), *summary["metrics_sd"].values()]
+    assert None not in figures
 
 
 @pytest.mark.parametrize(

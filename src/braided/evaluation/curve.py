@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.kernels.tally import LARGEST, add_losses
+
 Floats = NDArray[np.float64]
 #: How many points a curve has at most.
 MOST_POINTS = 2_000
@@ -16,6 +18,9 @@ MOST_POINTS = 2_000
 class Curve:
     """Sums of losses up to evenly spaced records: at most 2,000 points, thinned by half when a stream proves longer.
 
+    The sums between two points are kept beside those from the first record on: a difference of these would be 0 for
+    ever after a loss of 1e308.
+
     Parameters
     ----------
     width
@@ -23,10 +28,8 @@ class Curve:
 
     Attributes
     ----------
-    records, totals
-        Records seen, and the sum of each of their losses.
-    interval
-        Records from one point to the next.
+    totals
+        The sum of each of the records' losses.
 
     Examples
     --------
@@ -37,43 +40,34 @@ class Curve:
     """
 
     def __init__(self, width: int) -> None:
-        self.records = 0
         self.totals = np.zeros(width)
-        self.interval = 1
+        self._numbers = np.array([0, 1, 0], dtype=np.int64)  # records, interval, points
         self._points = np.zeros((MOST_POINTS, 1 + width))
-        self._n_points = 0
+        self._within = np.zeros((MOST_POINTS, width))
+        self._since = np.zeros(width)
+
+    @property
+    def records(self) -> int:
+        """Records seen."""
+        return int(self._numbers[0])
+
+    @property
+    def interval(self) -> int:
+        """Records from one point to the next."""
+        return int(self._numbers[1])
 
     def extend(self, losses: Floats) -> None:
         """Take in some records: their losses, (n, width)."""
-        # One long cumulative sum, so that the chunks in which records came do not matter to the last bit.
-        with np.errstate(over="ignore"):  # the losses of absurd targets
-            running = np.cumsum(np.concatenate([self.totals[None], losses]), axis=0)[1:]
-        first = self.interval - self.records % self.interval - 1
-        while self._n_points + len(range(first, len(losses), self.interval)) > MOST_POINTS:
-            self._thin()
-            first = self.interval - self.records % self.interval - 1
-        kept = running[first :: self.interval]
-        place = slice(self._n_points, self._n_points + len(kept))
-        self._points[place, 0] = self.records + 1 + first + self.interval * np.arange(len(kept))
-        self._points[place, 1:] = kept
-        self._n_points += len(kept)
-        self.records += len(losses)
-        self.totals = running[-1].copy() if len(running) else self.totals
-
-    def _thin(self) -> None:
-        self.interval *= 2
-        kept = self.points[self.points[:, 0] % self.interval == 0]
-        self._n_points = len(kept)
-        self._points[: len(kept)] = kept
+        add_losses(losses, self.totals, self._since, self._numbers, self._points, self._within)
 
     @property
     def points(self) -> Floats:
         """Rows of (record's number, sums up to it), `interval` records apart."""
-        return self._points[: self._n_points]
+        return self._points[: self._numbers[2]]
 
     def table(self) -> Floats:
         """The points, and one at the last record."""
-        if self.records == 0 or (self._n_points and self.points[-1, 0] == self.records):
+        if self.records == 0 or (len(self.points) and self.points[-1, 0] == self.records):
             return self.points.copy()
         return np.concatenate([self.points, [[self.records, *self.totals]]])
 
@@ -84,19 +78,30 @@ class Curve:
         """
         rows = self.points
         back = window // self.interval
-        start = np.concatenate([np.zeros((1, rows.shape[1])), rows])[: max(len(rows) + 1 - back, 0)]
         full = rows[back - 1 :].copy()
-        full[:, 1:] -= start[:, 1:]
+        within = self._within[: len(rows)]
+        with np.errstate(over="ignore"):
+            sums = sum((within[i : len(within) - back + 1 + i] for i in range(back)), np.zeros((1, 1)))
+        full[:, 1:] = np.minimum(sums, LARGEST)
         return full
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Named arrays to go on from."""
         numbers = np.array([self.records, self.interval], dtype=np.int64)
-        return {"points": self.points.copy(), "totals": self.totals, "numbers": numbers}
+        points, within = self.points.copy(), self._within[: len(self.points)].copy()
+        return {
+            "points": points,
+            "totals": self.totals.copy(),
+            "numbers": numbers,
+            "within": within,
+            "since": self._since.copy(),
+        }
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`."""
-        self.records, self.interval = (int(number) for number in arrays["numbers"])
-        self.totals = arrays["totals"].copy()
-        self._n_points = len(arrays["points"])
-        self._points[: self._n_points] = arrays["points"]
+        """Take over a `state`; one of an earlier version has no sums between the points, and may have infinite ones."""
+        totals, points = np.minimum(arrays["totals"], LARGEST), np.minimum(arrays["points"], LARGEST)
+        within = arrays.get("within", np.diff(points[:, 1:], axis=0, prepend=0.0))
+        since = arrays.get("since", totals - points[-1, 1:] if len(points) else totals)
+        self.totals, self._since = totals, since.copy()
+        self._numbers = np.array([*arrays["numbers"], len(points)], dtype=np.int64)
+        self._points[: len(points)], self._within[: len(points)] = points, within

@@ -17,10 +17,12 @@ The last three are over records that had an answer. ROC AUC comes from a histogr
     within = mean over classes of 1/2 sum_bins (share of the class in the bin) (share of the others in the bin).
 
 Regression, with target y: MAE, mean |p - y|; RMSE, sqrt(mean (p - y)^2); R2, 1 - sum (p - y)^2 / sum (y - mean y)^2.
+What would be beyond the largest double stays there, so that each is a number whatever the targets are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -169,13 +171,22 @@ def roc_auc(odds: Counts) -> tuple[float | None, float | None]:
 def value_metrics(absolute_errors: float, sums: Floats) -> dict[str, float | None]:
     """Every metric of a regression, from the sum of absolute errors and the sums of `kernels.tally`."""
     n, squares, deviations = sums[tally.COUNT], sums[tally.SQUARED_ERRORS], sums[tally.DEVIATIONS]
-    metrics = {
-        "mae": _share(absolute_errors, n),
-        "rmse": float(np.sqrt(squares / n)) if n > 0 else None,
-        "r2": float(1 - squares / deviations) if n > 1 and deviations > 0 else None,
+    huge_squares, huge_deviations = sums[tally.HUGE_ERRORS], sums[tally.HUGE_DEVIATIONS]
+    rmse = None
+    if n > 0:
+        rmse = float(np.sqrt(squares / n))
+        if huge_squares:
+            rmse = math.hypot(rmse, tally.HUGE_UNIT * math.sqrt(huge_squares / n))
+    if huge_squares or huge_deviations:
+        squares = huge_squares + squares / tally.HUGE_UNIT / tally.HUGE_UNIT
+        deviations = huge_deviations + deviations / tally.HUGE_UNIT / tally.HUGE_UNIT
+    with np.errstate(over="ignore"):
+        r2 = 1 - squares / deviations if n > 1 and deviations > 0 else None
+    metrics = {"mae": _share(absolute_errors, n), "rmse": rmse, "r2": r2}
+    return {
+        name: None if value is None else float(np.clip(value, -tally.LARGEST, tally.LARGEST))
+        for name, value in metrics.items()
     }
-    # Sums of absurd targets may leave what a double can hold.
-    return {name: value if value is not None and np.isfinite(value) else None for name, value in metrics.items()}
 
 
 def per_class(confusion: Counts) -> list[dict[str, Any]]:

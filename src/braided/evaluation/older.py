@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from braided.checkpoint import prefixed
 from braided.evaluation.history import History
 from braided.evaluation.tally import Tally
-from braided.kernels.tally import COUNT, LAST, USUAL
+from braided.kernels.tally import COUNT, LAST, USUAL, VALUE_SUMS
 
 _LEARNER_COLUMNS, _FIXED_COLUMNS = 3, 3
 
@@ -30,19 +30,31 @@ def upgraded_tally(
     """
     about, own = dict(metadata), dict(arrays)
     if "guesses/said" in own:
+        if about["regression"]:
+            own["_sums"] = _with_huge(own["_sums"])
         return about, own
     best = own.pop("_best")
     if about["regression"]:
         sums = own["_sums"]
         count, total = sums[COUNT], sums[_TOTAL]
         seen, said = np.array([count, total]), np.array([total / count if count else 0.0, 0.0])
-        own["_sums"] = np.delete(sums, _TOTAL)
+        own["_sums"] = _with_huge(np.delete(sums, _TOTAL))
     else:
         seen, said = own["confusion"].sum(axis=1), np.array([best[0], -1])
     own |= {"guesses/seen": seen, "guesses/said": said}
     for name, place in (("curve/points", 1 + LAST), ("curve/totals", LAST), ("_last_losses", LAST)):
         own[name] = _not_known(own[name], place)
     return about, own
+
+
+def _with_curve(own: dict[str, NDArray[Any]], curve: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """A state with this curve in the place of its own."""
+    return {name: array for name, array in own.items() if not name.startswith("curve/")} | prefixed("curve", curve)
+
+
+def _with_huge(sums: NDArray[Any]) -> NDArray[Any]:
+    """A regression's sums with those of huge products, which an earlier version left out."""
+    return np.pad(sums, (0, VALUE_SUMS - sums.size))
 
 
 def _not_known(losses: NDArray[Any], *places: int) -> NDArray[Any]:
@@ -77,7 +89,7 @@ def upgraded_history(
         "totals": _not_known(arrays["totals"], LAST),
         "numbers": np.array([records, interval], dtype=np.int64),
     }
-    own |= prefixed("curve", curve)
+    own = _with_curve(own, curve)
     classes = len(metadata["classes"])
     own["_odds"] = np.zeros((classes, *own["_odds"].shape[1:]), dtype=np.int64)
     own["_last_said"] = np.zeros((0, classes))
@@ -100,4 +112,4 @@ def upgraded_service_figures(
         "totals": _not_known(arrays["totals"], USUAL, USUAL),
         "numbers": np.array([metadata["records"], metadata["interval"]], dtype=np.int64),
     }
-    return about, own | prefixed("curve", curve)
+    return about, _with_curve(own, curve)

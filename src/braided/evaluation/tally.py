@@ -22,6 +22,7 @@ from braided.kernels.tally import (
     ANSWERED,
     CALIBRATION_BINS,
     CLASS_SUMS,
+    LARGEST,
     LEARNERS,
     ODDS_BINS,
     VALUE_SUMS,
@@ -42,7 +43,9 @@ class Tally:
 
     The losses of a record are 1 for a wrong answer and 0 for a right one, or for regression the absolute error: those
     of the answer, of the two plain guesses (the most frequent class, or the mean, of the labels that have come; and the
-    one that came last), and of each learner alone. NaN stands for what an earlier version has not counted.
+    one that came last), and of each learner alone. NaN stands for what an earlier version has not counted. A sum that
+    would be beyond the largest double stays there, and the last records are added up anew: one target of 1e308 leaves
+    numbers, and the window is right again as soon as it has left it.
 
     Parameters
     ----------
@@ -72,7 +75,7 @@ class Tally:
     --------
     >>> tally = Tally(["olr"])
     >>> progress = Progress(np.array([[0.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), np.array([[-1.0], [0.0], [1.0]]))
-    >>> tally.add(progress, ["idle", "idle", "busy"], ["idle", "busy"])
+    >>> _ = tally.add(progress, ["idle", "idle", "busy"], ["idle", "busy"])
     >>> tally.records, tally.metrics()["accuracy"], tally.learner_errors
     (3, 0.6666666666666666, {'olr': 0.3333333333333333})
     """
@@ -134,11 +137,11 @@ class Tally:
         labels: Sequence[Any],
         classes: Sequence[Hashable],
         come: Sequence[Any] | None = None,
-    ) -> None:
+    ) -> Floats:
         """Count in records that were predicted, with their labels; `classes` are the columns of the predictions.
 
         The plain guesses know the labels that have come: `come` has for each record the one that comes after it and
-        before the next, None for none. If it is not given, each label comes at once.
+        before the next, None for none. If it is not given, each label comes at once. Returns the losses, (n, columns).
         """
         losses = np.empty((len(labels), len(self.totals)))
         if self.regression:
@@ -151,6 +154,7 @@ class Tally:
         self.guesses.count(truth, truth if come is None else self._coded(come), losses)
         self._remember(truth, said, losses)
         self.loss_curve.extend(losses)
+        return losses
 
     def hear(self, labels: Sequence[Any]) -> None:
         """Labels of earlier records that have come, None for none, with no record to be counted in between."""
@@ -251,8 +255,14 @@ class Tally:
 
     def window_errors(self) -> list[float]:
         """Mean losses over the last records: of the answer, of the plain guesses, and of each learner."""
-        last = self._last_places()
-        return self._last_losses[last].mean(axis=0).tolist() if len(last) else [0.0] * len(self.totals)
+        last = self._last_losses[self._last_places()]
+        if not len(last):
+            return [0.0] * len(self.totals)
+        with np.errstate(over="ignore"):
+            means = last.mean(axis=0)
+        beyond = np.isinf(means)  # the sum, not the mean
+        means[beyond] = (last[:, beyond] / len(last)).sum(axis=0)
+        return [min(float(mean), LARGEST) for mean in means]
 
     def per_class(self) -> dict[Hashable, dict[str, Any]]:
         """Precision, recall, F1 and support of each class."""

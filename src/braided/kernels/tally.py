@@ -1,6 +1,9 @@
 """Counting how predictions turned out, record by record: what every metric is worked out from.
 
 Sums are added up in the order of the records, so that the chunks in which they came do not matter to the last bit.
+
+One target of 1e308 must leave numbers. A sum stays at the largest double where it would go beyond. The square of what
+is beyond 1e150 would always do so: it is added up apart, in units of `HUGE_UNIT` squared.
 """
 
 from __future__ import annotations
@@ -18,8 +21,11 @@ ANSWER, USUAL, LAST, LEARNERS = 0, 1, 2, 3
 ANSWERED, LOG_LOSS, BRIER = 0, 1, 2
 CLASS_SUMS = 3
 # Places in the sums of a regression: records, mean and squared deviations of the target, squared errors.
-COUNT, MEAN, DEVIATIONS, SQUARED_ERRORS = 0, 1, 2, 3
-VALUE_SUMS = 4
+# The last two are those of huge ones, in units of HUGE_UNIT squared.
+COUNT, MEAN, DEVIATIONS, SQUARED_ERRORS, HUGE_DEVIATIONS, HUGE_ERRORS = 0, 1, 2, 3, 4, 5
+VALUE_SUMS = 6
+HUGE_UNIT = 1e160
+_HUGE = 1e150
 #: Bins of equal width for the probability of the predicted class.
 CALIBRATION_BINS = 10
 #: Bins for the probability of each class, of equal width in its log odds, between probabilities of 1e-7 and 1 - 1e-7.
@@ -29,7 +35,7 @@ _FIRST_BIN = 1.0 / (1.0 + math.exp(_LARGEST_LOG_ODDS))
 _PER_UNIT = ODDS_BINS / (2.0 * _LARGEST_LOG_ODDS)
 #: Probabilities are taken to be at least this, and at most 1 less this, as scikit-learn does it.
 _LEAST = float(np.finfo(np.float64).eps)
-_LARGEST = float(np.finfo(np.float64).max)
+LARGEST = float(np.finfo(np.float64).max)
 
 
 @kernel()
@@ -88,7 +94,24 @@ def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, l
 @kernel()
 def _error(answer, y):
     """|answer - y|, kept finite; an answer that is no number, or none yet, counts as 0."""
-    return min(abs((answer if answer == answer else 0.0) - y), _LARGEST)
+    return min(abs((answer if answer == answer else 0.0) - y), LARGEST)
+
+
+@kernel()
+def _kept(number):
+    """A number, kept finite; NaN, for what is not known, stays."""
+    if number > LARGEST:
+        return LARGEST
+    return -LARGEST if number < -LARGEST else number
+
+
+@kernel()
+def _add_product(sums, place, huge_place, a, b):
+    """Add a b to a sum, or to that of huge products."""
+    if abs(a) <= _HUGE and abs(b) <= _HUGE:
+        sums[place] += a * b
+    else:
+        sums[huge_place] += (a / HUGE_UNIT) * (b / HUGE_UNIT)
 
 
 @njit(cache=True, nogil=True)
@@ -99,11 +122,42 @@ def tally_values(predictions, truth, own, sums, losses):
         losses[t, ANSWER] = _error(predictions[t], y)
         for i in range(own.shape[1]):
             losses[t, LEARNERS + i] = _error(own[t, i], y)
-        sums[SQUARED_ERRORS] += min(losses[t, ANSWER] * losses[t, ANSWER], _LARGEST)
+        _add_product(sums, SQUARED_ERRORS, HUGE_ERRORS, losses[t, ANSWER], losses[t, ANSWER])
         sums[COUNT] += 1.0
-        gap = y - sums[MEAN]
+        gap = _kept(y - sums[MEAN])
         sums[MEAN] += gap / sums[COUNT]
-        sums[DEVIATIONS] += gap * (y - sums[MEAN])
+        _add_product(sums, DEVIATIONS, HUGE_DEVIATIONS, gap, _kept(y - sums[MEAN]))
+
+
+@njit(cache=True, nogil=True)
+def add_losses(losses, totals, since, numbers, points, within):
+    """Add up some records' losses, (n, width), for a curve; see `Curve` for what is kept.
+
+    `numbers` are the records so far, those from one point to the next, and the points. A curve without room for one
+    more point keeps every second one.
+    """
+    width = totals.size
+    for t in range(losses.shape[0]):
+        for j in range(width):
+            totals[j] = _kept(totals[j] + losses[t, j])
+            since[j] = _kept(since[j] + losses[t, j])
+        numbers[0] += 1
+        if numbers[0] % numbers[1] == 0 and numbers[2] == points.shape[0]:
+            numbers[1] *= 2
+            numbers[2] //= 2
+            for i in range(numbers[2]):
+                for j in range(width):
+                    within[i, j] = _kept(within[2 * i, j] + within[2 * i + 1, j])
+                    points[i, 1 + j] = points[2 * i + 1, 1 + j]
+                points[i, 0] = points[2 * i + 1, 0]
+        if numbers[0] % numbers[1] == 0:
+            place = numbers[2]
+            points[place, 0] = numbers[0]
+            for j in range(width):
+                points[place, 1 + j] = totals[j]
+                within[place, j] = since[j]
+                since[j] = 0.0
+            numbers[2] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -139,7 +193,7 @@ def guess_values(truth, come, seen, said, losses):
         if y != y:
             continue
         seen[0] += 1.0
-        seen[1] += y
+        seen[1] = _kept(seen[1] + y)
         said[0] = seen[1] / seen[0]
         said[1] = y
 

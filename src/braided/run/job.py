@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
@@ -341,8 +342,7 @@ class Job:
         None where an earlier version has not counted it.
         """
         histories = [run.history for run in self.finished]
-        with np.errstate(over="ignore"):
-            mean = float(np.mean([history.totals[loss] for history in histories]))
+        mean = _mean([float(history.totals[loss]) for history in histories])
         if self.options.task == REGRESSION:
             return _finite(mean / histories[0].records)
         return int(mean) if mean.is_integer() else _finite(mean)
@@ -359,7 +359,7 @@ class Job:
         for metric in results[0]["metrics"]:
             values = [result["metrics"][metric] for result in results]
             known = None not in values
-            means[metric] = statistics.fmean(values) if known else None
+            means[metric] = _mean(values) if known else None
             deviations[metric] = _deviation(values) if known else None
         return {**figures, "metrics": means, "metrics_sd": deviations}
 
@@ -375,11 +375,24 @@ def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> Non
             raise BraidedError(f"--predictions {predictions} is {what}: give another file")
 
 
-def _deviation(values: list[float]) -> float | None:
-    """The standard deviation over seeds; None where absurd values leave what a double can hold."""
+def _mean(values: list[float]) -> float:
+    """The mean over seeds, also of values whose sum a double cannot hold."""
+    try:
+        return statistics.fmean(values)
+    except OverflowError:
+        return sum(value / len(values) for value in values)
+
+
+def _deviation(values: list[float]) -> float:
+    """The standard deviation over seeds, also of values whose squares a double cannot hold."""
+    if len(values) < 2:
+        return 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        found = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return found if math.isfinite(found) else None
+        found = float(np.std(values, ddof=1))
+    if math.isfinite(found):
+        return found
+    largest = max(map(abs, values))
+    return min(float(np.std([value / largest for value in values], ddof=1)) * largest, sys.float_info.max)
 
 
 def _finite(value: float) -> float | None:

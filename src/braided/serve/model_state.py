@@ -121,8 +121,7 @@ class ModelState:
             part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
             with self.lock.writing():
                 progress = self.model.predict_learn_many(table, part.labels, records.names)
-            with np.errstate(over="ignore", invalid="ignore"):  # a sum beyond a double is shown as null
-                self.stats.update(progress, part, self.classes, live)
+            self.stats.update(progress, part, self.classes, live)
         self.features.update(records.names)
 
     def snapshot(self) -> bytes:
