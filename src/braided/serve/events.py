@@ -22,7 +22,7 @@ def view(worker: Worker) -> dict[str, Any]:
     stats = worker.state.stats
     kept = (
         "name", "task", "records", "error_is", "error", "window_error", "window", "plain_guesses", "learners",
-        "records_per_second", "resets", "trouble", "waiting_for_labels",
+        "records_per_second", "resets", "trouble", "alarm", "waiting_for_labels",
     )  # fmt: skip
     return {
         **{key: shown[key] for key in kept},

@@ -24,10 +24,12 @@ class Collector:
             "journal_bytes": "Bytes written to the journal by this process.",
             "snapshots": "Snapshots written by this process.",
             "refused": "Requests that the writer refused.",
+            "alarms": "How often the error of the last records jumped against its own history.",
         }
         gauges = {
             "error": "Running error of the model: error rate, or mean absolute error.",
             "window_error": "The same over the last records.",
+            "alarm": "1 while the error of the last records is far above what it usually was.",
             "records_per_second": "Records learned per second over the last ten seconds.",
             "features": "Features seen.",
             "queued_records": "Records that wait to be learned.",
@@ -52,6 +54,8 @@ class Collector:
                 "journal_bytes": journal.bytes_written if journal else 0,
                 "snapshots": worker.snapshots,
                 "refused": worker.refused,
+                "alarms": summary["alarms"],
+                "alarm": int(summary["alarm"] is not None),
                 "error": _number(summary["error"]),
                 "window_error": _number(summary["window_error"]),
                 "records_per_second": summary["records_per_second"],

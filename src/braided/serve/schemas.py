@@ -161,6 +161,7 @@ class ModelBrief(BaseModel):
     error_is: str
     error: float | None
     window_error: float | None
+    alarm: str | None = Field(description="While the error of the last records is far above what it usually was.")
     records_per_second: float
     features: int
     trouble: str | None

@@ -210,7 +210,11 @@ class Service:
     def troubles(self) -> dict[str, str]:
         """Models with which something is wrong, and in a word what."""
         found = dict.fromkeys(self.quarantined, "quarantined")
-        found |= {name: "cannot learn" for name, worker in self.workers.items() if worker.trouble or worker.broken}
+        for name, worker in self.workers.items():
+            words = ["cannot learn"] if worker.trouble or worker.broken else []
+            words += ["error jumped"] if worker.state.stats.alarm.since is not None else []
+            if words:
+                found[name] = ", ".join(words)
         return found
 
     @property
@@ -222,7 +226,7 @@ class Service:
 def brief(worker: Worker) -> dict[str, Any]:
     """A model in a list."""
     summary = worker.state.stats.summary()
-    kept = ("records", "error_is", "error", "window_error", "records_per_second")
+    kept = ("records", "error_is", "error", "window_error", "alarm", "records_per_second")
     return {
         "name": worker.state.name,
         "task": worker.state.model.task,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed, unprefixed
 from braided.estimators.base import Progress
+from braided.evaluation.alarm import ErrorAlarm
 from braided.evaluation.availability import Latest, Places
 from braided.evaluation.older import upgraded_service_figures, upgraded_tally
 from braided.evaluation.tally import Tally
@@ -50,6 +51,7 @@ class Stats:
 
     def __init__(self, learners: list[str], regression: bool) -> None:
         self.tally = Tally(learners, regression)
+        self.alarm = ErrorAlarm(regression)
         self.lock = threading.Lock()
         self.recent: deque[dict[str, Any]] = deque(maxlen=_RECENT)
         self._places = Places()
@@ -66,7 +68,8 @@ class Stats:
         with self.lock:
             self._count_present(records)
             self._remember(progress, records, classes)
-            self.tally.add(progress, records.labels, classes)
+            losses = self.tally.add(progress, records.labels, classes)
+            self.alarm.add(losses[:, ANSWER])
             if timed:
                 self._learned.append((time.monotonic(), len(records)))
                 self._forget_old()
@@ -121,6 +124,8 @@ class Stats:
                 "error": finite(running[ANSWER]),
                 "window_error": finite(window[ANSWER]),
                 "window": tally.n_last,
+                "alarm": self.alarm.reason,
+                "alarms": self.alarm.raised,
                 "plain_guesses": named(tally.guesses.names, USUAL),
                 "learners": named(tally.learners, LEARNERS),
                 "records_per_second": self._rate(),
@@ -166,6 +171,7 @@ class Stats:
         """JSON and named arrays to go on from."""
         metadata, arrays = self.tally.state()
         kept = {"present": self._places.present, "blocks": self._latest.blocks}
+        kept |= prefixed("alarm", self.alarm.state())
         return {"tally": metadata, "names": self._places.names()}, prefixed("tally", arrays) | kept
 
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -174,6 +180,7 @@ class Stats:
             self.tally.load_state(*upgraded_tally(metadata["tally"], unprefixed("tally", arrays)))
         else:
             self.tally.load_state(*upgraded_service_figures(self.tally, metadata, arrays))
+        self.alarm.load_state(unprefixed("alarm", arrays))
         self._places.load(metadata["names"], arrays["present"])
         self._latest.blocks = arrays["blocks"].copy()
 
