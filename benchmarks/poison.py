@@ -56,6 +56,10 @@ class Part(NamedTuple):
     targets: Any
     clean: NDArray[np.bool_]
 
+    def rows(self, which: slice) -> Part:
+        """Some of the records."""
+        return Part(self.values[which], self.targets[which], self.clean[which])
+
 
 def attacks(regression: bool) -> list[Attack]:
     """All attacks on one kind of target."""
@@ -128,11 +132,12 @@ def attacked(values: Floats, targets: Any, attack: Attack | None, seed: int) -> 
         whole = whole._replace(values=values)
     elif attack is not None and attack.amount < 1:
         whole = _spoiled(whole, np.random.default_rng(seed + 3_000).random(RECORDS) < attack.amount, attack, seed)
-    before, after = (Part(*(array[part] for array in whole)) for part in (slice(0, BEFORE), slice(BEFORE, None)))
+    before, after = whole.rows(slice(0, BEFORE)), whole.rows(slice(BEFORE, None))
     if attack is not None and attack.amount >= 1 and attack.kind != "unit":
         n = int(attack.amount)
-        bad = _spoiled(Part(*(array[-n:] for array in before)), np.ones(n, dtype=bool), attack, seed)
-        after = Part(*(np.concatenate(pair) for pair in zip(bad, after, strict=True)))
+        bad = _spoiled(before.rows(slice(-n, None)), np.ones(n, dtype=bool), attack, seed)
+        values, targets, clean = (np.concatenate(pair) for pair in zip(bad, after, strict=True))
+        after = Part(values, targets, clean)
     return before, after
 
 
