@@ -26,6 +26,7 @@ MODELS: dict[str, Any] = {
     "classes": lambda: MODLClassifier(learners=(LogisticConfig(),), max_features=4, max_classes=3),
     "two classes": lambda: MODLClassifier(learners=(OLVFConfig(),), max_features=4, max_classes=3),
     "numbers": lambda: MODLRegressor(learners=(LinearConfig(),), max_features=4),
+    "expiring": lambda: MODLClassifier(learners=(LogisticConfig(),), max_features=4, max_classes=9, expire_after=3),
 }
 numbers = st.one_of(
     st.none(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**70), 2**70),

@@ -481,7 +481,7 @@ class MODL(base.Estimator):
                 break
             self._run_part(values[stop : stop + 1], columns, None, progress, stop)
             labels = [chunk.new_labels[stop]] if stop in chunk.new_labels else []
-            self._admit(chunk.new_features.get(stop, []), labels, self._by_slot(values[stop], columns))
+            self._admit(chunk.new_features.get(stop, []), labels, self._features.by_slot(values[stop], columns))
             part = slice(stop, stop + 1)
             self._run(values[part], self._features.columns(columns), targets[part], stop in chunk.new_labels)
             start = stop + 1
@@ -496,13 +496,6 @@ class MODL(base.Estimator):
             new_features = self._features.copy().arrivals(values, columns)
         self._classes.check_room(list(new_labels.values()))
         return _Chunk(values, columns, targets, new_features, new_labels)
-
-    def _by_slot(self, values: Floats, columns: list[Hashable]) -> Floats | None:
-        """A record of a chunk by slot, where names expire."""
-        if self.expire_after is None:
-            return None
-        where, _ = self._features.columns(columns)
-        return np.where(where >= 0, values[where], np.nan)
 
     def dry_run(self) -> DryRun:
         """Asks whether this model would learn certain chunks, one after another, without learning them."""
@@ -657,7 +650,7 @@ class MODL(base.Estimator):
             model._grow()
             model.braid.load_state(arrays)
             if model.expire_after is not None:
-                model._features.load_last_seen(arrays[_LAST_SEEN], model.records_learned)
+                model._features.load_last_seen(arrays.get(_LAST_SEEN, np.zeros(0)), model.records_learned)
         return model
 
     def _predict_rows(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats | None:

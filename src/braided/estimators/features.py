@@ -166,9 +166,8 @@ class FeatureSpace:
                 self.check_room(new)
                 self.admit(new)
                 continue
-            columns, _ = self.columns(names)
-            self.see(values[done:at], columns)
-            row = np.where(columns >= 0, values[at, columns], np.nan)
+            self.see(values[done:at], self.columns(names)[0])
+            row = self.by_slot(values[at], names)
             self.check_room(new, row)
             taken, by_slot = self.given_up(new, row), list(self.slots)
             self.admit(new, taken)
@@ -196,6 +195,13 @@ class FeatureSpace:
             slot = slots.get(name)
             if slot is not None:
                 row[slot] = number
+        return row
+
+    def by_slot(self, values: NDArray[np.float64], names: list[Hashable]) -> NDArray[np.float64]:
+        """The record by slot, as of `row`, from the values of these names."""
+        columns, slots = self.columns(names)
+        row = np.full(len(self.slots), np.nan)
+        row[slots] = values[columns[slots]]
         return row
 
     def slots_of(self, x: Mapping[Hashable, Any]) -> NDArray[np.int64] | None:
