@@ -109,7 +109,7 @@ CLASSIFICATIONS, REGRESSIONS = ("plane", "magic04"), ("function", "series")
 
 
 def _spoiled(part: Part, hit: NDArray[np.bool_], attack: Attack, seed: int) -> Part:
-    """Some records with bad values; their targets are those of other records, or are what is bad."""
+    """Some records with bad values, whose labels are those of other records; or with bad targets."""
     rng = np.random.default_rng(seed + 2_000)
     size = attack.size * np.where(np.arange(len(hit)) % 2, 1.0, -1.0)
     values, targets = part.values.copy(), part.targets.copy()
@@ -119,7 +119,8 @@ def _spoiled(part: Part, hit: NDArray[np.bool_], attack: Attack, seed: int) -> P
         values[hit, -1] = size[hit]
     else:
         values[hit] = size[hit, None]
-        targets[hit] = rng.choice(part.targets, size=int(hit.sum()))
+        if targets.dtype != np.float64:
+            targets[hit] = rng.choice(part.targets, size=int(hit.sum()))
     return Part(values, targets, part.clean & ~hit)
 
 
