@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.digest import state_digest
 from braided.estimators.features import FeatureSpace
 from braided.learners import FourierConfig, LearnerConfig, LinearConfig, LogisticConfig, build
+from braided.run import Job, RunOptions
 from constant_learner import Constant
 
 OLR: tuple[LearnerConfig, ...] = (LogisticConfig(),)
@@ -173,3 +177,28 @@ def test_a_space_counts_what_it_saw() -> None:
     space = FeatureSpace(limit=2, expire_after=2)
     found = space.arrivals(np.array([[1.0, np.nan], [1.0, 1.0], [np.nan, 1.0]]), ["a", "b"])
     assert (found, space.records, space.last_seen.tolist()) == ({0: ["a"], 1: ["b"]}, 3, [2, 3])
+
+
+def test_a_history_follows_the_weights_of_a_name_from_its_first_record_on() -> None:
+    one = model(5, 2)
+    records = [({"a": 1.0 + i % 7, "b" if i < 70 else "c": None if 60 <= i < 70 else i % 3}, i % 2) for i in range(200)]
+    history = braided.record(one, records)
+    weights = history.weights()[0][:, 0]
+    assert history.weight_names == ["a", "c"]
+    assert np.isfinite(weights[:, 0]).all()
+    assert np.isnan(weights[0, 1])
+    assert np.isfinite(weights[1:, 1]).all()
+    assert dict(zip(history.features, history.present.tolist(), strict=True)) == {"a": 200, "b": 60, "c": 130}
+
+
+def test_the_command_line_takes_a_stream_of_names_without_end(tmp_path: Any) -> None:
+    lines = [json.dumps({"a": i % 7, f"junk {i}": 1.0, "y": i % 2}) for i in range(100)]
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    given = RunOptions(str(tmp_path / "d.jsonl"), ("olr",), target="y", max_features=10)
+    with pytest.raises(BraidedError, match="max_features is 10: raise max_features, give expire_after"):
+        list(Job(given).run())
+    job = Job(replace(given, expire_after=5))
+    list(job.run())
+    assert (job.n_features, job.document()["records"]) == (10, 100)
+    with pytest.raises(BraidedError, match="--expire-after is 0: give a whole number from 1 on"):
+        replace(given, expire_after=0).resolved()
