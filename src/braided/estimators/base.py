@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
 #: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
 Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
+_NO_SLOTS = np.zeros(0, dtype=np.int64)
 #: The array of a snapshot that says when each feature was there last.
 _LAST_SEEN = "last seen"
 #: So many targets at most are kept until they count as known.
@@ -312,9 +313,10 @@ class MODL(base.Estimator):
 
         If a learner refuses to grow, they are not known afterwards.
         """
-        given_up = self._features.given_up(names, row)
+        given_up = self._features.given_up(names, row) if names else _NO_SLOTS
         self._grow(len(names) - given_up.size, len(labels))
-        self._features.admit(names, given_up)
+        if names:
+            self._features.admit(names, given_up)
         for label in labels:
             self._classes.admit(label)
         if given_up.size:
