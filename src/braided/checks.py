@@ -46,6 +46,14 @@ def above(owner: Any, bound: float, *names: str) -> None:
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a finite number above {bound}")
 
 
+def at_most(owner: Any, bound: float, *names: str) -> None:
+    """The fields are not above `bound`."""
+    for field in names:
+        value = getattr(owner, field)
+        if value > bound:
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a number up to {bound}")
+
+
 def share(owner: Any, *names: str) -> None:
     """The fields are numbers from 0 to just below 1."""
     for field in names:

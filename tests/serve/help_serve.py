@@ -20,7 +20,6 @@ import pytest
 pytest.importorskip("starlette", reason="the extra serve is not installed: run make test")
 
 import httpx
-import uvicorn
 
 from braided import MODLClassifier
 from braided.checkpoint import decode
@@ -28,13 +27,15 @@ from braided.estimators import ESTIMATORS
 from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, MLPConfig
 from braided.serve.app import make_app
-from braided.serve.connection_limits import HeadLimitProtocol
+from braided.serve.connections import Connections
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import ModelState, restored_model
 from braided.serve.problems import HTTPProblem as HTTPProblem
 from braided.serve.records import RecordParser, Records
 from braided.serve.security import Tokens
+from braided.serve.server import Server as HTTPServer
+from braided.serve.server import bound_sockets
 from braided.serve.service import Service
 from braided.serve.settings import Limits, Settings
 from braided.serve.worker import Worker
@@ -225,10 +226,11 @@ def serving(
     """A service in a thread of this process, and a client for it."""
     service = Service(Settings(folder, limits=Limits(**limits)), disk)
     service.open(say=lambda text: None)
-    port = free_port()
-    app = make_app(service, tokens or Tokens([]))
-    server = uvicorn.Server(uvicorn.Config(app, port=port, http=HeadLimitProtocol, log_level="warning", ws="none"))
-    thread = threading.Thread(target=server.run)
+    sockets = bound_sockets("127.0.0.1", 0)
+    port = sockets[0].getsockname()[1]
+    connections = Connections(service.settings.limits)
+    server = HTTPServer(make_app(service, tokens or Tokens([]), connections=connections), connections)
+    thread = threading.Thread(target=server.run, args=(sockets,))
     thread.start()
     while not server.started:
         time.sleep(0.005)

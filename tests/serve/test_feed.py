@@ -69,7 +69,7 @@ def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
         (("feed", "shuttle", "--to", "http://127.0.0.1:1/models/m", "--batch", "0"), "--batch"),
         (("serve", "--dir", "{}", "--host", "0.0.0.0"), "--token-file"),
         (("serve", "--dir", "{}", "--durability", "maybe"), "durability"),
-        (("serve", "--dir", "/proc/none"), "cannot be used"),
+        (("serve", "--dir", "/proc/none", "--port", "0"), "cannot be used"),
         (("serve", "--dir", "{}", "--token-file", "/nonexistent"), "cannot be read"),
         (("serve", "--dir", "{}", "--max-features", "0"), "features"),
     ],

@@ -243,7 +243,6 @@ def test_names_are_no_paths(client: Client, name: str) -> None:
         ({"learners": [{"type": "MLPConfig", "widths": [8]}]}, "widths"),
         ({"learners": [{"type": "SetConfig", "width": 1_024, "blocks": 16, "layers": 16}]}, "may come to hold"),
         ({"max_features": 10**6}, "max_features"),
-        ({"expire_after": 0}, "expire_after"),
         ({"seed": -1}, "seed"),
         ({"colour": "red"}, "colour"),
         ([], "body"),
@@ -295,9 +294,16 @@ def test_token_files(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text("# ours\nread aaaaaaaaaaaaaaaa\n\nwrite bbbbbbbbbbbbbbbb\n")
     tokens = read_tokens(path)
-    assert tokens.scopes("Bearer bbbbbbbbbbbbbbbb") == {"read", "write"}
-    assert tokens.scopes("Bearer aaaaaaaaaaaaaaaa") == {"read"}
-    for text in ("", "# nothing\n", "read short\n", "admin aaaaaaaaaaaaaaaa\n", "secretsecretsecret\n", "read a b\n"):
+    writing, reading = (tokens.grant(f"Bearer {letter * 16}") for letter in "ba")
+    assert writing is not None
+    assert reading is not None
+    assert all(writing.may(access) for access in ("read", "learn", "administer"))
+    assert [reading.may(access) for access in ("read", "learn", "administer")] == [True, False, False]
+    secret = "read secretsecretsecret"
+    for text in (
+        "", "# nothing\n", "read short\n", "admin aaaaaaaaaaaaaaaa\n", "secretsecretsecret\n", "read a b\n",
+        f"{secret} a, b\n", f"{secret} A\n", f"{secret} a,\n", f"{secret} a b\n",
+    ):  # fmt: skip
         path.write_text(text)
         with pytest.raises(BraidedError) as refused:
             read_tokens(path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,6 +17,16 @@ from braided.run import ReadingOptions
 
 app = typer.Typer(add_completion=False)
 _FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `braided serve` has as --dir.")]
+#: Options by what the service calls them; the others have the same name in both.
+_LIMITS = {
+    "max_body": "body_bytes", "max_checkpoint": "checkpoint_bytes", "max_records": "records", "max_models": "models",
+    "max_features": "features",
+    "max_classes": "classes", "max_in_flight": "in_flight", "request_seconds": "request_seconds",
+    "observe_count": "observations", "observe_seconds": "observation_seconds", "max_connections": "connections",
+    "writer_share": "writer_share", "address_share": "address_share", "token_share": "token_share",
+}  # fmt: skip
+_SETTINGS = {"interval": "interval_seconds"}
+_KINDS: dict[type, type] = {int: int, float: float}
 
 
 @app.callback(invoke_without_command=True)
@@ -29,7 +40,8 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
     token_file: Annotated[
-        Path | None, typer.Option(help="File of lines `read TOKEN` and `write TOKEN`; write includes read.")
+        Path | None,
+        typer.Option(help="File of lines `SCOPE TOKEN [MODEL,MODEL]`; read again on SIGHUP."),
     ] = None,
     durability: Annotated[
         str,
@@ -60,42 +72,55 @@ def serve(
     request_seconds: Annotated[float, typer.Option(help="Seconds for one request.")] = 30.0,
     observe_count: Annotated[int, typer.Option(help="Observed records that may wait for their label.")] = 10_000,
     observe_seconds: Annotated[float, typer.Option(help="Seconds that they may wait.")] = 86_400.0,
+    max_connections: Annotated[int, typer.Option(help="Connections; then the oldest idle one is closed.")] = 512,
+    writer_share: Annotated[
+        float, typer.Option(help="Share of the requests at the same time that is kept for those that change a model.")
+    ] = 0.25,
+    address_share: Annotated[
+        float, typer.Option(help="Share of requests and connections that one address may have; 1 behind a proxy.")
+    ] = 0.5,
+    token_share: Annotated[float, typer.Option(help="Share of requests that one token may have.")] = 0.5,
+    access_log: Annotated[
+        str | None, typer.Option(help="File for a line of JSON per request; - is standard output.")
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of options by the same names; the command line wins. Read again on SIGHUP."),
+    ] = None,
 ) -> None:
     """Serve models over HTTP: learn, predict, and lose nothing that was acknowledged. A live page is at /."""
     if context.invoked_subcommand is not None:
         return
-    if folder is None:
-        raise BraidedError("braided serve needs --dir: give the folder for the models, e.g. --dir state")
     command = extras.require("braided.serve.command", "serve")
-    settings_module = extras.require("braided.serve.settings", "serve")
-    limits = settings_module.Limits(
-        body_bytes=max_body,
-        checkpoint_bytes=max_checkpoint,
-        records=max_records,
-        models=max_models,
-        features=max_features,
-        classes=max_classes,
-        in_flight=max_in_flight,
-        request_seconds=request_seconds,
-        observations=observe_count,
-        observation_seconds=observe_seconds,
-    )
-    command.serve(
-        settings_module.Settings(
-            folder=folder,
-            host=host,
-            port=port,
-            token_file=token_file,
-            durability=durability,
-            interval_seconds=interval,
-            snapshot_seconds=snapshot_seconds,
-            snapshot_records=snapshot_records,
-            segment_bytes=segment_bytes,
-            keep=keep,
-            keep_bytes=keep_bytes,
-            limits=limits,
-        )
-    )
+    values = dict(context.params)
+    given = {name for name in values if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
+
+    def read() -> Any:
+        in_file = {} if settings is None else _in_file(settings, values)
+        return _settings({**values, **{name: value for name, value in in_file.items() if name not in given}})
+
+    command.serve(read(), read=read)
+
+
+def _in_file(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options in a settings file."""
+    settings_file = extras.require("braided.serve.settings_file", "serve")
+    kinds = {name: _KINDS.get(type(value), str) for name, value in values.items() if name != "settings"}
+    kinds["dir"] = kinds.pop("folder")
+    options: dict[str, Any] = settings_file.read_options(path, kinds)
+    if "dir" in options:
+        options["folder"] = options.pop("dir")
+    return options | {name: Path(options[name]) for name in ("folder", "token_file") if name in options}
+
+
+def _settings(options: Mapping[str, Any]) -> Any:
+    """What the service is told."""
+    if options["folder"] is None:
+        raise BraidedError("braided serve needs --dir: give the folder for the models, e.g. --dir state")
+    module = extras.require("braided.serve.settings", "serve")
+    limits = {field: options[name] for name, field in _LIMITS.items()}
+    rest = {_SETTINGS.get(name, name): options[name] for name in options if name not in (*_LIMITS, "settings")}
+    return module.Settings(**rest, limits=module.Limits(**limits))
 
 
 @app.command()
@@ -143,7 +168,7 @@ def feed(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="What to send: anything that `braided run` reads.")],
     to: Annotated[str, typer.Option(help="Address of the model, e.g. http://127.0.0.1:8000/models/demo.")],
     token_file: Annotated[
-        Path | None, typer.Option(help="File whose first `write TOKEN` line is used; else $BRAIDED_TOKEN, if set.")
+        Path | None, typer.Option(help="File whose first line that may learn is used; else $BRAIDED_TOKEN, if set.")
     ] = None,
     client: Annotated[
         str | None, typer.Option(help="Name under which the service counts what it has; by default made from the file.")

@@ -14,8 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from braided.serve import openapi, schemas
+from braided.serve.connections import Connections
 from braided.serve.endpoint import JSON, OCTETS, Admission, Endpoint, Operation
 from braided.serve.handlers import Handlers
+from braided.serve.metrics import Traffic
 from braided.serve.model_spec import ModelSpec
 from braided.serve.security import Tokens
 from braided.serve.service import Service
@@ -33,43 +35,54 @@ def operations(handlers: Handlers) -> list[Operation]:
     return [
         Operation("POST", f"{one}/predict", handlers.predict, "read", in_lines=True,
                   body=(schemas.Record, schemas.RecordList), answer=schemas.Predictions),
-        Operation("POST", f"{one}/learn", handlers.learn, "write", in_lines=True,
+        Operation("POST", f"{one}/learn", handlers.learn, "learn", in_lines=True,
                   body=(schemas.LearnOne, schemas.LabelledRecordList), answer=schemas.Learned,
                   query={"client": _TEXT, "sequence": _NUMBER}),
-        Operation("POST", f"{one}/observe", handlers.observe, "write", body=(schemas.Record,),
+        Operation("POST", f"{one}/observe", handlers.observe, "learn", body=(schemas.Record,),
                   answer=schemas.Observed),
-        Operation("POST", f"{one}/label", handlers.label, "write", body=(schemas.LabelRequest,),
+        Operation("POST", f"{one}/label", handlers.label, "learn", body=(schemas.LabelRequest,),
                   answer=schemas.Learned),
-        Operation("GET", "/healthz", handlers.healthz, "anybody", counted=False, answer=schemas.Health),
+        Operation("GET", "/healthz", handlers.healthz, "anybody", counted=False, always=True,
+                  answer=schemas.Health),
         Operation("GET", "/metrics", handlers.metrics, "read", answer="text/plain"),
         Operation("GET", "/models", handlers.models, "read", answer=schemas.ModelList),
-        Operation("PUT", one, handlers.create, "write", body=(ModelSpec,), status=201, answer=schemas.ModelDetails),
+        Operation("PUT", one, handlers.create, "administer", body=(ModelSpec,), status=201,
+                  answer=schemas.ModelDetails),
         Operation("GET", one, handlers.inspect, "read", answer=schemas.ModelDetails),
-        Operation("DELETE", one, handlers.delete, "write", query={"confirm": {"type": "string"}}, status=204),
+        Operation("DELETE", one, handlers.delete, "administer", query={"confirm": {"type": "string"}}, status=204),
         Operation("GET", f"{one}/checkpoint", handlers.export, "read", answer=OCTETS),
-        Operation("PUT", f"{one}/checkpoint", handlers.load, "write", body=OCTETS, status=201,
+        Operation("PUT", f"{one}/checkpoint", handlers.load, "administer", body=OCTETS, status=201,
                   body_limit="checkpoint_bytes", answer=schemas.ModelDetails),
         Operation("GET", f"{one}/history", handlers.history, "read", answer=schemas.History),
-        Operation("POST", f"{one}/restore", handlers.restore, "write", body=(schemas.RestoreTo,),
+        Operation("POST", f"{one}/restore", handlers.restore, "administer", body=(schemas.RestoreTo,),
                   answer=schemas.Restored),
         Operation("GET", client, handlers.client, "read", answer=schemas.ClientState),
-        Operation("DELETE", client, handlers.forget, "write", answer=schemas.ClientState),
+        Operation("DELETE", client, handlers.forget, "administer", answer=schemas.ClientState),
         Operation("GET", "/", handlers.page, "anybody", documented=False),
         Operation("GET", "/events", handlers.events, "read", counted=False, lasting=True, documented=False),
     ]  # fmt: skip
 
 
-def make_app(service: Service, tokens: Tokens, stopping: asyncio.Event | None = None) -> Router:
+def make_app(
+    service: Service,
+    tokens: Tokens,
+    stopping: asyncio.Event | None = None,
+    connections: Connections | None = None,
+    admission: Admission | None = None,
+) -> Router:
     """The application around a service that is open; it closes it when it stops."""
     handlers = Handlers(service, stopping or asyncio.Event())
+    admission = admission or Admission(tokens, service.settings.limits)
+    handlers.traffic = Traffic(admission, connections or Connections(service.settings.limits))
     table = operations(handlers)
-    described = orjson.dumps(openapi.document(table, bool(tokens)))
+    described = {
+        with_tokens: orjson.dumps(openapi.document(table, with_tokens)) for with_tokens in (False, True)
+    }  # fmt: skip
 
     async def openapi_document(request: Request) -> Response:
-        return Response(described, media_type=JSON)
+        return Response(described[bool(admission.tokens)], media_type=JSON)
 
     table.append(Operation("GET", "/openapi.json", openapi_document, "read", documented=False))
-    admission = Admission(tokens, service.settings.limits)
     routes = [
         Route(path, Endpoint(admission, list(at_path))) for path, at_path in groupby(table, lambda item: item.path)
     ]
@@ -85,5 +98,6 @@ def make_app(service: Service, tokens: Tokens, stopping: asyncio.Event | None = 
         service.deliver = deliver
         yield
         await asyncio.to_thread(service.close)
+        handlers.close()
 
     return Router(routes, redirect_slashes=False, default=Endpoint(admission), lifespan=lifespan)

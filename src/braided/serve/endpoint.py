@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,8 +17,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from braided.serve.problems import HTTPProblem
-from braided.serve.security import Tokens, is_loopback
+from braided.serve.access_log import AccessLog
+from braided.serve.connections import address_group
+from braided.serve.problems import HTTPProblem, shown
+from braided.serve.request_figures import RequestFigures
+from braided.serve.security import NOBODY, Access, Grant, Tokens, is_loopback
 from braided.serve.settings import Limits
 
 log = logging.getLogger("braided.serve")
@@ -29,6 +34,8 @@ _HEADERS = [
     (b"cache-control", b"no-store"),
 ]
 _READING = ("GET", "HEAD", "OPTIONS")
+#: What logs and figures call the status of a request whose client went away.
+_CLIENT_GONE = 499
 
 
 def header(scope: Scope, name: bytes) -> str | None:
@@ -69,11 +76,13 @@ class Operation:
     method, path, handler
         Such as `GET`, `/models/{name}`.
     access
-        Who may ask: `anybody`, or those with a token to `read` or to `write`.
+        Who may ask: `anybody`, or those with a token to `read`, to `learn` or to `administer`.
     in_lines
         Whether it also takes, and then gives, NDJSON, for as long as the client has lines.
     counted, lasting
         Whether it counts as a request in flight, and whether it answers for as long as the client listens.
+    always
+        Whether it is answered even when there are too many connections.
     body, query
         Schemas of the JSON body, or its media type; query parameters and their schemas.
     body_limit
@@ -87,10 +96,11 @@ class Operation:
     method: str
     path: str
     handler: Callable[[Request], Awaitable[Response]]
-    access: Literal["anybody", "read", "write"]
+    access: Access
     in_lines: bool = False
     counted: bool = True
     lasting: bool = False
+    always: bool = False
     body: tuple[type[BaseModel], ...] | str = ()
     query: dict[str, dict[str, Any]] = field(default_factory=dict)
     body_limit: Literal["body_bytes", "checkpoint_bytes"] = "body_bytes"
@@ -105,38 +115,100 @@ class Admission:
     Parameters
     ----------
     tokens, limits
-        Who may do what, and how much of it.
+        Who may do what, and how much of it; both may be replaced while requests come in.
+    access_log
+        Where requests are logged, if they are; may be replaced as well.
     """
 
-    def __init__(self, tokens: Tokens, limits: Limits) -> None:
+    def __init__(self, tokens: Tokens, limits: Limits, access_log: AccessLog | None = None) -> None:
         self.tokens = tokens
         self.limits = limits
-        self.in_flight = 0
+        self.access_log = access_log
+        self.figures = RequestFigures()
+        #: Requests in flight that only read, and that change something.
+        self.in_flight = {False: 0, True: 0}
+        self._of: Counter[tuple[str, bool]] = Counter()
 
-    def authorise(self, scope: Scope, access: str) -> None:
-        """Refuse who may not."""
+    def authorise(self, scope: Scope, access: Access) -> Grant | None:
+        """What the request's token may do, if it may do this; None if there is none, and anybody may."""
         # Without tokens, no web page of elsewhere is let in through the user's browser.
         if not self.tokens and not _names_loopback(header(scope, b"host") or ""):
             raise HTTPProblem(421, "this service answers to localhost only: use a token file to open it to other names")
+        grant = self.tokens.grant(header(scope, b"authorization"))
         if access == "anybody":
-            return
-        scopes = self.tokens.scopes(header(scope, b"authorization"))
-        if not scopes:
+            scope["grant"] = grant or NOBODY
+            return grant
+        if grant is None:
             raise HTTPProblem(
                 401, "a token is needed: send it as Authorization: Bearer TOKEN", {"WWW-Authenticate": "Bearer"}
             )
-        if access not in scopes:
-            raise HTTPProblem(403, "this token may only read: use one with the scope write")
+        scope["grant"] = grant
+        if not grant.may(access):
+            may = {"read": "only read", "learn": "only read and learn"}[grant.scope]
+            raise HTTPProblem(403, f"this token may {may}: use one with the scope {access}")
+        model = scope.get("path_params", {}).get("name")
+        if model is not None and not grant.may(access, model):
+            # The same whether or not there is such a model.
+            raise HTTPProblem(403, f"this token is not to {access} model {shown(model)}: use one that is")
+        return grant
 
-    def begin(self) -> None:
-        """Count a request as in flight, or refuse it; whoever begins, ends."""
-        if self.in_flight >= self.limits.in_flight:
-            raise HTTPProblem(429, f"{self.in_flight} requests are in flight: try again later", {"Retry-After": "1"})
-        self.in_flight += 1
+    def begin(self, scope: Scope, grant: Grant | None, changes: bool) -> list[tuple[str, bool]]:
+        """Count a request as in flight, or refuse it; whoever begins, ends with what this returns."""
+        limits = self.limits
+        most = limits.in_flight if changes else limits.reading
+        total = sum(self.in_flight.values())
+        if total >= limits.in_flight or self.in_flight[changes] >= most:
+            raise _too_many(f"{total} requests are in flight")
+        keys = []
+        client = scope.get("client")
+        token = None if grant is None else grant.name
+        for kind, who, share in (
+            ("address", address_group(client[0]) if client else None, limits.address_share),
+            ("token", token, limits.token_share),
+        ):
+            if who is None:
+                continue
+            key = (f"{kind} {who}", changes)
+            if self._of[key] >= max(1, int(most * share)):
+                raise _too_many(f"{self._of[key]} requests of this {kind} are in flight")
+            keys.append(key)
+        self.in_flight[changes] += 1
+        self._of.update(keys)
+        return keys
 
-    def end(self) -> None:
+    def end(self, keys: list[tuple[str, bool]], changes: bool) -> None:
         """It is answered."""
-        self.in_flight -= 1
+        self.in_flight[changes] -= 1
+        for key in keys:
+            self._of[key] -= 1
+            if not self._of[key]:
+                del self._of[key]
+
+    def note(self, scope: Scope, route: str, method: str, status: int, sent: int, seconds: float) -> None:
+        """Count a request that is over, and log it."""
+        self.figures.add(method, route, status, seconds)
+        if self.access_log is None:
+            return
+        client, grant = scope.get("client"), scope.get("grant")
+        model = scope.get("path_params", {}).get("name")
+        self.access_log.add(
+            {
+                "time": round(time.time(), 3),
+                "address": client[0] if client else None,
+                "method": method,
+                "route": route,
+                "model": None if model is None else model[:64],
+                "status": status,
+                "bytes": sent,
+                "milliseconds": round(seconds * 1e3, 3),
+                "token": None if grant is None else grant.name,
+                "scope": None if grant is None or grant.name is None else grant.scope,
+            }
+        )
+
+
+def _too_many(what: str) -> HTTPProblem:
+    return HTTPProblem(429, f"{what}: try again later", {"Retry-After": "1"})
 
 
 class Endpoint:
@@ -153,17 +225,21 @@ class Endpoint:
     def __init__(self, admission: Admission, operations: Sequence[Operation] = ()) -> None:
         self.admission = admission
         self.operations = {operation.method: operation for operation in operations}
+        self.route = operations[0].path if operations else "none"
         self._open = any(operation.access == "anybody" for operation in operations)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or say what is wrong with it."""
-        started = False
+        begun = time.perf_counter()
+        status = sent = 0
 
         async def send_noted(message: Message) -> None:
-            nonlocal started
+            nonlocal status, sent
             if message["type"] == "http.response.start":
-                started = True
+                status = message["status"]
                 message["headers"] = [*message["headers"], *_HEADERS]
+            else:
+                sent += len(message.get("body", b""))
             await send(message)
 
         try:
@@ -172,20 +248,29 @@ class Endpoint:
             return
         except Exception as error:
             problem = error if isinstance(error, HTTPProblem) else _fault(scope)
-            if started:
-                raise
+            if status:
+                # The connection is closed before the end of the answer, which tells the client as much.
+                log.warning("%s %s was broken off: %s", scope["method"], self.route, problem.detail)
+                return
             await Response(problem.body(), problem.status, problem.headers, PROBLEM)(scope, receive, send_noted)
+        finally:
+            method = scope["method"] if scope["method"] in self.operations else "other"
+            seconds = time.perf_counter() - begun
+            self.admission.note(scope, self.route, method, status or _CLIENT_GONE, sent, seconds)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        operation = self._authorised(scope)
+        operation, grant = self._authorised(scope)
+        if scope.get("crowded") and not operation.always:
+            raise HTTPProblem(503, "too many connections are open: try again later", {"Retry-After": "1"})
         if not operation.counted:
             await self._call(operation, scope, receive, send)
             return
-        self.admission.begin()
+        changes = operation.access in ("learn", "administer")
+        counted = self.admission.begin(scope, grant, changes)
         try:
             await self._call(operation, scope, receive, send)
         finally:
-            self.admission.end()
+            self.admission.end(counted, changes)
 
     async def _call(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the handler answer, within the bounds that it does not keep itself."""
@@ -205,14 +290,13 @@ class Endpoint:
                 "with a client and a sequence number it can safely be sent again", {"Retry-After": "1"}
             ) from None  # fmt: skip
 
-    def _authorised(self, scope: Scope) -> Operation:
+    def _authorised(self, scope: Scope) -> tuple[Operation, Grant | None]:
         """The operation that is asked for; who may not ask is not told whether there is one."""
         method = scope["method"]
         operation = self.operations.get(method)
         if operation is not None:
-            self.admission.authorise(scope, operation.access)
-            return operation
-        self.admission.authorise(scope, "anybody" if self._open else "read" if method in _READING else "write")
+            return operation, self.admission.authorise(scope, operation.access)
+        self.admission.authorise(scope, "anybody" if self._open else "read" if method in _READING else "learn")
         if not self.operations:
             raise HTTPProblem(404, "there is nothing here: see /openapi.json")
         raise HTTPProblem(405, "this method is not for this address", {"Allow": ", ".join(self.operations)})

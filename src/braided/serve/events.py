@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from concurrent.futures import Executor
 from typing import Any
 
 from starlette.types import Receive
 
+from braided.serve.security import Grant
 from braided.serve.service import Service, details
 from braided.serve.worker import Worker
 
@@ -43,11 +45,15 @@ class Events:
         What they listen to.
     stopping
         Set when the service stops, which ends every stream.
+    threads
+        Where the figures are gathered.
     """
 
-    def __init__(self, service: Service, stopping: asyncio.Event) -> None:
+    def __init__(self, service: Service, stopping: asyncio.Event, threads: Executor) -> None:
         self.service = service
         self.stopping = stopping
+        self._threads = threads
+        self._gathering = asyncio.Lock()
         self.listeners = 0
         self._shown: dict[str, tuple[Any, bytes]] = {}
 
@@ -65,8 +71,12 @@ class Events:
         self._shown = current
         return current
 
-    async def stream(self, receive: Receive) -> AsyncGenerator[bytes, None]:
-        """Events until the page goes or the service stops."""
+    async def _gathered(self) -> dict[str, tuple[Any, bytes]]:
+        async with self._gathering:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._current)
+
+    async def stream(self, receive: Receive, grant: Grant) -> AsyncGenerator[bytes, None]:
+        """Events of the models that a token is for, until the page goes or the service stops."""
         self.listeners += 1
         gone = asyncio.ensure_future(_until_gone(receive))
         stopping = asyncio.ensure_future(self.stopping.wait())
@@ -74,11 +84,12 @@ class Events:
         names: list[str] | None = None
         try:
             while not gone.done() and not stopping.done():
-                current = self._current()
+                found = await self._gathered()
+                current = {name: found[name] for name in found if grant.sees(name)}
                 parts = []
                 if names != list(current):
                     names = list(current)
-                    quarantined = self.service.quarantined
+                    quarantined = {name: why for name, why in self.service.quarantined.items() if grant.sees(name)}
                     parts.append(
                         _event("models", {"names": names, "quarantined": quarantined, "status": self.service.status})
                     )

@@ -23,6 +23,7 @@ from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
 from braided.serve.endpoint import NDJSON
+from braided.serve.security import Access, token_lines
 from braided.streams import Batch, Stream
 from braided.streams.fingerprint import fingerprint
 from braided.streams.named import NAMED_STREAMS
@@ -61,15 +62,14 @@ class FeedSettings:
         """The token to send."""
         if self.token_file is None:
             return os.environ.get("BRAIDED_TOKEN") or None
-        try:
-            lines = self.token_file.read_text().splitlines()
-        except OSError as error:
-            raise BraidedError(f"token file {self.token_file} cannot be read: {error.strerror or error}") from None
-        for line in lines:
-            scope, _, token = line.strip().partition(" ")
-            if scope == "write":
-                return token.strip()
-        raise BraidedError(f"token file {self.token_file} has no line `write TOKEN`")
+        model = self.to.rstrip("/").rpartition("/")[2]
+        lines = list(token_lines(self.token_file))
+        wanted: tuple[Access, ...] = ("administer", "learn") if self.create else ("learn",)
+        for access in wanted:
+            for token, line in lines:
+                if line.may(access, model):
+                    return token
+        raise BraidedError(f"token file {self.token_file} has no line with which model {model} may learn")
 
     def client_name(self) -> str:
         """The name under which the service counts: made from the beginning of what is sent, unless given."""

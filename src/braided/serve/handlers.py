@@ -25,9 +25,12 @@ from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
 from braided.serve.history import time_of
 from braided.serve.model_spec import ModelSpec
+from braided.serve.prediction_threads import PredictionThreads
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, Records, check_text, decode_json, is_plain
+from braided.serve.security import EVERYBODY, Grant
 from braided.serve.service import Service, brief, details
+from braided.serve.settings import Limits
 from braided.serve.worker import PREDICT_CHUNK, Worker
 from braided.serve.write_request import WriteRequest
 
@@ -36,6 +39,8 @@ _LONG_BODY = 2**16
 _MOST_SEQUENCE = 2**53
 #: Each holds a whole model in memory, and the model's writer for a moment.
 _MOST_EXPORTS = _MOST_IMPORTS = 4
+#: Threads that gather figures.
+_FIGURE_THREADS = 2
 
 
 def answer(document: Any, status: int = 200) -> Response:
@@ -56,14 +61,30 @@ class Handlers:
 
     def __init__(self, service: Service, stopping: asyncio.Event) -> None:
         self.service = service
-        self.limits = service.settings.limits
         self.stopping = stopping
-        self.events_source = Events(service, stopping)
+        # The figures of many or wide models take long to gather: not on the event loop, and not in asyncio's threads,
+        # which are few.
+        self._figures = ThreadPoolExecutor(_FIGURE_THREADS, "figures")
+        self.events_source = Events(service, stopping, self._figures)
+        self._predictions = PredictionThreads()
         self._page, self._policy = _page()
         self._exports = self._imports = 0
         # Making a model compiles and writes to disk. One at a time, and in a thread of its own: those of asyncio are
         # few, and a prediction with a long body needs one.
         self._model_changes = ThreadPoolExecutor(1, "model changes")
+        #: What is told of requests and connections beside the models' figures.
+        self.traffic: metrics.Traffic | None = None
+
+    def close(self) -> None:
+        """End the threads, once nobody asks any more."""
+        self._predictions.close()
+        for threads in (self._figures, self._model_changes):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def limits(self) -> Limits:
+        """What is allowed at present."""
+        return self.service.settings.limits
 
     def _worker(self, request: Request) -> Worker:
         return self.service.get(request.path_params["name"])
@@ -102,18 +123,27 @@ class Handlers:
         """Make or remove a model."""
         return await asyncio.get_running_loop().run_in_executor(self._model_changes, change, *what)
 
+    async def _gathered(self, gather: Callable[..., Any], *what: Any) -> Any:
+        """Figures."""
+        return await asyncio.get_running_loop().run_in_executor(self._figures, gather, *what)
+
     async def page(self, request: Request) -> Response:
         """The live page."""
         return Response(self._page, media_type="text/html", headers={"Content-Security-Policy": self._policy})
 
     async def healthz(self, request: Request) -> Response:
-        """Whether the service is up; `degraded`, with their names, while something is wrong with some models."""
-        troubles = self.service.troubles()
+        """Whether the service is up; `degraded` while something is wrong with some models.
+
+        Their names are told to a token that is for them, or where there are no tokens.
+        """
+        sees = _grant(request).sees
+        troubles = {name: why for name, why in self.service.troubles().items() if sees(name)}
         return answer({"status": self.service.status, **({"models": troubles} if troubles else {})})
 
     async def metrics(self, request: Request) -> Response:
         """The figures for Prometheus."""
-        return Response(metrics.exposition(self.service), media_type="text/plain; version=0.0.4; charset=utf-8")
+        text = await self._gathered(metrics.exposition, self.service, self.traffic, _grant(request))
+        return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: each model's figures whenever they have changed."""
@@ -121,13 +151,15 @@ class Handlers:
             raise HTTPProblem(
                 429, f"{self.events_source.listeners} pages listen already: close one", {"Retry-After": "5"}
             )
-        events = self.events_source.stream(request.receive)
+        events = self.events_source.stream(request.receive, _grant(request))
         return ndjson.StreamedAnswer(events, "text/event-stream", self.limits.request_seconds)
 
     async def models(self, request: Request) -> Response:
-        """All models."""
-        quarantined = [{"name": name, "reason": why} for name, why in self.service.quarantined.items()]
-        return answer({"models": list(map(brief, self.service.workers.values())), "quarantined": quarantined})
+        """All models, or those that the token is for."""
+        sees = _grant(request).sees
+        workers = [worker for name, worker in self.service.workers.items() if sees(name)]
+        quarantined = [{"name": name, "reason": why} for name, why in self.service.quarantined.items() if sees(name)]
+        return answer({"models": await self._gathered(lambda: list(map(brief, workers))), "quarantined": quarantined})
 
     async def create(self, request: Request) -> Response:
         """Make a model from a preset or a configuration. An empty object gives the default."""
@@ -137,11 +169,11 @@ class Handlers:
         except ValidationError as error:
             raise HTTPProblem(422, _first_error(error.errors())) from None
         worker = await self._change(self.service.create, request.path_params["name"], spec)
-        return answer(await asyncio.to_thread(details, worker), 201)
+        return answer(await self._gathered(details, worker), 201)
 
     async def inspect(self, request: Request) -> Response:
         """A model's figures: errors, learners, throughput, features and their availability, resets."""
-        return answer(await asyncio.to_thread(details, self._worker(request)))
+        return answer(await self._gathered(details, self._worker(request)))
 
     async def delete(self, request: Request) -> Response:
         """Remove a model. The first call is answered with 428 and a token, the second has to bring it."""
@@ -167,7 +199,7 @@ class Handlers:
     async def history(self, request: Request) -> Response:
         """The snapshots to which the model can go back; after those that are whole, to any record."""
         worker = self._worker(request)
-        kept = await asyncio.to_thread(lambda: worker.folder.history().kept())
+        kept = await self._gathered(lambda: worker.folder.history().kept())
         return answer({"records": worker.state.stats.records, "snapshots": [asdict(one) for one in kept]})
 
     async def restore(self, request: Request) -> Response:
@@ -191,16 +223,16 @@ class Handlers:
             worker = await self._change(self.service.create_from_checkpoint, request.path_params["name"], content)
         finally:
             self._imports -= 1
-        return answer(await asyncio.to_thread(details, worker), 201)
+        return answer(await self._gathered(details, worker), 201)
 
     async def predict(self, request: Request) -> Response:
         """Predict one record, several, or a stream of lines. Changes nothing."""
         worker = self._worker(request)
         if content_type(request.scope) == NDJSON:
-            return await ndjson.predict(request, worker, self.limits, self.stopping)
+            return await ndjson.predict(request, worker, self._predictions, self.limits, self.stopping)
         document = await self._json(request)
         if is_plain(document, worker.state.features):
-            classes, answer_to_one = worker.predict_one(document["x"])
+            classes, answer_to_one = await self._predictions.one(worker, document["x"])
             return answer({"classes": classes, "predictions": [answer_to_one]})
         records = await self._records(_items(document), worker, labelled=False)
         classes, found = await self._predict(worker, records)
@@ -211,7 +243,7 @@ class Handlers:
         classes: list[Any] = []
         found: list[dict[str, Any]] = []
         for start in range(0, len(records), PREDICT_CHUNK):
-            classes, more = worker.predict(records.part(start, start + PREDICT_CHUNK))
+            classes, more = await self._predictions.chunk(worker, records.part(start, start + PREDICT_CHUNK))
             found += more
             await asyncio.sleep(0)
         return classes, found
@@ -238,7 +270,7 @@ class Handlers:
         """Predict one record now, and keep it for its label, which may come later under the ID of the answer."""
         worker = self._worker(request)
         records = await self._records([await self._json(request)], worker, labelled=False)
-        classes, (found,) = worker.predict(records)
+        classes, (found,) = await self._predictions.chunk(worker, records)
         kept = await self._write(worker, "observe", records=records, id=secrets.token_hex(12), time=time.time())
         return answer({**kept, "classes": classes, "prediction": found})
 
@@ -281,6 +313,12 @@ def moment_of(document: Any) -> tuple[int | None, float | None]:
     raise HTTPProblem(
         422, f'the body is {shown(document)}: give {{"record": number}} or {{"time": "2026-03-01T10:00:00Z"}}'
     )
+
+
+def _grant(request: Request) -> Grant:
+    """What the request's token may do."""
+    grant: Grant = request.scope.get("grant", EVERYBODY)
+    return grant
 
 
 def _items(document: Any) -> Any:

@@ -3,18 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from braided.serve.connections import Connections
+from braided.serve.endpoint import Admission
+from braided.serve.request_figures import BUCKETS
+from braided.serve.security import EVERYBODY, Grant
 from braided.serve.service import Service
 
 
-class Collector:
-    """Reads the figures when they are asked for."""
+@dataclass(frozen=True)
+class Traffic:
+    """What is told of requests and connections."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    admission: Admission
+    connections: Connections
+
+    def collect(self) -> Iterator[Metric]:
+        """The families."""
+        labels = ["method", "route", "status"]
+        total = CounterMetricFamily(
+            "braided_requests", "Requests answered; 499 is one whose client left.", None, labels
+        )
+        seconds = HistogramMetricFamily("braided_request_seconds", "How long they took.", labels=labels)
+        for key, counts, sum_of_seconds in self.admission.figures.all():
+            upper = [*(f"{end:g}" for end in BUCKETS), "+Inf"]
+            total.add_metric(key, sum(counts))
+            seconds.add_metric(key, list(zip(upper, accumulate(counts), strict=True)), sum_of_seconds)
+        yield total
+        yield seconds
+        in_flight = GaugeMetricFamily("braided_requests_in_flight", "Requests being answered.", labels=["changes"])
+        for changes, count in self.admission.in_flight.items():
+            in_flight.add_metric([str(changes).lower()], count)
+        yield in_flight
+        there = self.connections
+        yield GaugeMetricFamily("braided_connections", "Open connections.", value=len(there.open))
+        yield CounterMetricFamily("braided_connections_closed_idle", "Closed to make room.", value=there.closed_idle)
+        yield CounterMetricFamily("braided_connections_refused", "Refused for want of room.", value=there.refused)
+        yield CounterMetricFamily("braided_bad_requests", "What was no HTTP/1.1.", value=there.bad_requests)
+
+
+class Collector:
+    """Reads the figures of the models that a token is for when they are asked for."""
+
+    def __init__(self, service: Service, grant: Grant) -> None:
+        self.workers = {name: worker for name, worker in service.workers.items() if grant.sees(name)}
+        self.quarantined = [name for name in service.quarantined if grant.sees(name)]
 
     def collect(self) -> Iterator[Metric]:
         """All families."""
@@ -45,7 +83,7 @@ class Collector:
             "braided_learner_error", "Running error of each learner alone.", labels=["model", "learner"]
         )
         resets = CounterMetricFamily("braided_learner_resets", "Resets of each learner.", labels=["model", "learner"])
-        for name, worker in self.service.workers.items():
+        for name, worker in self.workers.items():
             summary = worker.state.stats.summary()
             journal = worker.folder.journal
             values = {
@@ -70,11 +108,11 @@ class Collector:
                 learner_error.add_metric([name, learner["name"]], _number(learner["error"]))
             for learner_name, health in worker.health().items():
                 resets.add_metric([name, learner_name], health["resets"])
-        yield GaugeMetricFamily("braided_models", "Models in service.", value=len(self.service.workers))
+        yield GaugeMetricFamily("braided_models", "Models in service.", value=len(self.workers))
         quarantined = GaugeMetricFamily(
             "braided_quarantined", "1 for a model that could not be opened.", labels=["model"]
         )
-        for name in self.service.quarantined:
+        for name in self.quarantined:
             quarantined.add_metric([name], 1)
         yield quarantined
         yield from families.values()
@@ -86,9 +124,11 @@ def _number(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def exposition(service: Service) -> bytes:
-    """The text."""
+def exposition(service: Service, traffic: Traffic | None = None, grant: Grant = EVERYBODY) -> bytes:
+    """The text; requests and connections are told to a token that is for all models."""
     registry = CollectorRegistry()
-    registry.register(Collector(service))
+    registry.register(Collector(service, grant))
+    if traffic is not None and not grant.limited:
+        registry.register(traffic)
     text: bytes = generate_latest(registry)
     return text

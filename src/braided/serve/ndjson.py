@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from braided.serve.endpoint import NDJSON
+from braided.serve.prediction_threads import PredictionThreads
 from braided.serve.problems import HTTPProblem
 from braided.serve.records import RecordParser, decode_json
 from braided.serve.settings import Limits
@@ -56,42 +57,50 @@ class StreamedAnswer(Response):
 
 
 async def lines(request: Request, limits: Limits, stopping: asyncio.Event) -> AsyncGenerator[list[bytes], None]:
-    """The body's lines, as many as came at once."""
-    rest = b""
+    """The body's lines, as many as came at once.
+
+    A line has to be complete in time from its first byte on: bytes alone keep no stream alive. Between two lines a
+    stream may be silent for as long.
+    """
+    rest = bytearray()
     source = request.stream()
+    clock = asyncio.get_running_loop().time
     stop = asyncio.ensure_future(stopping.wait())
+    since = clock()
     try:
-        async with contextlib.aclosing(_parts(source, limits, stop)) as parts:
-            async for part in parts:
-                *whole, rest = (rest + part).split(b"\n")
-                if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
-                    raise HTTPProblem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
-                if whole:
-                    yield whole
+        while (part := await _part(source, limits, stop, since + limits.request_seconds - clock())) is not None:
+            *whole, unfinished = part.split(b"\n")
+            if whole:
+                whole[0] = bytes(rest) + whole[0]
+                rest.clear()
+            if not rest:
+                since = clock()
+            rest += unfinished
+            if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
+                raise HTTPProblem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
+            if whole:
+                yield whole
+                since = clock()  # the time that others took is not the client's
     finally:
         stop.cancel()
     if rest.strip():
-        yield [rest]
+        yield [bytes(rest)]
 
 
-async def _parts(
-    source: AsyncGenerator[bytes, None], limits: Limits, stop: asyncio.Future[Any]
-) -> AsyncGenerator[bytes, None]:
-    """A body's parts, until it ends, is silent for too long, or the service stops."""
-    while True:
-        following = asyncio.ensure_future(anext(source, None))
-        try:
-            await asyncio.wait({following, stop}, timeout=limits.request_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
-                if stop.done():
-                    raise HTTPProblem(503, "the service is stopping: send the rest again later")
-                raise HTTPProblem(408, f"no line came for {limits.request_seconds:g} s: send the rest again")
-            part = following.result()
-        finally:
-            following.cancel()
-        if part is None:
-            return
-        yield part
+async def _part(
+    source: AsyncGenerator[bytes, None], limits: Limits, stop: asyncio.Future[Any], seconds: float
+) -> bytes | None:
+    """A body's next part; None at its end."""
+    following = asyncio.ensure_future(anext(source, None))
+    try:
+        await asyncio.wait({following, stop}, timeout=max(0.0, seconds), return_when=asyncio.FIRST_COMPLETED)
+        if not following.done():
+            if stop.done():
+                raise HTTPProblem(503, "the service is stopping: send the rest again later")
+            raise HTTPProblem(408, f"no line was complete within {limits.request_seconds:g} s: send the rest again")
+        return following.result()
+    finally:
+        following.cancel()
 
 
 def line(answer: dict[str, Any]) -> bytes:
@@ -211,7 +220,9 @@ async def _submit(worker: Worker, write: WriteRequest, limits: Limits) -> None:
             return
 
 
-async def predict(request: Request, worker: Worker, limits: Limits, stopping: asyncio.Event) -> Response:
+async def predict(
+    request: Request, worker: Worker, threads: PredictionThreads, limits: Limits, stopping: asyncio.Event
+) -> Response:
     """Predict a stream: one line of answer for each record, with the classes in the first and where they change."""
 
     async def answers() -> AsyncGenerator[bytes, None]:
@@ -224,7 +235,7 @@ async def predict(request: Request, worker: Worker, limits: Limits, stopping: as
                 for text in texts[start : start + PREDICT_CHUNK]:
                     count += 1
                     _add(parser, text, count)
-                known, found = worker.predict(parser.done())
+                known, found = await threads.chunk(worker, parser.done())
                 if not worker.state.regression and known != classes:
                     found[0]["classes"] = classes = known
                 yield b"".join(line(answer) for answer in found)

@@ -44,7 +44,10 @@ def document(operations: Iterable[Operation], with_tokens: bool) -> dict[str, An
     }
     if with_tokens:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        found["security"] = [{"token": []}]
+        for operation in operations:
+            # The name of a scope is a role in the sense of OpenAPI 3.1.
+            needed = [] if operation.access == "anybody" else [{"token": [operation.access]}]
+            paths[operation.path][operation.method.lower()]["security"] = needed
     return found
 
 

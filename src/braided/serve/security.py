@@ -1,16 +1,30 @@
-"""Who may do what: bearer tokens with a scope, read from a file and compared in constant time."""
+"""Who may do what: bearer tokens with a scope and models, read from a file and compared in constant time."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import ipaddress
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 from braided.errors import BraidedError
 
+Access = Literal["anybody", "read", "learn", "administer"]
 _SHORTEST = 16
-_SCOPES = ("read", "write")
+#: What a scope includes; `write` is the older word for all of it.
+SCOPES: dict[str, tuple[Access, ...]] = {
+    "read": ("read",),
+    "learn": ("read", "learn"),
+    "administer": ("read", "learn", "administer"),
+    "write": ("read", "learn", "administer"),
+}
+_MODELS = re.compile(r"[a-z0-9_*?-]+(,[a-z0-9_*?-]+)*")
+_FORM = "give `SCOPE TOKEN` or `SCOPE TOKEN MODEL,MODEL`, with a scope of " + ", ".join(SCOPES)
 
 
 def is_loopback(host: str) -> bool:
@@ -27,61 +41,144 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+@dataclass(frozen=True)
+class TokenLine:
+    """A line of a token file.
+
+    Attributes
+    ----------
+    scope, digest
+        What the token may do, and its digest: the token itself is not kept.
+    models
+        Patterns of the names it is for, such as `pump-*`; none at all is every model.
+    number
+        Of the line, by which logs call it.
+    """
+
+    scope: str
+    digest: bytes
+    models: tuple[str, ...] = ()
+    number: int = 0
+
+    def may(self, access: Access, model: str | None = None) -> bool:
+        """Whether it may ask for this, of this model or of any."""
+        return access in SCOPES[self.scope] and (model is None or self.is_for(model))
+
+    def is_for(self, model: str) -> bool:
+        """Whether it is for this model, which need not be there."""
+        return not self.models or any(fnmatchcase(model, pattern) for pattern in self.models)
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a token may do: any of its lines.
+
+    >>> grant = Tokens([("read", "a-long-read-token", ["pump-*"])]).grant("Bearer a-long-read-token")
+    >>> grant.may("read", "pump-1"), grant.may("read", "fan"), grant.may("learn", "pump-1"), grant.limited
+    (True, False, False, True)
+    """
+
+    lines: tuple[TokenLine, ...]
+
+    def may(self, access: Access, model: str | None = None) -> bool:
+        """Whether it may ask for this, of this model or of any."""
+        return any(line.may(access, model) for line in self.lines)
+
+    def sees(self, model: str) -> bool:
+        """Whether lists show it this model."""
+        return self.may("read", model)
+
+    @property
+    def limited(self) -> bool:
+        """Whether some models are not for it."""
+        return all(line.models for line in self.lines)
+
+    @property
+    def name(self) -> str | None:
+        """What logs call the token."""
+        numbers = [str(line.number) for line in self.lines if line.number]
+        return f"line {', '.join(numbers)}" if numbers else None
+
+    @property
+    def scope(self) -> str:
+        """The widest of its scopes."""
+        return max((line.scope for line in self.lines), key=lambda scope: len(SCOPES[scope]))
+
+
+#: Where there are no tokens, everybody may do everything; where there are, whoever has none may do nothing.
+EVERYBODY, NOBODY = Grant((TokenLine("administer", b""),)), Grant(())
+
+
 class Tokens:
     """Tokens, kept as digests only.
 
     Parameters
     ----------
     tokens
-        (scope, token) pairs; `write` includes `read`. None at all lets everybody in.
-
-    Examples
-    --------
-    >>> tokens = Tokens([("read", "a-long-read-token"), ("write", "a-long-write-token")])
-    >>> tokens.scopes("Bearer a-long-read-token"), sorted(tokens.scopes("Bearer a-long-write-token"))
-    ({'read'}, ['read', 'write'])
+        (scope, token) pairs, or triples with patterns of the models that a token is for. None at all lets everybody in.
     """
 
-    def __init__(self, tokens: list[tuple[str, str]]) -> None:
-        self._digests = [(scope, hashlib.sha256(token.encode()).digest()) for scope, token in tokens]
+    def __init__(self, tokens: Sequence[tuple[str, str] | tuple[str, str, Sequence[str]]]) -> None:
+        self._lines = [
+            TokenLine(scope, _digest(token), tuple(models[0]) if models else (), number)
+            for number, (scope, token, *models) in enumerate(tokens, start=1)
+        ]
+
+    @classmethod
+    def of_lines(cls, lines: Sequence[TokenLine]) -> Tokens:
+        """Tokens that were read from a file."""
+        tokens = cls([])
+        tokens._lines = list(lines)
+        return tokens
 
     def __bool__(self) -> bool:
-        return bool(self._digests)
+        return bool(self._lines)
 
-    def scopes(self, header: str | None) -> set[str]:
-        """What the Authorization header's token may do."""
-        if not self._digests:
-            return set(_SCOPES)
+    def grant(self, header: str | None) -> Grant | None:
+        """What the Authorization header's token may do; None for none that is known."""
+        if not self._lines:
+            return EVERYBODY
         kind, _, token = (header or "").partition(" ")
-        given = hashlib.sha256(token.strip().encode("utf-8", "surrogateescape")).digest()
-        found: set[str] = set()
-        for scope, digest in self._digests:
-            # Every token is compared, so that the time does not tell which one came close.
-            if hmac.compare_digest(digest, given) and kind.lower() == "bearer":
-                found |= set(_SCOPES) if scope == "write" else {"read"}
-        return found
+        given = _digest(token.strip())
+        # Every token is compared, so that the time does not tell which one came close.
+        found = [line for line in self._lines if hmac.compare_digest(line.digest, given)]
+        return Grant(tuple(found)) if found and kind.lower() == "bearer" else None
 
 
-def read_tokens(path: Path) -> Tokens:
-    """Tokens from a file of lines `read TOKEN` and `write TOKEN`; empty lines and those with # are passed over."""
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def token_lines(path: Path) -> Iterator[tuple[str, TokenLine]]:
+    """Each token of a file, and its line; empty lines and those with # are passed over."""
     try:
         lines = path.read_text(encoding="ascii").splitlines()
     except OSError as error:
         raise BraidedError(f"token file {path} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise BraidedError(f"token file {path} is not ASCII: use letters, digits and punctuation") from None
-    tokens = []
     for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
+        scope, *words = line.split() or ["#"]
+        if scope.startswith("#"):
             continue
-        scope, _, token = line.strip().partition(" ")
-        token = token.strip()
         # The message must not show the token.
-        if scope not in _SCOPES or not token or " " in token:
-            raise BraidedError(f"token file {path}, line {number}: give `read TOKEN` or `write TOKEN`")
+        if scope not in SCOPES or len(words) not in (1, 2):
+            raise BraidedError(f"token file {path}, line {number}: {_FORM}")
+        token, models = words[0], words[1] if len(words) == 2 else None
         if len(token) < _SHORTEST:
             raise BraidedError(f"token file {path}, line {number}: the token is shorter than {_SHORTEST} characters")
-        tokens.append((scope, token))
-    if not tokens:
-        raise BraidedError(f"token file {path} holds no token: give lines `read TOKEN` or `write TOKEN`")
-    return Tokens(tokens)
+        if models is not None and not _MODELS.fullmatch(models):
+            raise BraidedError(
+                f"token file {path}, line {number}: the models are not names or patterns such as pump-*, with commas "
+                "and no spaces between them"
+            )
+        patterns = tuple(models.split(",")) if models is not None else ()
+        yield token, TokenLine(scope, _digest(token), patterns, number)
+
+
+def read_tokens(path: Path) -> Tokens:
+    """The tokens of a file."""
+    lines = [line for _, line in token_lines(path)]
+    if not lines:
+        raise BraidedError(f"token file {path} holds no token: {_FORM}")
+    return Tokens.of_lines(lines)

@@ -124,6 +124,7 @@ class Service:
     def _add(self, state: ModelState, folder: ModelFolder, recovery: Recovery) -> Worker:
         worker = Worker(state, folder, recovery, lambda results: self.deliver(results))
         self.workers = {**self.workers, state.name: worker}
+        worker.settings = folder.settings = self.settings  # which may have changed while it was made
         worker.start()
         return worker
 
@@ -197,6 +198,12 @@ class Service:
                     503, f"model {name!r} is out of service, but its files could not be removed"
                 ) from None
 
+    def change(self, settings: Settings) -> None:
+        """Go on with other settings, as far as `settings.changeable` lets them differ. Waits for nothing."""
+        self.settings = settings
+        for worker in self.workers.values():
+            worker.settings = worker.folder.settings = settings
+
     def close(self) -> None:
         """Learn what is queued, write snapshots, and end."""
         workers = list(self.workers.values())
@@ -255,7 +262,6 @@ def details(worker: Worker) -> dict[str, Any]:
         "resets": sum(learner["resets"] for learner in summary["learners"]),
         "classes": worker.classes(),
         "max_features": model.max_features,
-        "expire_after": model.expire_after,
         "max_classes": model.class_limit if isinstance(model, MODLClassifier) else None,
         "combiner": model.braid.combiner.name,
         "seed": int(model.seed),
