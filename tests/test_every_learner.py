@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from braided import MODLClassifier, MODLRegressor
 from braided.estimators.digest import state_digest
-from braided.learners import LEARNERS, CompiledLearner, Learner, build
+from braided.kernels.mondrian import FEATURE
+from braided.learners import LEARNERS, CompiledLearner, Learner, MondrianForest, build
 from conftest import as_records, made_up
 
 Singles = NDArray[np.float32]
@@ -163,6 +164,50 @@ def test_a_reset_gives_back_the_initial_weights(config: Any) -> None:
     teach(learner)
     learner.reset()
     same_state(learner, fresh(config))
+
+
+def test_forgetting_a_feature_that_no_record_had_changes_nothing(config: Any) -> None:
+    learner, twin = fresh(config), fresh(config)
+    for one in (learner, twin):
+        for x, mask, target, label in records(50):
+            x[2], mask[2] = 0.0, False
+            y, gradient = (target, [0.3]) if outputs(one) == 1 else (label, [0.3, -0.3])
+            one.learn(x, mask, y, np.array(gradient, dtype=np.float32))
+    learner.forget_features(np.array([2]))
+    same_state(learner, twin)
+
+
+def test_forgetting_a_feature_changes_no_score_of_records_without_it(config: Any) -> None:
+    learner = fresh(config)
+    teach(learner)
+    without = [(np.where(np.arange(FEATURES) == 2, np.float32(0), x), mask & (np.arange(FEATURES) != 2))
+               for x, mask, _, _ in records(20)]  # fmt: skip
+    before = np.stack([learner.scores(x, mask) for x, mask in without])
+    learner.forget_features(np.array([2]))
+    after = np.stack([learner.scores(x, mask) for x, mask in without])
+    if isinstance(learner, MondrianForest):  # one side of a split on that feature is gone
+        assert 2 not in learner.state()["nodes"][:, FEATURE]
+    else:
+        np.testing.assert_array_equal(after, before)
+    other = fresh(config)
+    other.load_state(learner.state())
+    teach(learner, 30)
+    assert all(np.isfinite(array).all() for array in learner.state().values())
+
+
+def test_a_forgotten_feature_starts_as_at_first(config: Any) -> None:
+    learner, at_first = fresh(config), fresh(config).state()
+    teach(learner)
+    learner.forget_features(np.arange(FEATURES))
+    found, plans, fewer = learner.state(), learner.plan(FEATURES, outputs(learner)), learner.plan(1, outputs(learner))
+    for name, plan in plans.items():
+        if isinstance(learner, MondrianForest) and name in ("nodes", "ranges"):
+            assert (found["nodes"][:, FEATURE] == -1).all()
+            continue
+        for axis, (size, least) in enumerate(zip(plan.shape, fewer[name].shape, strict=True)):
+            step = (size - least) // (FEATURES - 1)
+            belonging = (slice(None),) * axis + (slice(size - FEATURES * step, None) if step else slice(0, 0),)
+            np.testing.assert_array_equal(found[name][belonging], at_first[name][belonging], err_msg=name)
 
 
 def test_the_state_can_be_taken_over(config: Any) -> None:

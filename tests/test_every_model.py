@@ -117,6 +117,36 @@ def test_saving_loading_and_resuming_is_bit_exact(make_ours: Make, tmp_path: Pat
     np.testing.assert_array_equal(resumed.predict_proba_many(values), straight.predict_proba_many(values))
 
 
+def test_names_expire_alike_in_chunks_one_by_one_and_after_a_restart(make_ours: Make, tmp_path: Path) -> None:
+    values, labels = stream()
+    values[:, 2:][np.random.default_rng(5).random(values[:, 2:].shape) < 0.7] = np.nan
+
+    def expiring() -> MODLClassifier:
+        return make_ours(3).clone({"max_features": 4, "expire_after": 2})
+
+    single, in_chunks, dry_run = expiring(), expiring(), expiring().dry_run()
+    taken = []
+    for x, y in zip(as_records(values), labels.tolist(), strict=True):
+        before = single.feature_names
+        try:
+            single.learn_one(x, y)
+        except BraidedError:
+            assert single.feature_names == before
+            continue
+        taken.append((x, y))
+    assert 20 < len(taken) < 60
+    names = sorted({name for x, _ in taken for name in x})
+    array = np.array([[x.get(name, np.nan) for name in names] for x, _ in taken])
+    for start, stop in ((0, 1), (1, 4), (4, 15), (15, len(taken))):
+        part, kinds = array[start:stop], [y for _, y in taken[start:stop]]
+        dry_run.learn_many(part, kinds, names)
+        in_chunks.learn_many(part, kinds, names)
+        in_chunks.predict_proba_many(array, names)
+        in_chunks.save(tmp_path / "model")
+        in_chunks = MODLClassifier.load(tmp_path / "model")
+    assert state_digest(in_chunks) == state_digest(single)
+
+
 def test_missing_features_and_empty_records_are_handled(make: Make) -> None:
     model = make(0)
     model.learn_one({}, 0)

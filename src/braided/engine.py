@@ -179,6 +179,18 @@ class Braid:
             parts = [self.combiner, *self.learners]
             self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
 
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """Make some slots as they would be if no record had ever had a value there; each learner must be able to."""
+        parts: list[Any] = [self.combiner, *self.learners]
+        for part in parts:
+            part.forget_features(slots)
+        self.statistics[slots] = 0.0
+        if self.stage is not None:
+            self.stage.forget_features(slots)
+        # A forward pass that was kept is of other weights.
+        self._scored = None
+        self._last_prediction = None
+
     def _changes_of_learners(self) -> Floats:
         """For each learner whether it learns changes, and room for what it says of one."""
         flags = [float(self.regression and _learns_changes(learner)) for learner in self.learners]

@@ -64,6 +64,18 @@ class InputStage:
         addresses = [number for array in arrays for number in (array.ctypes.data, array.size)]
         self.row = np.array([kept, *addresses, self.carry], dtype=np.int64)
 
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """Know nothing of some features, and of what goes with them."""
+        if self.planes == 1:
+            return
+        parts = self._parts()
+        parts["kept"][slots] = 0.0
+        parts["figures"][slots] = 0.0
+        for name in ("pairs", "correlations"):
+            parts[name][:, slots, :] = 0.0
+            parts[name][:, :, slots] = 0.0
+        parts["correlations"][:, slots, slots] = 1.0
+
     def _parts(self) -> Arrays:
         """The memory, in its parts."""
         n, memory = self.n_features, self.memory

@@ -37,6 +37,8 @@ class ModelOptions:
         The always-available features, which Aux-Drop feeds to its first layer.
     max_features, max_classes
         Limits beyond which a stream is refused.
+    expire_after
+        Records after which a feature that did not come again may give up its place, at that limit; None for never.
     overrides
         Settings `name=value` that replace those of every learner that has a setting of that name.
     drift
@@ -52,6 +54,7 @@ class ModelOptions:
     base_features: tuple[Hashable, ...] = ()
     max_features: int = 10_000
     max_classes: int = 1_000
+    expire_after: int | None = None
     overrides: tuple[str, ...] = ()
     drift: str | None = None
     task: str = CLASSIFICATION
@@ -82,6 +85,7 @@ class ModelOptions:
             "combiner": self.combiner,
             "seed": self.seed,
             "max_features": self.max_features,
+            "expire_after": self.expire_after,
             "drift_detector": None if self.drift is None else drift.build(self.drift),
         }
         if regression:

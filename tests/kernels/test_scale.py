@@ -88,6 +88,23 @@ def test_a_record_that_is_half_wild_does_not_count() -> None:
     assert (statistics[:, MEAN] > 900).all(), "ten in a row are no mistake"
 
 
+def test_bad_records_of_two_signs_do_not_count_for_a_feature_far_from_zero() -> None:
+    """To that feature they all lie on one side; the others see that they are not alike."""
+    rng, statistics, every = RNG(0), np.zeros((4, STATISTICS)), np.arange(4)
+    for t, row in enumerate(rng.normal(size=(3_000, 4)) + np.array([1_000.0, 0.0, 0.0, 0.0])):
+        bad = np.full(4, rng.choice([-100.0, 100.0]))
+        remember(bad if t > 100 and rng.random() < 0.02 else row, every, statistics, every)
+    assert deviation(statistics[0]) < 1.1
+
+
+def test_one_record_in_twenty_that_is_bad_does_not_count() -> None:
+    rng, statistics, every = RNG(3), np.zeros((4, STATISTICS)), np.arange(4)
+    for t, row in enumerate(1_000.0 + rng.normal(size=(30_000, 4))):
+        bad = np.full(4, rng.choice([-1e4, 1e4]))
+        remember(bad if t > 100 and rng.random() < 0.05 else row, every, statistics, every)
+    assert max(deviation(column) for column in statistics) < 1.1
+
+
 def test_a_target_far_out_is_believed_when_it_comes_again() -> None:
     target = np.zeros(scale.TARGET_STATISTICS)
     rng, last = RNG(0), 0.0

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braided import MODLClassifier, MODLRegressor
+from braided.checkpoint import decode
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig, LogisticConfig, OLVFConfig
@@ -26,6 +27,7 @@ MODELS: dict[str, Any] = {
     "classes": lambda: MODLClassifier(learners=(LogisticConfig(),), max_features=4, max_classes=3),
     "two classes": lambda: MODLClassifier(learners=(OLVFConfig(),), max_features=4, max_classes=3),
     "numbers": lambda: MODLRegressor(learners=(LinearConfig(),), max_features=4),
+    "expiring": lambda: MODLClassifier(learners=(LogisticConfig(),), max_features=4, max_classes=9, expire_after=3),
 }
 numbers = st.one_of(
     st.none(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**70), 2**70),
@@ -101,3 +103,23 @@ def test_a_wide_request_that_is_refused_late_leaves_no_names(monkeypatch: pytest
     fitting = parsed(state, [{"x": {name: 1.0}, "y": 0} for name in "wxyz"])
     assert fitting is not None
     assert draft.add(WriteRequest("learn", None, fitting))["learned"] == 4
+
+
+def test_what_is_forgotten_is_no_longer_shown() -> None:
+    state = ModelState("m", MODELS["expiring"](), LIMITS)
+    for number in range(1, 30):
+        draft = GroupDraft(state, LIMITS)
+        records = parsed(state, [{"x": {"a": 1.0, f"junk {number}": 2.0}, "y": number % 2}])
+        assert records is not None
+        draft.add(WriteRequest("learn", None, records))
+        group = draft.group()
+        assert group is not None
+        state.apply(number, group)
+    known = {"a", "junk 27", "junk 28", "junk 29"}
+    assert {item["name"]: item["count"] for item in state.stats.summary()["availability"]} == {
+        name: 29 if name == "a" else 1 for name in known
+    }
+    assert {name for name, _ in state.stats.strip(10)} == known == state.features
+    again = ModelState.restored(decode(state.snapshot(), "here", "MODLClassifier"), LIMITS)
+    assert digest(again.model) == digest(state.model)
+    assert again.stats.summary()["availability"] == state.stats.summary()["availability"]

@@ -243,6 +243,7 @@ def test_names_are_no_paths(client: Client, name: str) -> None:
         ({"learners": [{"type": "MLPConfig", "widths": [8]}]}, "widths"),
         ({"learners": [{"type": "SetConfig", "width": 1_024, "blocks": 16, "layers": 16}]}, "may come to hold"),
         ({"max_features": 10**6}, "max_features"),
+        ({"expire_after": 0}, "expire_after"),
         ({"seed": -1}, "seed"),
         ({"colour": "red"}, "colour"),
         ([], "body"),

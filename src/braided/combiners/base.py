@@ -40,6 +40,9 @@ class Combiner:
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
         """Make room. A combiner without weights needs none."""
 
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """Make some features as new. A combiner that does not look at the record has nothing to do."""
+
     def raise_plasticity(self, factor: float, fresh: bool) -> None:
         """Follow a stream that has changed, as of `CompiledLearner`. A combiner without weights has nothing to do."""
 

@@ -139,6 +139,16 @@ class MixtureOfExperts(Combiner):
         self.single, self._n_features = fresh, n_features
         self.work = np.zeros(1 + 2 * HIDDEN + 2 * n_learners, dtype=np.float32)
 
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """Draw the hidden weights of some features as at first."""
+        n_learners = int(self.shape[1])
+        inputs = HIDDEN + n_learners + n_learners * HIDDEN
+        fresh = np.zeros_like(self.single)
+        _draw(fresh, self.shape, int(slots.min()))
+        for slot in slots.tolist():
+            row = slice(inputs + slot * HIDDEN, inputs + (slot + 1) * HIDDEN)
+            self.single[row] = fresh[row]
+
     def terms(
         self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
     ) -> NDArray[np.float64]:

@@ -29,6 +29,9 @@ Floats = NDArray[np.float64]
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
 #: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
 Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
+_NO_SLOTS = np.zeros(0, dtype=np.int64)
+#: The array of a snapshot that says when each feature was there last.
+_LAST_SEEN = "last seen"
 #: So many targets at most are kept until they count as known.
 MOST_DELAY = 1_000_000
 
@@ -90,16 +93,15 @@ class DryRun:
     >>> dry_run.learn_many([[1.0]], ["idle"], ["c"])
     Traceback (most recent call last):
         ...
-    braided.errors.BraidedError: feature 'c' would be number 3, and max_features is 2: raise max_features, or drop or
-    hash rare features
+    braided.errors.BraidedError: feature 'c' would be number 3, and max_features is 2: raise max_features, give
+    expire_after, or drop or hash rare features
     """
 
     def __init__(self, model: MODL) -> None:
         model.braid  # noqa: B018 (making it may lower the limit on classes)
         # The engine, whose counts the check may look at, is shared; names and labels are its own.
         self._model = copy.copy(model)
-        self._model._features = copy.copy(model._features)
-        self._model._features.slots = dict(model._features.slots)
+        self._model._features = model._features.copy()
         self._model._classes = copy.copy(model._classes)
         self._model._classes.places = dict(model._classes.places)
 
@@ -113,7 +115,7 @@ class DryRun:
         Arguments as of `MODL.learn_many`, but for data frames.
         """
         chunk = self._model._checked(X, y, names)
-        self._model._features.admit([name for names in chunk.new_features.values() for name in names])
+        self._model._features.arrivals(chunk.values, chunk.columns)
         for label in chunk.new_labels.values():
             self._model._classes.admit(label)
 
@@ -149,6 +151,7 @@ class MODL(base.Estimator):
         first_features: tuple[Hashable, ...] | None = None,
         drift_detector: Detector | None = None,
         delay: int = 0,
+        expire_after: int | None = None,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -159,9 +162,9 @@ class MODL(base.Estimator):
         self.first_features = first_features
         self.drift_detector = drift_detector
         self.delay = delay
+        self.expire_after = expire_after
         self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
-        self._features = FeatureSpace(max_features)
-        self._features.admit(self._checked_first_features())
+        self._features = FeatureSpace(max_features, expire_after, self._checked_first_features())
         self._classes = ClassSpace(max_classes)
         self._braid: Braid | None = None
 
@@ -178,7 +181,6 @@ class MODL(base.Estimator):
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise BraidedError(f"first_features has {twice!r} twice: give each name once")
-        self._features.check_room(list(names))
         return list(names)
 
     def _resolved(self) -> Preset:
@@ -191,6 +193,11 @@ class MODL(base.Estimator):
             raise BraidedError(f"seed is {shown(self.seed)}: use a whole number from 0 to 2**63 - 1")
         if not isinstance(self.delay, int | np.integer) or not 0 <= self.delay <= MOST_DELAY:
             raise BraidedError(f"delay is {shown(self.delay)}: use a whole number of records from 0 to {MOST_DELAY:,}")
+        expire_after = self.expire_after
+        if expire_after is not None and (not isinstance(expire_after, int | np.integer) or expire_after < 1):
+            raise BraidedError(
+                f"expire_after is {shown(expire_after)}: use a whole number of records from 1 on, or None for never"
+            )
         preset = self._resolved().for_regression() if self._regression else self._resolved()
         chosen: Sequence[LearnerConfig | Learner]
         if self.learners is not None:
@@ -219,6 +226,11 @@ class MODL(base.Estimator):
                 raise BraidedError(f"learner {name!r} is for {only}, not for {self.task}: leave it out")
             if not self._regression and getattr(getattr(learner, "config", None), "change", False):
                 raise BraidedError(f"learner {name!r} learns the change of a number: for classes leave out change=True")
+            if expire_after is not None and not hasattr(learner, "forget_features"):
+                raise BraidedError(
+                    f"expire_after is {expire_after}, and learner {name!r} has no method forget_features: leave out "
+                    "one of them"
+                )
             most = getattr(learner, "most_classes", self._classes.limit)
             if most < self._classes.limit:
                 self._classes.restrict(most, f"{name} takes {most} classes only: use another model")
@@ -254,7 +266,7 @@ class MODL(base.Estimator):
 
     @property
     def n_features(self) -> int:
-        """How many features have been seen."""
+        """How many features have been seen, and have not expired."""
         return len(self._features)
 
     @property
@@ -290,25 +302,25 @@ class MODL(base.Estimator):
         if self.delay == 0 and self.records_learned == 0:
             self.delay, self._braid = delay, None
 
-    def _n_outputs(self) -> int:
-        """For classes at least two: the first class is learned against a second one that has not come yet."""
-        return 1 if self._regression else max(2, len(self._classes))
+    def _grow(self, n_new_features: int = 0, n_new_labels: int = 0) -> None:
+        """Let the engine have the sizes of what is known, and of so many new names and labels."""
+        # For classes at least two: the first class is learned against a second one that has not come yet.
+        n_outputs = 1 if self._regression else max(2, len(self._classes) + n_new_labels)
+        self.braid.grow(len(self._features) + n_new_features, n_outputs)
 
-    def _grow(self) -> None:
-        self.braid.grow(len(self._features), self._n_outputs())
+    def _admit(self, names: list[Hashable], labels: list[Hashable], row: Floats | None = None) -> None:
+        """Make room for the new names and labels of a record; `row` has its other values, by slot.
 
-    def _admit(self, names: list[Hashable], labels: list[Hashable]) -> None:
-        """Make room for new names and labels; if a learner refuses to grow, they are not known afterwards."""
-        n_features, n_classes = len(self._features), len(self._classes)
-        self._features.admit(names)
+        If a learner refuses to grow, they are not known afterwards.
+        """
+        given_up = self._features.given_up(names, row) if names else _NO_SLOTS
+        self._grow(len(names) - given_up.size, len(labels))
+        if names:
+            self._features.admit(names, given_up)
         for label in labels:
             self._classes.admit(label)
-        try:
-            self._grow()
-        except BaseException:
-            self._features.forget_from(n_features)
-            self._classes.forget_from(n_classes)
-            raise
+        if given_up.size:
+            self.braid.forget_features(given_up)
 
     def _predict_row(self, x: Mapping[Hashable, Any]) -> Floats | None:
         """The engine's prediction for one record; None before anything was learned."""
@@ -339,11 +351,11 @@ class MODL(base.Estimator):
             as_number(name, x[name], record)
         row = self._features.row(x, record)
         target = self._target(y, record)
-        self._features.check_room(new)
+        self._features.check_room(new, row)
         unseen = not self._regression and target not in self._classes.places
         if not self._regression:
             self._classes.check_room([target] if unseen else [])
-        self._admit(new, [target] if unseen else [])
+        self._admit(new, [target] if unseen else [], row)
         if not self._regression:
             target = self._classes.places[target]
         if new:
@@ -359,7 +371,15 @@ class MODL(base.Estimator):
         `where` has the column of each slot, None if they are the same, and the slots that may have a value. `unseen`
         says that the first label is one that the model has not known until this record.
         """
-        if self._watch is None or targets is None:
+        if targets is None:
+            return self.braid.run(values, where[0], None, where[1])
+        said = self._run_learning(values, where, targets, unseen)
+        if self.expire_after is not None:
+            self._features.see(values, where[0])
+        return said
+
+    def _run_learning(self, values: Floats, where: Places, targets: Floats, unseen: bool) -> tuple[Floats, Floats]:
+        if self._watch is None:
             return self.braid.run(values, where[0], targets, where[1])
         parts = []
         for t in range(values.shape[0]):
@@ -463,7 +483,7 @@ class MODL(base.Estimator):
                 break
             self._run_part(values[stop : stop + 1], columns, None, progress, stop)
             labels = [chunk.new_labels[stop]] if stop in chunk.new_labels else []
-            self._admit(chunk.new_features.get(stop, []), labels)
+            self._admit(chunk.new_features.get(stop, []), labels, self._features.by_slot(values[stop], columns))
             part = slice(stop, stop + 1)
             self._run(values[part], self._features.columns(columns), targets[part], stop in chunk.new_labels)
             start = stop + 1
@@ -473,15 +493,9 @@ class MODL(base.Estimator):
         """A chunk as it will be learned, or the refusal of all of it; nothing changes."""
         values, columns = self._array(X, names)
         _, targets, new_labels = self._encode_targets(frames.targets(y), values.shape[0])
-        found: dict[int, list[Hashable]] = {}
-        unknown = set(columns).difference(self._features.slots)
-        for place, name in enumerate(columns) if unknown else ():
-            if name in unknown:
-                present = np.flatnonzero(~np.isnan(values[:, place]))
-                if present.size:
-                    found.setdefault(int(present[0]), []).append(name)
-        new_features = {at: self._features.sort(found[at]) for at in sorted(found)}
-        self._features.check_room([name for at in new_features for name in new_features[at]])
+        new_features: dict[int, list[Hashable]] = {}
+        if not self._features.slots.keys() >= set(columns):
+            new_features = self._features.copy().arrivals(values, columns)
         self._classes.check_room(list(new_labels.values()))
         return _Chunk(values, columns, targets, new_features, new_labels)
 
@@ -563,11 +577,15 @@ class MODL(base.Estimator):
             "features": [pack_name(name) for name in self._features.slots],
             "classes": [pack_name(label) for label in self._classes.places],
         }
+        arrays = self.braid.state()
         if self.delay:
             metadata["parameters"]["delay"] = int(self.delay)
+        if self.expire_after is not None:
+            metadata["parameters"]["expire_after"] = int(self.expire_after)
+            arrays[_LAST_SEEN] = self._features.last_seen.copy()
         if self._watch is not None:
             metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
-        return metadata, self.braid.state()
+        return metadata, arrays
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, atomically: whoever reads it finds the old file or the new one.
@@ -633,6 +651,8 @@ class MODL(base.Estimator):
         if int(arrays["steps"][0]) > 0:
             model._grow()
             model.braid.load_state(arrays)
+            if model.expire_after is not None:
+                model._features.load_last_seen(arrays.get(_LAST_SEEN, np.zeros(0)), model.records_learned)
         return model
 
     def _predict_rows(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats | None:

@@ -41,6 +41,10 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     delay
         How many records later labels come: that of record t before record t + delay is predicted. A record is then
         learned from what was known of earlier labels when it was predicted; 0 and 1 for labels that come at once.
+    expire_after
+        None: a feature that is known stays known. A number: where there are `max_features` of them and a new one comes,
+        the one that was not seen for longest is forgotten and gives up its place, if none of the last so many records
+        had it; see `docs/missing.md`.
 
     Examples
     --------

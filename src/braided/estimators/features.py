@@ -1,9 +1,14 @@
-"""Names to places: features to slots, labels to classes. Both only ever grow, and nothing is ever reordered."""
+"""Names to places: features to slots, labels to classes. Nothing is ever reordered.
+
+Labels only ever grow in number. So do slots, but one whose name has not been seen for long may be given to another.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -26,6 +31,16 @@ class FeatureSpace:
     An absent key, None and NaN all mean missing. A name gets its slot with its first value; names that are new in the
     same record get theirs in sorted order, so that the order of a record's keys does not matter.
 
+    Parameters
+    ----------
+    limit
+        So many names at most.
+    expire_after
+        Where there is no room for a new name, the one that was not seen for longest gives up its slot, if it was in
+        none of the last so many records, the one with the new name included; of several, the first slot. None: never.
+    first
+        Names that get the first slots, and never give them up.
+
     Examples
     --------
     >>> space = FeatureSpace(limit=10)
@@ -36,13 +51,27 @@ class FeatureSpace:
     array([nan,  5.])
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, expire_after: int | None = None, first: Iterable[Hashable] = ()) -> None:
         self.limit = limit
+        self.expire_after = expire_after
         self.slots: dict[Hashable, int] = {}
+        #: If names expire: records learned, and for each slot the last one of them that had its name.
+        self.records = 0
+        self.last_seen = np.zeros(0, dtype=np.int64)
         self._columns: tuple[list[Hashable], NDArray[np.int64], NDArray[np.int64]] | None = None
+        names = list(first)
+        self.check_room(names)
+        self.admit(names)
+        self._n_kept = len(names)
 
     def __len__(self) -> int:
         return len(self.slots)
+
+    def copy(self) -> FeatureSpace:
+        """An independent copy."""
+        other = copy.copy(self)
+        other.slots, other.last_seen = dict(self.slots), self.last_seen.copy()
+        return other
 
     def new_in(self, x: Mapping[Hashable, Any]) -> list[Hashable]:
         """The names with a value that have no slot yet, in the order they will get theirs."""
@@ -54,26 +83,108 @@ class FeatureSpace:
         """Names in the order in which new ones get their slots."""
         return sorted_names(names)
 
-    def check_room(self, names: list[Hashable]) -> None:
-        """Refuse names that would exceed the limit."""
-        if len(self.slots) + len(names) > self.limit:
-            room = max(self.limit - len(self.slots), 0)
+    def check_room(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> None:
+        """Refuse names that would exceed the limit; `row` as of `expired`."""
+        room = max(self.limit - len(self.slots), 0)
+        if len(names) > room:
+            room += self.expired(row).size
+        if len(names) > room:
+            kept, remedy = "", "give expire_after"
+            if self.expire_after is not None:
+                kept, remedy = f", all seen in the last {self.expire_after} records", "lower expire_after"
             raise BraidedError(
-                f"feature {names[room]!r} would be number {self.limit + 1}, and max_features is {self.limit}: "
-                "raise max_features, or drop or hash rare features"
+                f"feature {names[room]!r} would be number {self.limit + 1}, and max_features is {self.limit}{kept}: "
+                f"raise max_features, {remedy}, or drop or hash rare features"
             )
 
-    def admit(self, names: list[Hashable]) -> None:
-        """Give slots to new names."""
-        self._columns = None
-        for name in names:
-            self.slots[name] = len(self.slots)
+    def expired(self, row: NDArray[np.float64] | None) -> NDArray[np.int64]:
+        """The slots that the next record can take for new names, in that order; `row` is that record, by slot."""
+        if self.expire_after is None or row is None:
+            return np.zeros(0, dtype=np.int64)
+        old = (self.last_seen + self.expire_after <= self.records + 1) & np.isnan(row)
+        old[: self._n_kept] = False
+        slots = np.flatnonzero(old)
+        return slots[np.argsort(self.last_seen[slots], kind="stable")]
 
-    def forget_from(self, n: int) -> None:
-        """Take back all slots but the first `n`."""
+    def given_up(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> NDArray[np.int64]:
+        """The slots that other names have to give up for these new ones; there must be room for them."""
+        wanted = len(self.slots) + len(names) - self.limit
+        return self.expired(row)[:wanted] if wanted > 0 else np.zeros(0, dtype=np.int64)
+
+    def admit(self, names: list[Hashable], given_up: Iterable[int] = ()) -> None:
+        """Give new slots to the first of some new names, and to the last ones those that others give up."""
         self._columns = None
-        for name in list(self.slots)[n:]:
-            del self.slots[name]
+        taken = list(given_up)
+        n_new = len(names) - len(taken)
+        for name in names[:n_new]:
+            self.slots[name] = len(self.slots)
+        if taken:
+            by_slot = list(self.slots)
+            for slot, name in zip(taken, names[n_new:], strict=True):
+                by_slot[slot] = name
+            self.slots = {name: slot for slot, name in enumerate(by_slot)}
+        if self.expire_after is not None:
+            self.last_seen = np.concatenate([self.last_seen, np.zeros(n_new, dtype=np.int64)])
+
+    def see(self, values: NDArray[np.float64], columns: NDArray[np.int64] | None) -> None:
+        """Count records as learned; `columns` has the column of each slot, -1 for none, None if they are the same."""
+        if not len(values):
+            return
+        slots = np.arange(len(self.slots)) if columns is None else np.flatnonzero(columns >= 0)
+        there = ~np.isnan(values[:, slots if columns is None else columns[slots]])
+        seen = there.any(axis=0)
+        last = len(values) - there[::-1, seen].argmax(axis=0)
+        self.last_seen[slots[seen]] = self.records + last
+        self.records += len(values)
+
+    def load_last_seen(self, last_seen: NDArray[Any], records: int) -> None:
+        """Take over when each slot's name was seen last, after so many records."""
+        fits = last_seen.shape == (len(self.slots),) and last_seen.dtype.kind == "i"
+        if not fits or (last_seen < 0).any() or (last_seen > records).any():
+            raise BraidedError("state of the model: when features were last seen is not; give a file written by save")
+        self.last_seen[:], self.records = last_seen, records
+
+    def arrivals(self, values: NDArray[np.float64], names: list[Hashable]) -> dict[int, list[Hashable]]:
+        """Record -> the names that get a slot with it, in that order, if these records are learned.
+
+        Counts the records as learned, and their names as known. If there is no room, refuses, and is not to be used
+        any more.
+        """
+        places = {name: place for place, name in enumerate(names)}
+        unknown = [place for name, place in places.items() if name not in self.slots]
+        first = [(row, place) for place in unknown for row in self._next(values, place, 0)]
+        heapify(first)
+        found: dict[int, list[Hashable]] = {}
+        done = 0
+        while first:
+            at = first[0][0]
+            new: list[Hashable] = []
+            while first and first[0][0] == at:
+                new.append(names[heappop(first)[1]])
+            found[at] = new = self.sort(new)
+            if self.expire_after is None:
+                self.check_room(new)
+                self.admit(new)
+                continue
+            self.see(values[done:at], self.columns(names)[0])
+            row = self.by_slot(values[at], names)
+            self.check_room(new, row)
+            taken, by_slot = self.given_up(new, row), list(self.slots)
+            self.admit(new, taken)
+            done = at
+            for place in (places[by_slot[slot]] for slot in taken if by_slot[slot] in places):
+                for row_back in self._next(values, place, at + 1):
+                    heappush(first, (row_back, place))
+        if self.expire_after is not None:
+            self.see(values[done:], self.columns(names)[0])
+        return found
+
+    @staticmethod
+    def _next(values: NDArray[np.float64], place: int, start: int) -> Iterator[int]:
+        """The first record from `start` on that has a value in a column, if there is one."""
+        there = ~np.isnan(values[start:, place])
+        if there.any():
+            yield start + int(there.argmax())
 
     def row(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:
         """The record by slot, NaN where missing; names without a slot are left out, but checked."""
@@ -84,6 +195,13 @@ class FeatureSpace:
             slot = slots.get(name)
             if slot is not None:
                 row[slot] = number
+        return row
+
+    def by_slot(self, values: NDArray[np.float64], names: list[Hashable]) -> NDArray[np.float64]:
+        """The record by slot, as of `row`, from the values of these names."""
+        columns, slots = self.columns(names)
+        row = np.full(len(self.slots), np.nan)
+        row[slots] = values[columns[slots]]
         return row
 
     def slots_of(self, x: Mapping[Hashable, Any]) -> NDArray[np.int64] | None:

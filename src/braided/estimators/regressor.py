@@ -44,6 +44,10 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     delay
         How many records later labels come: that of record t before record t + delay is predicted. A record is then
         learned from what was known of earlier labels when it was predicted; 0 and 1 for labels that come at once.
+    expire_after
+        None: a feature that is known stays known. A number: where there are `max_features` of them and a new one comes,
+        the one that was not seen for longest is forgotten and gives up its place, if none of the last so many records
+        had it; see `docs/missing.md`.
 
     Examples
     --------
@@ -65,8 +69,18 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         max_features: int = 10_000,
         drift_detector: Detector | None = None,
         delay: int = 0,
+        expire_after: int | None = None,
     ) -> None:
-        super().__init__(preset, learners, combiner, seed, max_features, drift_detector=drift_detector, delay=delay)
+        super().__init__(
+            preset,
+            learners,
+            combiner,
+            seed,
+            max_features,
+            drift_detector=drift_detector,
+            delay=delay,
+            expire_after=expire_after,
+        )
 
     def _error(self, prediction: Floats, target: float, unseen: bool) -> float:
         deviation = target_deviation(self.braid.target)

@@ -14,8 +14,8 @@ _FEATURES, _CLASSES = 9, 5
 def warm_up(model: Any) -> None:
     """Take a twin of the model through all that one does; the model itself is not touched.
 
-    That is predicting and learning, one record and several, growth by features and by classes, and the reset of a
-    learner that has failed. A model of River's has nothing to compile.
+    That is predicting and learning, one record and several, growth by features and by classes, a feature that gives up
+    its place, and the reset of a learner that has failed. A model of River's has nothing to compile.
     """
     if not isinstance(model, MODL):
         return
@@ -24,6 +24,8 @@ def warm_up(model: Any) -> None:
     room: dict[str, Any] = {"max_features": _FEATURES}
     if classes:
         room |= {"max_classes": _CLASSES, "first_features": None}
+    if model.expire_after is not None:
+        room["expire_after"] = 1
     twin: Any = model.clone(room)
     for width in range(1, _FEATURES + 1):
         names = [f"feature {i}" for i in range(width)]
@@ -33,5 +35,7 @@ def warm_up(model: Any) -> None:
         twin.learn_one(dict(zip(names, rows[0], strict=True)), label)
         twin.predict_one({names[0]: 1.0})
         twin.predict_many(rows, names)
+    if model.expire_after is not None:
+        twin.learn_one({"one more": 1.0}, label)
     twin.braid.health[:, loop.IN_A_ROW] = loop.PATIENCE
     twin.predict_learn_many([[1.0]], [label], names[:1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,8 @@ from braided.checkpoint import pack_name, unpack_name
 
 Counts = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
-#: Features whose availability is followed over time.
-MOST_FEATURES = 2_000
+#: Features whose availability is followed over time, and those that are counted at all.
+MOST_FEATURES, MOST_NAMES = 2_000, 100_000
 #: The latest records are counted in blocks: how many records each has, and how many blocks are kept.
 LATEST_BLOCK, LATEST_BLOCKS = 50, 40
 #: Some features' names, and their places.
@@ -42,13 +42,22 @@ class Places:
         known, places = self._latest
         if names != known:  # consecutive records mostly have the same columns
             for name, count in zip(names, counts.tolist(), strict=True):
-                if count and name not in self.places:
+                if count and name not in self.places and len(self.places) < MOST_NAMES:
                     self.places[name] = len(self.places)
             self.present = np.pad(self.present, (0, len(self.places) - self.present.size))
             places = np.array([self.places.get(name, -1) for name in names], dtype=np.int64)
             self._latest = (names, places) if (places >= 0).all() else _NOTHING
         add_at(self.present, places, counts)
         return places
+
+    def keep(self, names: Collection[Hashable]) -> Counts:
+        """Forget all features but these; returns the places that they had."""
+        kept = np.array([place for name, place in self.places.items() if name in names], dtype=np.int64)
+        if kept.size < len(self.places):
+            self.places = {name: i for i, name in enumerate(name for name in self.places if name in names)}
+            self.present = self.present[kept]
+            self._latest = _NOTHING
+        return kept
 
     def names(self) -> list[Any]:
         """The features' names as JSON."""

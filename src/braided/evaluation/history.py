@@ -280,7 +280,7 @@ class History(Tally):
             return
         posterior = explain.posterior(learner)
         mean = posterior.mean[-1:] if learner.n_outputs == 2 else posterior.mean
-        self.weight_names = model.feature_names
+        names_before, self.weight_names = self.weight_names, model.feature_names
         self.weight_mean = mean[:, posterior.value_at].copy()
         self.weight_sd = np.sqrt(posterior.variances[posterior.value_at])
         rows, width = len(mean), min(learner.n_features, MOST_WEIGHTS // len(mean))
@@ -291,7 +291,10 @@ class History(Tally):
         if two_classes:  # they had one vector between them
             weights.rows[:, 1] = weights.rows[:, 0]
             weights.rows[:, 0] = -weights.rows[:, 0]
+        pairs = zip(names_before[:width], self.weight_names, strict=False)
+        others = [slot for slot, (before, now) in enumerate(pairs) if before != now]
         for followed, latest in ((weights, self.weight_mean[:, :width]), (deviations, self.weight_sd[:width])):
+            followed.rows[..., others] = np.nan  # what a slot said of the name that gave it up
             followed.lengthen(len(self._blocks))
             followed.rows[-1] = latest
 

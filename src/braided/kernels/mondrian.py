@@ -12,6 +12,7 @@ ends the search for those that do not.
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
@@ -444,3 +445,55 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, error, gains):
         if node == first:
             return
         node = first + int(nodes[node, PARENT])
+
+
+@njit(cache=True)
+def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
+    """Leave out a tree's splits on a feature, and the nodes that nothing leads to then.
+
+    A node that is split there keeps its records and its range, and goes on as its child with more records does.
+    """
+    first, size = tree * most_nodes, int(sizes[tree])
+    found = False
+    for node in range(first, first + size):
+        found = found or nodes[node, FEATURE] == feature
+    if not found:
+        return
+    place = np.full(size, -1)  # of the nodes that stay, in order; 0 as long as it is not known
+    place[0] = 0
+    # A child may stand before its parent, so that they are looked for from the root on.
+    pending = np.empty(size, dtype=np.int64)
+    depth = 1
+    pending[0] = 0
+    while depth > 0:
+        depth -= 1
+        number = pending[depth]
+        node = first + number
+        while nodes[node, FEATURE] == feature:
+            left, right = first + int(nodes[node, LEFT]), first + int(nodes[node, RIGHT])
+            child = left if nodes[left, RECORDS] >= nodes[right, RECORDS] else right
+            for column in (FEATURE, THRESHOLD, LEFT, RIGHT, ODDS):
+                nodes[node, column] = nodes[child, column]
+        if nodes[node, FEATURE] >= 0:
+            for column in (LEFT, RIGHT):
+                child = int(nodes[node, column])
+                nodes[first + child, PARENT] = number
+                place[child] = 0
+                pending[depth] = child
+                depth += 1
+    left_over = 0
+    for number in range(size):
+        if place[number] == 0:
+            place[number] = left_over
+            left_over += 1
+    # Each goes to its place or one before it, so that nothing is overwritten that is still to be moved.
+    for number in range(size):
+        if place[number] >= 0:
+            old, new = first + number, first + place[number]
+            nodes[new], ranges[2 * new], ranges[2 * new + 1] = nodes[old], ranges[2 * old], ranges[2 * old + 1]
+            if nodes[new, PARENT] >= 0:
+                nodes[new, PARENT] = place[int(nodes[new, PARENT])]
+            if nodes[new, FEATURE] >= 0:
+                nodes[new, LEFT] = place[int(nodes[new, LEFT])]
+                nodes[new, RIGHT] = place[int(nodes[new, RIGHT])]
+    sizes[tree] = left_over

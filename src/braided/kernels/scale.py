@@ -17,8 +17,9 @@ only when the record is learned), makes |z| <= sqrt(n), and lets the second reco
 One feature may be far out: many are, now and then. A record of which half of the values are, and two at least, FAR
 deviations or more, is taken for a mistake, and does not count; nor does a target that is, or a change of it that is
 FAR_CHANGE deviations out. So they hide nothing of the others. They do count where they are no mistakes: if more than
-DOUBTFUL_SHARE of what came lately was doubtful, or the last ALIKE_DOUBTS doubtful values lay on the same side and were
-of about the same size.
+DOUBTFUL_SHARE of the targets that came lately were doubtful (DOUBTFUL_RECORDS of the records), or the last ALIKE_DOUBTS
+doubtful values lay on the same side and were of about the same size. A record counts if that holds for half of its
+values: two signs may look like one side to a feature that is far from zero.
 
 A feature whose unit has changed (a sensor replaced) starts over, and what learners know of it holds again in the new
 units. It has, if
@@ -46,7 +47,8 @@ _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
 #: So many deviations from its mean a value or a target is far out, and a target's change.
 FAR, FAR_CHANGE = 10.0, 20.0
 #: Doubtful values count if they are more than this share of about the last fifty, or if so many in a row were alike.
-DOUBTFUL_SHARE, _DOUBT_RATE, ALIKE_DOUBTS, _ALIKE_FACTOR = 0.15, 0.02, 20, 4.0
+#: One record in twenty that is bad comes to 0.15 of the last fifty every few thousand records, and to 0.25 hardly ever.
+DOUBTFUL_SHARE, DOUBTFUL_RECORDS, _DOUBT_RATE, ALIKE_DOUBTS, _ALIKE_FACTOR = 0.15, 0.25, 0.02, 20, 4.0
 #: A target that is taken for a mistake is learned as one that is so many deviations off.
 DOUBTFUL_BOUND = 1.0
 # Columns of the statistics: three running figures; how many values in a row lay far out, and mean and standard
@@ -182,7 +184,7 @@ def distance(value, column):
 
 
 @kernel()
-def _is_mistake(value, column, doubtful):
+def _is_mistake(value, column, doubtful, share):
     """Whether a doubtful value is a mistake, and neither one of many nor of a kind that comes again and again."""
     column[DOUBTS] += _DOUBT_RATE * ((1.0 if doubtful else 0.0) - column[DOUBTS])
     if not doubtful:
@@ -191,17 +193,22 @@ def _is_mistake(value, column, doubtful):
     alike = off * last > 0 and abs(last) < _ALIKE_FACTOR * abs(off) and abs(off) < _ALIKE_FACTOR * abs(last)
     column[ALIKE] = column[ALIKE] + 1.0 if alike else 1.0
     column[LAST_DOUBT] = off
-    return column[DOUBTS] <= DOUBTFUL_SHARE and column[ALIKE] < ALIKE_DOUBTS
+    return column[DOUBTS] <= share and column[ALIKE] < ALIKE_DOUBTS
 
 
 @kernel()
 def count_in(value, column, doubtful):
+    """Store the statistics with a value among them, unless it is doubtful and a mistake; returns whether it is."""
+    value = clipped(value, _LARGEST)
+    return _store(value, column, _is_mistake(value, column, doubtful, DOUBTFUL_SHARE))
+
+
+@kernel()
+def _store(value, column, doubtful):
     """Store the statistics with the value among them; start them over if the feature has changed for good.
 
-    A doubtful value that is taken for a mistake is only looked at for whether it is one of many; returns whether it is.
+    A doubtful value does not count, unless it is one of so many in a row; returns whether it still is one.
     """
-    value = clipped(value, _LARGEST)
-    doubtful = _is_mistake(value, column, doubtful)
     if not doubtful and _take_into_block(value, column):
         mean, squares = column[BLOCK_MEAN], column[BLOCK_SQUARES]
         _start_over(column)
@@ -349,7 +356,11 @@ def is_doubtful(values, columns, statistics, active):
 @kernel()
 def remember(values, columns, statistics, active):
     """Store the statistics that include this record; returns whether it was taken for a mistake."""
-    doubtful, mistakes = is_doubtful(values, columns, statistics, active), 0
+    doubtful, mistakes, left = is_doubtful(values, columns, statistics, active), 0, 0
     for slot in active:
-        mistakes += count_in(values[columns[slot]], statistics[slot], doubtful)
-    return 2 * mistakes > active.shape[0]
+        value = clipped(values[columns[slot]], _LARGEST)
+        mistakes += _is_mistake(value, statistics[slot], doubtful, DOUBTFUL_RECORDS)
+    wrong = 2 * mistakes > active.shape[0]
+    for slot in active:
+        left += _store(clipped(values[columns[slot]], _LARGEST), statistics[slot], wrong)
+    return 2 * left > active.shape[0]

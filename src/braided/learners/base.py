@@ -54,7 +54,8 @@ class Learner(Protocol):
     def reset(self) -> None:
         """Forget everything learned, keeping the sizes."""
 
-    # A learner may also have `raise_plasticity(factor, fresh)`; see `CompiledLearner`.
+    # A learner may also have `raise_plasticity(factor, fresh)`, and `forget_features(slots)`, which it needs in a model
+    # with an `expire_after`; see `CompiledLearner`.
 
     def state(self) -> Arrays:
         """All that was learned, as named arrays."""
@@ -190,6 +191,31 @@ class CompiledLearner(ABC):
             nothing = tuple(0 for _ in plan.shape)
             self.initialise(name, self.views[name][corner], nothing if first else old[name], plan.bound)
         self.describe()
+
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """Make what belongs to some features as it is for features never seen: they may be others from now on.
+
+        Features must lie one after another along the axes that grow with them. What lies elsewhere, or says something
+        of a feature in another way, is for a subclass.
+        """
+        fewer = self.plan(self.n_features - 1, self.n_outputs)
+        for name, plan in self.plan(self.n_features, self.n_outputs).items():
+            steps = [n - before for n, before in zip(plan.shape, fewer[name].shape, strict=True)]
+            for slot in slots.tolist() if max(steps) > 0 else ():
+                # Where an axis does not grow with features, all of it is old.
+                starts = [n - (self.n_features - slot) * step for n, step in zip(plan.shape, steps, strict=True)]
+                if min(starts) >= 0:
+                    self._forget_part(name, plan, starts, steps)
+
+    def _forget_part(self, name: str, plan: ArrayPlan, starts: list[int], steps: list[int]) -> None:
+        """Make anew what one feature has of an array: along each axis `steps` entries from `starts` on."""
+        whole = tuple(slice(0, n) for n in plan.shape)
+        for key in (name, f"{name} second moment"):
+            for axis, (start, step) in enumerate(zip(starts, steps, strict=True)):
+                if key in self.views and step:
+                    self.views[key][(*whole[:axis], slice(start, start + step), *whole[axis + 1 :])] = 0.0
+        corner = tuple(slice(0, start + step) for start, step in zip(starts, steps, strict=True))
+        self.initialise(name, self.views[name][corner], tuple(starts), plan.bound)
 
     def describe(self) -> None:
         """Write the numbers that the kernels read."""

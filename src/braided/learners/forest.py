@@ -32,6 +32,7 @@ from braided.kernels.mondrian import (
     TREES,
     USED,
     VALUES,
+    drop_splits,
     follow_error,
     follow_frames,
     forest_arrays,
@@ -271,6 +272,16 @@ class MondrianForest(CompiledLearner):
             return
         rows = self._rows(name, self.views["sizes"])
         self.views[name][rows, : old.shape[1]] = old[rows]
+
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """No range, gain or frame of theirs, and no split: in place of one stands its child with more records."""
+        views = self.views
+        for slot in slots[slots < self._used(self.n_features)].tolist():
+            for tree in range(self.config.trees):
+                drop_splits(views["nodes"], views["ranges"], views["sizes"], tree, self.config.nodes, slot)
+            rows = self._rows("ranges", views["sizes"])
+            views["ranges"][rows[::2], slot], views["ranges"][rows[1::2], slot] = NOTHING, -NOTHING
+            views["gains"][slot], views["frames"][slot] = 0.0, 0.0
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Sizes, row lengths, where the arrays start, all features and the plane of x."""

@@ -356,6 +356,18 @@ class FourierLogistic(GaussianLearner):
         else:
             super().initialise(name, view, old, bound)
 
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """Draw frequencies anew; functions of some features each take a new one in as they do late in a stream."""
+        frequencies = self.views["frequencies"][: self.n_features]
+        key = key_of(self.seed, self.name, self.place, "frequencies")
+        frequencies[slots] = 0.0
+        for slot in slots.tolist():
+            fill_normal(frequencies[: slot + 1], key, slot, 1.0 / self.config.bandwidth)
+            if self.config.subset:
+                last = np.vstack([np.delete(frequencies, slot, axis=0), frequencies[slot]])
+                _draw_subsets(last, np.uint64(key), len(last) - 1, self.config.subset, False)
+                frequencies[slot] = last[-1]
+
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Those of every Gaussian learner, then where frequencies, phases and moments start, and whether of subsets."""
         places = [offsets["frequencies"], offsets["phases"], offsets.get("moments", 0)]

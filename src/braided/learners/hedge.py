@@ -435,6 +435,14 @@ class HedgeNetwork(CompiledLearner):
         if name == "alphas" and old[0] == 0:
             view[:] = 1.0 / view.size
 
+    def forget_features(self, slots: NDArray[np.int64]) -> None:
+        """Draw their weights anew; those of base features do not come to be with the features."""
+        super().forget_features(slots)
+        if self.config.aux_layer:
+            plan = self.plan(self.n_features, self.n_outputs)["weights 1"]
+            for slot in slots[slots < self.config.base_features].tolist():
+                self.initialise("weights 1", self.views["weights 1"][: slot + 1], (slot, plan.shape[1]), plan.bound)
+
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Sizes and settings, then six numbers per layer."""
         config = self.config

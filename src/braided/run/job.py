@@ -165,7 +165,7 @@ class Job:
         if isinstance(self._source, FollowStream):
             # Of what is there now, as a followed stream may be quiet for long. What does not fit is told later.
             lenient = replace(self.options, on_error="missing")
-            rules = lenient.rules(self.options.max_features, unlabelled=True)
+            rules = lenient.rules(self.options.most_names, unlabelled=True)
             looked_at: Stream = lenient.open(self.options.stream, self.data_dir, rules)
         else:
             looked_at = self._source
@@ -177,7 +177,7 @@ class Job:
     def _open(self) -> Stream:
         """The stream before shuffling and masking."""
         options = self.options
-        rules = options.rules(options.max_features, self._tell, unlabelled=True)
+        rules = options.rules(options.most_names, self._tell, unlabelled=True)
         more: dict[str, Any] = (
             {"follow": True, "idle": options.idle, "position": self._position} if options.follow else {}
         )

@@ -17,6 +17,7 @@ from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, TASKS
 from braided.estimators.drift import DETECTORS
+from braided.evaluation.availability import MOST_NAMES
 from braided.evaluation.metrics import METRICS
 from braided.streams import MASKS, Rules, Stream, open_stream
 from braided.streams.readers.sql import without_password
@@ -151,6 +152,10 @@ class RunOptions(ReadingOptions):
     ] = None
     max_features: Annotated[int, Option(help="Refuse a stream with more features than this.")] = 10_000
     max_classes: Annotated[int, Option(help="Refuse a stream with more classes than this.")] = 1_000
+    expire_after: Annotated[
+        int | None,
+        Option(help="At --max-features, forget for a new feature the one not seen for longest, after so many records."),
+    ] = None
     options: Annotated[
         tuple[str, ...],
         Option("--option", help="NAME=VALUE: replace a setting of the learners, e.g. learning_rate=0.05. Repeatable."),
@@ -196,6 +201,7 @@ class RunOptions(ReadingOptions):
             ("--delay", self.delay, 0),
             ("--max-features", self.max_features, 1),
             ("--max-classes", self.max_classes, 1),
+            ("--expire-after", self.expire_after, 1),
         ):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
@@ -206,6 +212,11 @@ class RunOptions(ReadingOptions):
             if self.shuffle or self.available < 1.0 or self.mask != "iid":
                 raise BraidedError("--follow takes records as they come: leave out --shuffle, --mask and --available")
 
+    @property
+    def most_names(self) -> int:
+        """How many features a stream may have: more than a model holds at a time, where they expire."""
+        return self.max_features if self.expire_after is None else max(self.max_features, MOST_NAMES)
+
     def stored(self) -> dict[str, Any]:
         """The options as a checkpoint holds them: without a password."""
         return {**dataclasses.asdict(self), "stream": without_password(self.stream)}
@@ -215,6 +226,7 @@ class RunOptions(ReadingOptions):
         """Whether these are the records, masked and ordered, that published figures of this stream are about."""
         settings = PAPER_SETTINGS.get(self.stream)
         changed = self.limit is not None or self.options or self.combiner or self.drift or self.delay
+        changed = changed or self.expire_after is not None
         if settings is None or changed or self.mask != "iid":
             return False
         usual = (settings.available, settings.always, CATALOGUE[self.stream].shuffle)
@@ -230,6 +242,7 @@ class RunOptions(ReadingOptions):
             base_features=base_features,
             max_features=self.max_features,
             max_classes=self.max_classes,
+            expire_after=self.expire_after,
             overrides=self.options,
             drift=self.drift,
             task=CLASSIFICATION if self.task == AUTO else self.task,

@@ -44,6 +44,13 @@ class ModelSpec(BaseModel):
     seed: int = Field(default=0, ge=0, lt=2**53)
     max_features: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
     max_classes: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
+    expire_after: int | None = Field(
+        default=None,
+        ge=1,
+        lt=_MOST_STEPS,
+        description="At max_features, a new feature takes the place of the one not seen for longest, if that was in "
+        "none of the last so many records.",
+    )
     delay: int = Field(default=0, ge=0, le=_MOST_DELAY, description="How many records later labels come.")
 
 
@@ -56,11 +63,12 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
     learners = None if spec.learners is None else tuple(_learner(item, i) for i, item in enumerate(spec.learners))
     try:
         preset = presets.get(spec.preset)
+        late: dict[str, Any] = {"delay": spec.delay, "expire_after": spec.expire_after}
         model: Model
         if spec.task == "regression":
-            model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features, delay=spec.delay)
+            model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features, **late)
         else:
-            model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes, delay=spec.delay)
+            model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes, **late)
         check_size(model, limits)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None

@@ -122,7 +122,11 @@ class ModelState:
             with self.lock.writing():
                 progress = self.model.predict_learn_many(table, part.labels, records.names)
             self.stats.update(progress, part, self.classes, live)
-        self.features.update(records.names)
+        if self.model.expire_after is None:
+            self.features.update(records.names)
+        else:
+            self.features = {str(name) for name in self.model.feature_names}
+            self.stats.keep_features(self.features)
 
     def snapshot(self) -> bytes:
         """Everything, as the bytes of a checkpoint that `MODLClassifier.load` reads as well.

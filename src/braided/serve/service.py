@@ -262,6 +262,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "resets": sum(learner["resets"] for learner in summary["learners"]),
         "classes": worker.classes(),
         "max_features": model.max_features,
+        "expire_after": model.expire_after,
         "max_classes": model.class_limit if isinstance(model, MODLClassifier) else None,
         "combiner": model.braid.combiner.name,
         "seed": int(model.seed),

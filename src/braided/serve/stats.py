@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,12 @@ class Stats:
         places = self._places.count(records.names, counts)
         rows = np.repeat(np.arange(len(records)), records.counts)
         self._latest.count(rows, places[records.columns], len(self._places.places), self.records, len(records))
+
+    def keep_features(self, names: Collection[str]) -> None:
+        """Forget all features but these."""
+        with self.lock:
+            kept = self._places.keep(names)
+            self._latest.blocks = self._latest.blocks[:, kept]
 
     def _remember(self, progress: Progress, records: Records, classes: list[Any]) -> None:
         start = max(len(records) - _RECENT, 0)
