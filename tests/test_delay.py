@@ -156,5 +156,5 @@ def test_late_labels_that_are_none_are_refused(place: int, value: float) -> None
     model.learn_many(values, labels)
     metadata, arrays = model.snapshot()
     arrays["late"][place] = value
-    with pytest.raises(BraidedError, match="late targets"):
+    with pytest.raises(BraidedError, match="array 'late' holds"):
         MODLClassifier.restore(metadata, arrays)

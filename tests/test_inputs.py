@@ -421,5 +421,5 @@ def test_statistics_of_changes_that_are_none_are_refused(place: int) -> None:
         model.learn_one({"a": float(t)}, float(t))
     metadata, arrays = model.snapshot()
     arrays["target"][CHANGES + place] = -1.0
-    with pytest.raises(BraidedError, match="are no statistics"):
+    with pytest.raises(BraidedError, match="array 'target' holds"):
         MODLRegressor.restore(metadata, arrays)

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import struct
 from collections.abc import Hashable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,9 @@ VERSION = 1
 _START = struct.Struct("<8sIQQ")
 _DIGEST = 32
 _DTYPES = ("<f4", "<f8", "<i8")
+_MOST_DIMENSIONS, _MOST_NUMBERS = 8, 2**40
+#: A name is a tuple of tuples so deep at most.
+_DEEPEST_NAME = 20
 
 
 class Checkpoint(NamedTuple):
@@ -142,19 +147,57 @@ def decode(content: bytes, name: str, *kinds: str) -> Checkpoint:
         )
     if len(content) > length or hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
         raise BraidedError(f"checkpoint {name} was altered: its checksum does not match; use an older copy")
-    header = json.loads(content[_START.size : _START.size + header_length])
-    found = header["kind"]
-    if found not in kinds:
-        raise BraidedError(
-            f"checkpoint {name} holds a {found}, not a {' or '.join(kinds)}: give a file of the right kind"
-        )
     first = _START.size + header_length
-    arrays = {}
-    for entry in header["arrays"]:
-        count = int(np.prod(entry["shape"]))
-        flat = np.frombuffer(content, dtype=entry["dtype"], count=count, offset=first + entry["start"])
-        arrays[entry["name"]] = flat.reshape(entry["shape"]).astype(flat.dtype.newbyteorder("="))
-    return Checkpoint(header["kind"], header["metadata"], arrays)
+    header = _header(content[_START.size : first], name)
+    if header["kind"] not in kinds:
+        raise BraidedError(
+            f"checkpoint {name} holds a {header['kind']:.60}, not a {' or '.join(kinds)}: give a file of the right kind"
+        )
+    return Checkpoint(header["kind"], header["metadata"], _arrays(header["arrays"], content[first:-_DIGEST], name))
+
+
+def _malformed(name: str, what: str) -> BraidedError:
+    return BraidedError(f"checkpoint {name} is malformed: {what}; give a file written by save or --checkpoint")
+
+
+def _header(content: bytes, name: str) -> dict[str, Any]:
+    """The header of a file whose checksum is right, which says nothing of who made it."""
+
+    def no_constant(text: str) -> NoReturn:
+        raise ValueError(text)
+
+    try:
+        header = json.loads(content, parse_constant=no_constant)
+    except (ValueError, RecursionError):  # also where it is no text, or a number has too many digits
+        raise _malformed(name, "its header is not JSON, or nested too deeply") from None
+    for key, kind in (("kind", str), ("metadata", dict), ("arrays", list)):
+        if not isinstance(header, dict) or not isinstance(header.get(key), kind):
+            raise _malformed(name, f"its header has no {key!r}")
+    found: dict[str, Any] = header
+    return found
+
+
+def _arrays(directory: list[Any], content: bytes, name: str) -> dict[str, NDArray[Any]]:
+    """The arrays that a file's directory lists; together they are no larger than what the file has of them."""
+    arrays: dict[str, NDArray[Any]] = {}
+    total = 0
+    for entry in directory:
+        found = entry if isinstance(entry, dict) else {}
+        array, dtype, shape, start = (found.get(key) for key in ("name", "dtype", "shape", "start"))
+        if not isinstance(array, str) or array in arrays or dtype not in _DTYPES:
+            raise _malformed(name, f"array {array!r:.60} has no type, or stands there twice")
+        if not isinstance(shape, list) or len(shape) > _MOST_DIMENSIONS or type(start) is not int or start < 0:
+            raise _malformed(name, f"array {array!r:.60} has no sound shape and place")
+        # An empty one may be as long as it likes in its other dimensions, but NumPy must be able to count it.
+        if not all(type(n) is int and n >= 0 for n in shape) or math.prod(max(n, 1) for n in shape) > _MOST_NUMBERS:
+            raise _malformed(name, f"array {array!r:.60} has no sound shape and place")
+        count, size = math.prod(shape), np.dtype(dtype).itemsize
+        total += count * size
+        if start + count * size > len(content) or total > len(content):
+            raise _malformed(name, f"array {array!r:.60} lies outside of it")
+        flat = np.frombuffer(content, dtype=dtype, count=count, offset=start)
+        arrays[array] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+    return arrays
 
 
 def read(path: str | os.PathLike[str], *kinds: str) -> Checkpoint:
@@ -197,14 +240,40 @@ def pack_name(name: Hashable) -> Any:
     )
 
 
-def unpack_name(packed: Any) -> Hashable:
-    """The inverse of `pack_name`."""
-    if isinstance(packed, dict):
-        if "float" in packed:
+def unpack_name(packed: Any, depth: int = 0) -> Hashable:
+    """The inverse of `pack_name`; anything that it does not give is refused."""
+    if packed is None or isinstance(packed, bool | int | float | str):
+        plain: Hashable = packed
+        return plain
+    if isinstance(packed, dict) and packed.keys() == {"float"} and isinstance(packed["float"], str):
+        try:
             return float.fromhex(packed["float"])
-        return tuple(unpack_name(part) for part in packed["tuple"])
-    name: Hashable = packed
-    return name
+        except (ValueError, OverflowError):
+            pass
+    parts = packed.get("tuple") if isinstance(packed, dict) and depth < _DEEPEST_NAME else None
+    if not isinstance(parts, list):
+        raise BraidedError(f"checkpoint holds a name or label {packed!r:.60}, which is none: use an older copy")
+    return tuple(unpack_name(part, depth + 1) for part in parts)
+
+
+def unpack_names(what: str, packed: Any) -> list[Hashable]:
+    """Names, or labels, that must be different ones.
+
+    >>> unpack_names("features", ["a", {"float": "0x1.8p+0"}])
+    ['a', 1.5]
+    >>> unpack_names("features", ["a", "a"])
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: checkpoint has 'a' twice among its features: use an older copy
+    """
+    if not isinstance(packed, list):
+        raise BraidedError(f"checkpoint has {packed!r:.60} for its {what}, and it should be a list: use an older copy")
+    names = [unpack_name(name) for name in packed]
+    if len(set(names)) != len(names):
+        seen: set[Hashable] = set()
+        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise BraidedError(f"checkpoint has {twice!r:.60} twice among its {what}: use an older copy")
+    return names
 
 
 def pack_config(config: Any) -> dict[str, Any]:
@@ -219,16 +288,41 @@ def pack_config(config: Any) -> dict[str, Any]:
     return {"type": type(config).__name__, **packed}
 
 
-def unpack_config(packed: Mapping[str, Any], kinds: Mapping[str, type]) -> Any:
-    """The inverse of `pack_config`, for the dataclasses in `kinds`."""
-    values = dict(packed)
+def unpack_config(packed: Any, kinds: Mapping[str, type], base: type = object) -> Any:
+    """The inverse of `pack_config`, for those dataclasses in `kinds` that are a `base`; values are as annotated."""
+    values = dict(packed) if isinstance(packed, Mapping) else {}
     name = values.pop("type", None)
-    if name not in kinds:
-        raise BraidedError(f"checkpoint names a configuration {name!r} that this braided does not have")
-    for key, value in values.items():
-        if isinstance(value, list):
-            values[key] = tuple(unpack_config(item, kinds) if isinstance(item, dict) else item for item in value)
-    try:
-        return kinds[name](**values)
-    except TypeError as error:
-        raise BraidedError(f"checkpoint configuration {name} does not fit this braided: {error}") from None
+    if not isinstance(name, str) or name not in kinds or not issubclass(kinds[name], base):
+        raise BraidedError(f"checkpoint names a configuration {name!r:.60} that this braided does not have")
+    hints, own = _hints(kinds[name]), {field.name: field for field in fields(kinds[name])}
+    for key in values.keys() | own.keys():
+        if key not in own or (key not in values and own[key].default is MISSING):
+            raise BraidedError(f"checkpoint configuration {name} does not fit this braided: {key!r:.60} is its own")
+    unpacked = {key: _unpacked_value(value, hints[key], kinds) for key, value in values.items()}
+    for key, value in unpacked.items():
+        if value is MISSING:
+            raise BraidedError(
+                f"checkpoint configuration {name} has {values[key]!r:.60} for {key}, which is of another type: use an "
+                "older copy"
+            )
+    return kinds[name](**unpacked)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _unpacked_value(value: Any, hint: Any, kinds: Mapping[str, type]) -> Any:
+    """A value as a dataclass annotates it; MISSING if it is something else."""
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list | tuple):
+            return MISSING
+        parts = tuple(_unpacked_value(item, get_args(hint)[0], kinds) for item in value)
+        return MISSING if MISSING in parts else parts
+    if get_origin(hint) is Literal:
+        return value if isinstance(value, str) and value in get_args(hint) else MISSING
+    if hint in (int, float, bool, str):
+        fits = isinstance(value, (int, float) if hint is float else hint) and isinstance(value, bool) <= (hint is bool)
+        return value if fits else MISSING
+    return unpack_config(value, kinds, hint)

@@ -7,6 +7,11 @@ from typing import Any
 
 from braided.errors import BraidedError
 
+#: How small and how large a number may be, beside 0: beyond, what float32 makes of it is 0 or infinite.
+_SMALLEST, _LARGEST = 1e-30, 1e30
+#: So large whole numbers may be.
+_MOST = 2**62
+
 
 def choice(what: str, value: str, choices: Iterable[str]) -> str:
     """The value, which is one of these words.
@@ -36,6 +41,7 @@ def at_least(owner: Any, least: float, *names: str) -> None:
         value = getattr(owner, field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a finite number from {least} on")
+        _check_magnitude(owner, field, value)
 
 
 def above(owner: Any, bound: float, *names: str) -> None:
@@ -44,6 +50,14 @@ def above(owner: Any, bound: float, *names: str) -> None:
         value = getattr(owner, field)
         if isinstance(value, bool) or not isinstance(value, int | float) or not bound < value < float("inf"):
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a finite number above {bound}")
+        _check_magnitude(owner, field, value)
+
+
+def _check_magnitude(owner: Any, field: str, value: float) -> None:
+    if value != 0 and not _SMALLEST <= abs(value) <= _LARGEST:
+        raise BraidedError(
+            f"{type(owner).__name__}.{field} is {value!r:.60}: use a number of {_SMALLEST:g} to {_LARGEST:g}"
+        )
 
 
 def at_most(owner: Any, bound: float, *names: str) -> None:
@@ -62,9 +76,11 @@ def share(owner: Any, *names: str) -> None:
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a number from 0 to below 1")
 
 
-def sizes(owner: Any, least: int, *names: str) -> None:
-    """The fields are whole numbers from `least` on."""
+def sizes(owner: Any, least: int, *names: str, most: int = _MOST) -> None:
+    """The fields are whole numbers from `least` on, up to `most`."""
     for field in names:
         value = getattr(owner, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a whole number from {least} on")
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r:.60}: use a whole number from {least} on")
+        if value > most:
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r:.60}: give at most {most:,}")

@@ -20,12 +20,18 @@ from braided.kernels import loop
 from braided.kernels.activations import all_finite
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
 from braided.kernels.scale import (
+    BLOCKS,
     CHANGES,
+    COUNT,
+    FAR_OUT,
     IN_BLOCK,
-    NEVER_NEGATIVE,
+    LEAST,
+    MOST,
     PAST,
+    SQUARES,
     STATISTICS,
     TARGET_STATISTICS,
+    WHOLE,
     encode,
     keep_late,
     leaving,
@@ -34,6 +40,7 @@ from braided.kernels.scale import (
     remember_target,
 )
 from braided.learners import CompiledLearner, Learner
+from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
@@ -53,6 +60,23 @@ def _sees_more(learner: Learner) -> bool:
 def _learns_changes(learner: Learner) -> bool:
     """Whether a learner learns how far a target lies from the one before it."""
     return isinstance(learner, CompiledLearner) and bool(getattr(learner.config, "change", False))
+
+
+def _statistics(arrays: Mapping[str, NDArray[Any]], name: str, rows: tuple[int, ...], width: int) -> ArrayRule:
+    """The rule of statistics; those of version 0.1 end where the blocks begin."""
+    if name in arrays and arrays[name].shape[-1:] == (IN_BLOCK,):
+        width = IN_BLOCK
+    return ArrayRule((*rows, width), "float64", LEAST[:width], MOST[:width], WHOLE[:width])
+
+
+def _hold_together(statistics: NDArray[Any]) -> bool:
+    """Whether nothing is known of values where none were counted; after a target's may stand those of its changes."""
+    for first in (0, CHANGES):
+        columns = [first + column for column in (SQUARES, FAR_OUT, IN_BLOCK, BLOCKS)]
+        columns = [column for column in columns if column < statistics.shape[-1]]
+        if columns and (statistics[..., columns].any(axis=-1) & (statistics[..., first + COUNT] == 0)).any():
+            return False
+    return True
 
 
 class ScoredRecord(NamedTuple):
@@ -425,60 +449,66 @@ class Braid:
             arrays["plasticity"] = np.array([self.plasticity])
         if self.lags:
             arrays |= {"late": self.late.copy(), "target then": self.target_then.copy()}
-        if self.stage is not None:
-            arrays |= prefixed("inputs", self.stage.state())
-        parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
-        parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
-        for name, one in parts:
-            arrays |= prefixed(name, one.state())
+        for name, part in self._saved_parts():
+            arrays |= prefixed(name, part.state())
         return arrays
 
+    def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` of these sizes must be, but for those of its parts."""
+        rules = {
+            "statistics": _statistics(arrays, "statistics", (self.n_features,), STATISTICS),
+            "target": _statistics(arrays, "target", (), self.target.size if self.follows else STATISTICS),
+            "health": counts(len(self.learners), 3),
+            "steps": counts(1),
+        }
+        if "plasticity" in arrays:
+            rules["plasticity"] = ArrayRule((1,), low=1.0, high=BOOST)
+        if self.lags:
+            most = np.full(self.late.size, np.inf if self.regression else self.n_outputs - 1)
+            least, whole = (-most, np.arange(most.size) == 0) if self.regression else (0.0 * most, most >= 0)
+            most[0], least[0] = MOST_COUNT, 0.0
+            rules["late"] = ArrayRule(self.late.shape, "float64", least, most, whole)
+            rules["target then"] = _statistics({}, "target then", (), TARGET_STATISTICS)
+        return rules
+
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what is no `state` of these sizes, or of one of the parts; nothing changes."""
+        check_arrays("state of the model", self.rules(arrays), arrays)
+        for name in ("statistics", "target", "target then"):
+            if name in arrays and not _hold_together(arrays[name]):
+                raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
+        for name, part in self._saved_parts():
+            if isinstance(part, InputStage | Combiner | CompiledLearner):
+                part.check_state(unprefixed(name, arrays))
+
+    def _saved_parts(self) -> list[tuple[str, InputStage | Learner | Combiner]]:
+        """Each part that has a state of its own, and what its arrays' names begin with."""
+        parts: list[tuple[str, InputStage | Learner | Combiner]] = []
+        if self.stage is not None:
+            parts.append(("inputs", self.stage))
+        parts.append(("combiner", self.combiner))
+        return parts + [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
+
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`; the sizes must have been set by `grow`."""
-        self._load_statistics(self.statistics, "statistics", arrays)
-        self._load_statistics(self.target[: None if self.follows else STATISTICS], "target", arrays)
+        """Take over a `state`, whole or not at all; the sizes must have been set by `grow`."""
+        self.check_state(arrays)
+        for name, part in self._saved_parts():
+            part.load_state(unprefixed(name, arrays))
+        # Statistics of version 0.1 end where the blocks begin.
+        self.statistics[:], self.target[:] = 0.0, 0.0
+        self.statistics[:, : arrays["statistics"].shape[1]] = arrays["statistics"]
+        self.target[: arrays["target"].size] = arrays["target"]
         self.health[:] = arrays["health"]
         self.steps = int(arrays["steps"][0])
-        parts: list[tuple[str, Learner | Combiner]] = [("combiner", self.combiner)]
-        parts += [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
-        for name, one in parts:
-            one.load_state(unprefixed(name, arrays))
-        if self.stage is not None:
-            self.stage.load_state(unprefixed("inputs", arrays))
         for learner in self.learners:
             if isinstance(learner, CompiledLearner):
                 learner.steps = self.steps
         self._scored = None
         if self.lags:
-            self._load_late(arrays)
+            self.late[:], self.target_then[:] = arrays["late"], arrays["target then"]
         if "plasticity" in arrays:
             self.plasticity = float(arrays["plasticity"][0])
             self._tell_plasticity(fresh=False)
-
-    def _load_statistics(self, into: Floats, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over statistics, which must be some; those of version 0.1 end where the blocks begin."""
-        found = arrays[name]
-        width = IN_BLOCK if found.shape[-1:] == (IN_BLOCK,) else into.shape[-1]
-        sound = found.shape == (*into.shape[:-1], width) and bool(np.isfinite(found).all())
-        # After those of a target may stand those of its changes.
-        for first in (0, CHANGES):
-            columns = [first + column for column in NEVER_NEGATIVE if first + column < width]
-            sound = sound and not (found[..., columns] < 0).any()
-        if not sound:
-            raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
-        into[:] = 0.0
-        into[..., :width] = found
-
-    def _load_late(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the targets that came last, which must be targets."""
-        late, then = (arrays.get(name, np.zeros(0)) for name in ("late", "target then"))
-        sound = late.shape == self.late.shape and then.shape == self.target_then.shape
-        sound = sound and bool(np.isfinite(then).all() and np.isfinite(late).all() and 0 <= late[0] < 2**53)
-        if not self.regression:
-            sound = sound and bool(((late[1:] >= 0) & (late[1:] < self.n_outputs)).all())
-        if not sound:
-            raise BraidedError("state of the model: its late targets are none; give a file written by save")
-        self.late[:], self.target_then[:] = late, then
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""

@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.kernels import inputs
+from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 
 Arrays = dict[str, NDArray[Any]]
+#: Sums of products of standardised values are no larger, nor what they come to as correlations.
+_MOST_PRODUCTS, _MOST_CORRELATION = inputs.S_BOUND**2 * MOST_COUNT, inputs.S_BOUND**2
+_ROUNDING = 1e-3
 
 
 class InputStage:
@@ -120,19 +124,35 @@ class InputStage:
         """Everything that was learned, as named arrays."""
         return {name: part.copy() for name, part in self._parts().items()} if self.planes > 1 else {}
 
+    def rules(self) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` of this size must be."""
+        n = self.n_features
+        if self.planes == 1:
+            return {}
+        pairs = np.array([MOST_COUNT, _MOST_PRODUCTS, _MOST_PRODUCTS])[:, None, None]
+        least = np.array([0.0, -_MOST_PRODUCTS, -_MOST_PRODUCTS])[:, None, None]
+        return {
+            "records": counts(1, dtype="float64"),
+            "kept": ArrayRule((n, inputs.KEPT)),
+            "figures": ArrayRule((n, inputs.FIGURES), "float64", *inputs.FIGURE_BOUNDS, whole=inputs.FIGURE_IS_WHOLE),
+            "pairs": ArrayRule((3, n, n), "float64", least, pairs, whole=least == 0.0),
+            "correlations": ArrayRule((2, n, n), "float32", -_MOST_CORRELATION, _MOST_CORRELATION),
+        }
+
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what is no `state` of this size; nothing changes."""
+        check_arrays("state of the input stage", self.rules(), arrays)
+        if self.planes > 1:
+            together, products = arrays["pairs"][0], np.abs(arrays["pairs"][1:])
+            if (products > _MOST_CORRELATION * together + _ROUNDING).any():
+                raise BraidedError("state of the input stage: a sum is of more records than came; use an older copy")
+
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; the size must have been set by `grow`."""
-        if self.planes == 1:
-            return
-        parts = self._parts()
-        for name, part in parts.items():
-            if name not in arrays or arrays[name].shape != part.shape or not np.isfinite(arrays[name]).all():
-                raise BraidedError(f"state of the input stage: array {name!r} does not fit {self.n_features} features")
-        counts = arrays["figures"][:, [inputs.VALUES, inputs.COUNT]]
-        if (counts < 0).any() or (counts > 2.0**53).any() or arrays["records"][0] < 0:
-            raise BraidedError("state of the input stage: a count is not one")
-        for name, part in parts.items():
-            part[:] = arrays[name]
+        self.check_state(arrays)
+        if self.planes > 1:
+            for name, part in self._parts().items():
+                part[:] = arrays[name]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"n_features": self.n_features, "carry": self.carry, "arrays": self.state()}

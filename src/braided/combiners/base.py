@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from braided.kernels.calls import Entry, table_row
 from braided.kernels.loop import call_combine, call_gradients
+from braided.state import ArrayRule, check_arrays
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -50,8 +51,21 @@ class Combiner:
         """All that was learned, as named arrays."""
         return {}
 
+    def rules(self) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` of these sizes must be."""
+        return {}
+
+    def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state` that meets the rules."""
+
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what is no `state` of these sizes; nothing changes."""
+        check_arrays(f"state of combiner {self.name!r}", self.rules(), arrays)
+
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state` of the same sizes."""
+        self.check_state(arrays)
+        self.take_over(arrays)
 
     def table_row(self) -> NDArray[np.int64]:
         """What the record loop needs to call this combiner."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from braided.combiners.base import Arrays, Combiner, distributions
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.mixture import add_softmax, best, normalise, own_loss_gradient
+from braided.state import ArrayRule, counts
 
 WINDOW = 100
 
@@ -30,7 +31,7 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 @entry(GRADIENTS)
 def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
     window = shape[1]
-    place = int(single[0])
+    place = min(max(int(single[0]), 0), window - 1)
     for i in range(scores.shape[0]):
         own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
         single[1 + i * window + place] = 1.0 if usable[i] and best(scores[i]) == int(y) else 0.0
@@ -79,6 +80,10 @@ class Greedy(Combiner):
         """Position in the window, and the hits of every learner."""
         return {"window": self.single.copy()}
 
-    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the windows."""
+    def rules(self) -> dict[str, ArrayRule]:
+        """A place in the window, and hits."""
+        return {"window": counts(self.single.size, dtype="float32", high=[WINDOW - 1] + [1] * (self.single.size - 1))}
+
+    def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The windows."""
         self.single[:] = arrays["window"]

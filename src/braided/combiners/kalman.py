@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.combiners.base import Arrays, Combiner
-from braided.errors import BraidedError
 from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.compile import kernel
 from braided.kernels.mixture import own_loss_gradient
+from braided.state import LARGE, ArrayRule, check_covariance, covariance_bounds
 
 PRIOR_VARIANCE = 0.03
 FORGETTING = 1e-4
@@ -175,13 +175,28 @@ class KalmanWeights(Combiner):
         """Weights, their covariance, and the noise."""
         return {"weights": self.double[: self._n + self._n**2 + 2].copy()}
 
-    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over weights and covariance."""
-        found = arrays["weights"]
-        fits = found.shape == (self._n + self._n**2 + 2,) and bool(np.isfinite(found).all())
-        covariance = found[self._n : self._n + self._n**2].reshape(self._n, self._n) if fits else np.zeros((0, 0))
-        if not fits or (np.diagonal(covariance) < 0).any() or np.abs(covariance).max(initial=0.0) > _MOST_VARIANCE:
-            raise BraidedError(f"state of combiner {self.name!r}: its weights are none; give a file written by save")
+    def rules(self) -> dict[str, ArrayRule]:
+        """Weights, a covariance, and the noise with its count, which is whole."""
+        n = self._n
+        low, high = covariance_bounds((n, n), _MOST_VARIANCE)
+        size = n + n * n + 2
+        return {
+            "weights": ArrayRule(
+                (size,),
+                low=np.concatenate([np.full(n, -LARGE), np.ravel(low), [0.0, 0.0]]),
+                high=np.concatenate([np.full(n, LARGE), np.full(n * n, high), [LARGE, _NOISE_MEMORY]]),
+                whole=np.arange(size) == size - 1,
+            )
+        }
+
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what is no `state`; a covariance that is none would not stay finite."""
+        super().check_state(arrays)
+        covariance = arrays["weights"][self._n : self._n + self._n**2].reshape(self._n, self._n)
+        check_covariance(f"state of combiner {self.name!r}", covariance, _MOST_VARIANCE)
+
+    def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Weights, covariance and noise."""
         self.double[: self._n + self._n**2 + 2] = arrays["weights"]
 
 

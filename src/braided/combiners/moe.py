@@ -15,6 +15,7 @@ from braided.kernels.compile import kernel
 from braided.kernels.dense import add_row, backward_head, forward_head, step, step_row
 from braided.kernels.mixture import add_softmax, log_normaliser, normalise, own_loss_gradient
 from braided.kernels.random import draw_uniform, key_of, mix
+from braided.state import ArrayRule
 
 HIDDEN = 50
 LEARNING_RATE = 0.01
@@ -165,6 +166,10 @@ class MixtureOfExperts(Combiner):
         """The gate's weights."""
         return {"gate": self.single.copy()}
 
-    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the gate's weights."""
+    def rules(self) -> dict[str, ArrayRule]:
+        """Weights; those of a gate that has run away are not finite, and are drawn anew."""
+        return {"gate": ArrayRule(self.single.shape, "float32", finite=False)}
+
+    def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """The gate's weights."""
         self.single[:] = arrays["gate"]

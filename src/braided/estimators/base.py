@@ -14,15 +14,17 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from braided import combiners, learners, presets
-from braided.checkpoint import pack_config, pack_name, read, unpack_config, unpack_name, write
+from braided.checkpoint import pack_config, pack_name, read, unpack_names, write
 from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.estimators import frames
-from braided.estimators.drift import Detector, Watch, pack, unpack
+from braided.estimators.drift import Detector, Watch, pack, restored_detector
 from braided.estimators.explain import Explanation, explain
-from braided.estimators.features import ClassSpace, FeatureSpace
+from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
+from braided.estimators.saved import check_numbers, describe, unpack_parameters
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
+from braided.state import check_arrays, checked, counts
 from braided.values import as_number, shown
 
 Floats = NDArray[np.float64]
@@ -30,8 +32,6 @@ CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
 #: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
 Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
 _NO_SLOTS = np.zeros(0, dtype=np.int64)
-#: The array of a snapshot that says when each feature was there last.
-_LAST_SEEN = "last seen"
 #: So many targets at most are kept until they count as known.
 MOST_DELAY = 1_000_000
 
@@ -127,11 +127,6 @@ def listed(y: ArrayLike | Iterable[Any]) -> list[Any]:
     if isinstance(y, str) or not isinstance(y, Iterable):
         raise BraidedError(f"y is {shown(y)}: give a list or array of labels or targets")
     return list(y)
-
-
-def _describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
-    """A learner as a checkpoint notes it: its configuration, or only the type of one in Python."""
-    return pack_config(learner) if type(learner) in LEARNERS else {"type": type(learner).__name__}
 
 
 class MODL(base.Estimator):
@@ -567,7 +562,7 @@ class MODL(base.Estimator):
         metadata: dict[str, Any] = {
             "parameters": {
                 "preset": preset,
-                "learners": None if self.learners is None else [_describe(item) for item in self.learners],
+                "learners": None if self.learners is None else [describe(item) for item in self.learners],
                 "combiner": self.combiner,
                 "seed": int(self.seed),
                 "max_features": int(self.max_features),
@@ -582,7 +577,7 @@ class MODL(base.Estimator):
             metadata["parameters"]["delay"] = int(self.delay)
         if self.expire_after is not None:
             metadata["parameters"]["expire_after"] = int(self.expire_after)
-            arrays[_LAST_SEEN] = self._features.last_seen.copy()
+            arrays[LAST_SEEN] = self._features.last_seen.copy()
         if self._watch is not None:
             metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
         return metadata, arrays
@@ -616,43 +611,33 @@ class MODL(base.Estimator):
         arrays: Mapping[str, NDArray[Any]],
         learners: Sequence[LearnerConfig | Learner] | None = None,
     ) -> Self:
-        """The inverse of `snapshot`."""
-        kinds: dict[str, type] = {kind.__name__: kind for kind in [Preset, *LEARNERS]}
-        parameters = dict(metadata["parameters"])
-        if isinstance(parameters["preset"], dict):
-            parameters["preset"] = unpack_config(parameters["preset"], kinds)
-        else:
-            parameters["preset"] = presets.RENAMED.get(parameters["preset"], parameters["preset"])
-        if learners is not None:
-            stored = parameters["learners"] or []
-            if [_describe(item) for item in learners] != stored:
-                kinds_stored = ", ".join(item["type"] for item in stored) or "those of its preset"
-                raise BraidedError(f"the checkpoint was made with other learners ({kinds_stored}): pass the same ones")
-            parameters["learners"] = learners
-        elif parameters["learners"] is not None:
-            foreign = [item["type"] for item in parameters["learners"] if item["type"] not in kinds]
-            if foreign:
-                raise BraidedError(
-                    f"the checkpoint holds learners of your own ({', '.join(foreign)}): pass load(..., learners=[...]) "
-                    "with the same ones"
-                )
-            parameters["learners"] = tuple(unpack_config(item, kinds) for item in parameters["learners"])
-        parameters["first_features"] = tuple(unpack_name(name) for name in parameters["first_features"]) or None
+        """The inverse of `snapshot`; what could not have come from there is refused."""
+        parameters = unpack_parameters(metadata, learners)
         if cls.task == REGRESSION:
             del parameters["max_classes"], parameters["first_features"]
         drift = metadata.get("drift")
-        model = cls(**parameters, drift_detector=None if drift is None else unpack(drift["detector"]))
-        if model._watch is not None and drift is not None:
-            model._watch.load_state(drift["watch"])
-        known = [unpack_name(name) for name in metadata["features"]]
-        model._features.admit([name for name in known if name not in model._features.slots])
-        for label in metadata["classes"]:
-            model._classes.admit(unpack_name(label))
-        if int(arrays["steps"][0]) > 0:
+        model = cls(**parameters, drift_detector=None if drift is None else restored_detector(drift))
+        if model._watch is not None:
+            model._watch.load_state(checked("the checkpoint's drift", drift, "watch", dict))
+        features = unpack_names("features", metadata.get("features"))
+        labels = [model._classes.label(label, 0) for label in unpack_names("classes", metadata.get("classes"))]
+        new = [name for name in features if name not in model._features.slots]
+        model._features.check_room(new)
+        model._features.admit(new)
+        braid = model.braid
+        model._classes.check_room(labels)
+        for label in labels:
+            model._classes.admit(label)
+        check_arrays("state of the model", {"steps": counts(1)}, arrays)
+        learned = int(arrays["steps"][0]) > 0
+        if (labels and cls.task == REGRESSION) or (learned and not labels and cls.task == CLASSIFICATION):
+            raise BraidedError("the checkpoint's classes do not go with its task: give a file written by save")
+        check_numbers(braid, len(model._features), 1 if cls.task == REGRESSION else max(2, len(labels)), arrays)
+        if learned:
             model._grow()
-            model.braid.load_state(arrays)
+            braid.load_state(arrays)
             if model.expire_after is not None:
-                model._features.load_last_seen(arrays.get(_LAST_SEEN, np.zeros(0)), model.records_learned)
+                model._features.load_last_seen(arrays, model.records_learned)
         return model
 
     def _predict_rows(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats | None:

@@ -6,6 +6,7 @@ River's detectors are imported where they are needed: with what they bring along
 from __future__ import annotations
 
 import base64
+import math
 from collections import deque
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +17,7 @@ from river import base
 
 from braided import checks
 from braided.errors import BraidedError
+from braided.state import checked
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
@@ -26,6 +28,8 @@ DETECTORS = ("adwin", "page-hinkley", "ddm", "eddm", "fhddm", "hddm-a", "hddm-w"
 LARGEST = 10.0
 #: Rates of the two running means of the error; a report while the errors grow fewer is not followed.
 _RECENT, _USUAL = 1 / 64, 1 / 1_024
+#: So many answers a restored detector is tried with.
+_TRIED = 100
 
 
 def build(name: str) -> Detector:
@@ -107,14 +111,53 @@ class Watch:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over a `state`."""
-        detector = unpack(state["detector"])
-        drifts, seen, recent, usual = (unpack(state[name]) for name in ("drifts", "seen", "recent", "usual"))
+        detector = unpack(state.get("detector"))
+        drifts, seen, recent, usual = (unpack(state.get(name)) for name in ("drifts", "seen", "recent", "usual"))
         counts = type(drifts) is int and type(seen) is int and 0 <= drifts <= seen
         means = all(type(mean) is float and 0.0 <= mean <= LARGEST for mean in (recent, usual))
-        if type(detector) is not type(self.detector) or not counts or not means:
+        if not _alike(detector, self.detector) or not counts or not means or not _goes_on(detector):
             raise BraidedError("the checkpoint's watch for drift does not hold together: the file was changed")
         self.detector = detector
         self.drifts, self.seen, self.recent, self.usual = drifts, seen, recent, usual
+
+
+def restored_detector(state: Any) -> Detector:
+    """The fresh detector that a checkpoint notes beside the one at work."""
+    detector = unpack(checked("the checkpoint's drift", state, "detector", dict))
+    if not isinstance(detector, Detector) or not _goes_on(detector, fresh=True):
+        raise BraidedError("the checkpoint's drift detector does not hold together: the file was changed")
+    return detector
+
+
+def _alike(found: Any, known: Any) -> bool:
+    """Whether two detectors, or parts of them, are of the same making, whatever they have counted."""
+    numbers = (int, float)
+    if type(found) is not type(known):
+        return type(found) in numbers and type(known) in numbers
+    if isinstance(found, float):
+        return not math.isnan(found)
+    if isinstance(found, deque):
+        return bool(found.maxlen == known.maxlen)
+    if _kinds().get(type(found).__name__) is not type(found):
+        return True
+    own, other = vars(found), vars(known)
+    return own.keys() == other.keys() and all(
+        other[name] is None or own[name] is None or _alike(own[name], other[name]) for name in own
+    )
+
+
+def _goes_on(detector: Any, fresh: bool = False) -> bool:
+    """Whether a copy, or a fresh one, takes in right and wrong answers: what a changed one does can only be tried."""
+    try:
+        copied = detector.clone() if fresh else unpack(pack(detector))
+        for i in range(_TRIED):
+            copied.update(i % 3 == 0 if isinstance(copied, base.BinaryDriftDetector) else float(i % 3 == 0))
+            bool(copied.drift_detected)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # a panic of compiled code is no Exception
+        return False
+    return True
 
 
 @cache

@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.state import check_arrays, counts
 from braided.values import as_number, is_missing, shown, sorted_names
 
 #: Types of labels in which there is nothing to check.
 _PLAIN_LABELS = (str, int, bool)
 
 
+#: The array of a snapshot that says when each feature was there last.
+LAST_SEEN = "last seen"
 #: With more names than so many times those of a record, its slots are listed.
 _MANY = 8
 
@@ -137,12 +140,10 @@ class FeatureSpace:
         self.last_seen[slots[seen]] = self.records + last
         self.records += len(values)
 
-    def load_last_seen(self, last_seen: NDArray[Any], records: int) -> None:
+    def load_last_seen(self, arrays: Mapping[str, NDArray[Any]], records: int) -> None:
         """Take over when each slot's name was seen last, after so many records."""
-        fits = last_seen.shape == (len(self.slots),) and last_seen.dtype.kind == "i"
-        if not fits or (last_seen < 0).any() or (last_seen > records).any():
-            raise BraidedError("state of the model: when features were last seen is not; give a file written by save")
-        self.last_seen[:], self.records = last_seen, records
+        check_arrays("state of the model", {LAST_SEEN: counts(len(self.slots), high=records)}, arrays)
+        self.last_seen[:], self.records = arrays[LAST_SEEN], records
 
     def arrivals(self, values: NDArray[np.float64], names: list[Hashable]) -> dict[int, list[Hashable]]:
         """Record -> the names that get a slot with it, in that order, if these records are learned.

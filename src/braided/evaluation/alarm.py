@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.evaluation.metrics import quantity
+from braided.state import MOST_COUNT, ArrayRule, check_arrays
 
 Floats = NDArray[np.float64]
 #: Records of a block; blocks of the window; first ones, of a model that has hardly begun, from which nothing is
@@ -158,10 +159,26 @@ class ErrorAlarm:
             "usual": np.array([self._usual, self._variance]),
         }
 
+    def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` must be."""
+        rules = {
+            "counts": ArrayRule((4,), "int64", [0, 0, 0, -1], [MOST_COUNT, _FORGET_BLOCKS, MOST_COUNT, MOST_COUNT])
+        }
+        check_arrays("state of the alarm", rules, arrays)
+        records = int(arrays["counts"][0])
+        blocks = min(records // BLOCK, WINDOW_BLOCKS)
+        most = np.inf if self.regression else 1.0
+        return rules | {
+            "block": ArrayRule((records % BLOCK,), low=0.0, high=most, finite=not self.regression),
+            "window": ArrayRule((blocks,), low=0.0, high=most, finite=not self.regression),
+            "usual": ArrayRule((2,), low=0.0, high=most, finite=not self.regression),
+        }
+
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; an earlier version has none, and the alarm begins anew."""
         if "counts" not in arrays:
             return
+        check_arrays("state of the alarm", self.rules(arrays), arrays)
         self._records, self._learned, self.raised, since = (int(count) for count in arrays["counts"])
         self.since = None if since < 0 else since
         self._block[: arrays["block"].size] = arrays["block"]

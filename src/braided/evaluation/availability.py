@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, unpack_name
+from braided.checkpoint import pack_name, unpack_names
+from braided.state import check_arrays, counts
 
 Counts = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
@@ -63,10 +64,12 @@ class Places:
         """The features' names as JSON."""
         return [pack_name(name) for name in self.places]
 
-    def load(self, names: Sequence[Any], present: Counts) -> None:
-        """Take over names and counts."""
-        self.places = {unpack_name(name): i for i, name in enumerate(names)}
-        self.present = present.copy()
+    def load(self, names: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over names, and the counts `present`."""
+        found = unpack_names("features that were present", names)
+        check_arrays("state of the availability", {"present": counts(len(found))}, arrays)
+        self.places = {name: i for i, name in enumerate(found)}
+        self.present = arrays["present"].copy()
         self._latest = _NOTHING
 
 
@@ -94,6 +97,12 @@ class Latest:
         block_of_value = block_of[rows]
         recent = block_of_value > block_of[-1] - LATEST_BLOCKS
         np.add.at(self.blocks, (block_of_value[recent] % LATEST_BLOCKS, places[recent]), 1)
+
+    def load(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
+        """Take over the `blocks` of so many features."""
+        rule = counts(LATEST_BLOCKS, n_features, high=LATEST_BLOCK)
+        check_arrays("state of the latest records", {"blocks": rule}, arrays)
+        self.blocks = arrays["blocks"].copy()
 
     def shares(self, records: int) -> NDArray[np.float64]:
         """(blocks, features): share of the records of each block that had each feature, the oldest block first."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.kernels.tally import LARGEST, add_losses
+from braided.state import MOST_COUNT, ArrayRule, check_arrays
 
 Floats = NDArray[np.float64]
 #: How many points a curve has at most.
@@ -97,8 +98,24 @@ class Curve:
             "since": self._since.copy(),
         }
 
+    def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` must be; losses may be infinite, or NaN where they are not known."""
+        rules = {"numbers": ArrayRule((2,), "int64", [0, 1], MOST_COUNT)}
+        check_arrays("state of a curve", rules, arrays)
+        whole = np.arange(1 + self.totals.size) == 0
+        records, interval = arrays["numbers"].tolist()
+        n_points = min(records // interval, MOST_POINTS)
+        most = np.where(whole, float(records), np.inf)
+        points = ArrayRule((n_points, whole.size), "float64", 1.0 * whole, most, whole, finite=whole)
+        for name in ("within", "since"):
+            if name in arrays:
+                rows = (n_points,) if name == "within" else ()
+                rules[name] = ArrayRule((*rows, self.totals.size), low=0.0, finite=False)
+        return rules | {"totals": ArrayRule(self.totals.shape, low=0.0, finite=False), "points": points}
+
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`; one of an earlier version has no sums between the points, and may have infinite ones."""
+        check_arrays("state of a curve", self.rules(arrays), arrays)
         totals, points = np.minimum(arrays["totals"], LARGEST), np.minimum(arrays["points"], LARGEST)
         within = arrays.get("within", np.diff(points[:, 1:], axis=0, prepend=0.0))
         since = arrays.get("since", totals - points[-1, 1:] if len(points) else totals)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.kernels.tally import LEARNERS, guess_classes, guess_values
+from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 
 #: What the two guesses are called, in the order of their losses.
 CLASS_GUESSES = ("majority so far", "last label")
@@ -65,6 +66,14 @@ class PlainGuesses:
         """Named arrays to go on from."""
         return {"seen": self._seen, "said": self._said}
 
-    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`."""
+    def rules(self, n_classes: int) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` must be: the guesses of a classification are places of classes."""
+        if not self.regression:
+            return {"seen": counts(n_classes), "said": ArrayRule((2,), "int64", -1, n_classes - 1)}
+        seen = ArrayRule((2,), low=[0.0, -np.inf], high=[MOST_COUNT, np.inf], finite=np.array([True, False]))
+        return {"seen": seen, "said": ArrayRule((2,), finite=False)}
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> None:
+        """Take over a `state` of so many classes."""
+        check_arrays("state of the plain guesses", self.rules(n_classes), arrays)
         self._seen, self._said = arrays["seen"].copy(), arrays["said"].copy()

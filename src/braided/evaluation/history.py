@@ -13,17 +13,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, unpack_name
+from braided.checkpoint import pack_name, unpack_names
+from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL, Progress
 from braided.evaluation.availability import MOST_FEATURES, Places, add_at
 from braided.evaluation.tally import Tally
 from braided.kernels.tally import count_present
+from braided.state import MOST_COUNT, ArrayRule, check_arrays, checked, length
 from braided.streams import Batch
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 _MOST_BLOCKS, _FIRST_BLOCK = 64, 64
+_WHAT = "state of a history"
 #: Weights (features times classes) that are followed over time.
 MOST_WEIGHTS = 4_096
 # Columns of the blocks, before three for each learner (its shares, skipped updates, resets) and one for drifts.
@@ -320,17 +323,37 @@ class History(Tally):
     @classmethod
     def restore(cls, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> History:
         """The inverse of `state`."""
-        history = cls(metadata["name"], metadata["learners"], metadata["regression"])
+        name, regression = checked(_WHAT, metadata, "name", str), checked(_WHAT, metadata, "regression", bool)
+        learners = unpack_names("learners", metadata.get("learners"))
+        history = cls(name, [str(learner) for learner in learners], regression)
         history.load_state(metadata, arrays)
-        history.block = metadata["block"]
-        history._places.load(metadata["features"], arrays["present"])
-        history.weight_names = [unpack_name(name) for name in metadata["weight_names"]]
+        history.block = checked(_WHAT, metadata, "block", int, 1)
+        history._places.load(metadata.get("features"), arrays)
+        history.weight_names = unpack_names("features with weights", metadata.get("weight_names"))
+        check_arrays(_WHAT, history._block_rules(arrays), arrays)
         for name in _ARRAYS:
             setattr(history, name, arrays[name].copy())
         for name, followed in history._by_block.items():
             history._by_block[name] = _BlockRows(arrays[name], followed.blank)
         history._health_noted = history._before + history._blocks[:, history._failures].sum(axis=0)
         return history
+
+    def _block_rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` must be beside those of a tally: a row for each block, of equal length."""
+        blocks = -(-self.records // self.block)
+        if blocks >= _MOST_BLOCKS:
+            raise BraidedError(f"{_WHAT}: {self.records} records do not fit its blocks; give a file written by save")
+        weights = min(length(arrays, "_weights"), blocks)
+        width = len(self.weight_names)
+        return {
+            "_blocks": ArrayRule((blocks, self._blocks.shape[1]), low=0.0, high=MOST_COUNT),
+            "_present": ArrayRule((blocks, min(len(self.features), MOST_FEATURES)), "int64", 0, MOST_COUNT),
+            "_weights": ArrayRule((weights, None, None), "float32", finite=False),
+            "_deviations": ArrayRule((weights, None), "float32", finite=False),
+            "_before": ArrayRule(self._before.shape, low=0.0, high=MOST_COUNT),
+            "weight_mean": ArrayRule((None, width), finite=False),
+            "weight_sd": ArrayRule((width,), finite=False),
+        }
 
 
 _ARRAYS = ("_before", "weight_mean", "weight_sd")

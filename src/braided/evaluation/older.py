@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed
 from braided.evaluation.history import History
-from braided.evaluation.tally import Tally
+from braided.evaluation.tally import MOST_CLASSES_FOLLOWED, Tally
 from braided.kernels.tally import COUNT, LAST, USUAL, VALUE_SUMS
+from braided.state import holding_together
 
 _LEARNER_COLUMNS, _FIXED_COLUMNS = 3, 3
 
@@ -20,6 +21,7 @@ _LEARNER_COLUMNS, _FIXED_COLUMNS = 3, 3
 _TOTAL = 3
 
 
+@holding_together("state of an earlier version")
 def upgraded_tally(
     metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -62,6 +64,7 @@ def _not_known(losses: NDArray[Any], *places: int) -> NDArray[Any]:
     return np.insert(losses, places, np.nan, axis=-1)
 
 
+@holding_together("state of an earlier version")
 def upgraded_history(
     metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -91,13 +94,15 @@ def upgraded_history(
     }
     own = _with_curve(own, curve)
     classes = len(metadata["classes"])
-    own["_odds"] = np.zeros((classes, *own["_odds"].shape[1:]), dtype=np.int64)
-    own["_last_said"] = np.zeros((0, classes))
+    followed = classes if classes <= MOST_CLASSES_FOLLOWED else 0
+    own["_odds"] = np.zeros((followed, *own["_odds"].shape[1:]), dtype=np.int64)
+    own["_last_said"] = np.zeros((0, 1 if metadata["regression"] else followed))
     if not metadata["regression"]:
         own |= {"guesses/seen": own["confusion"].sum(axis=1), "guesses/said": np.array([metadata["_best"], -1])}
     return about, own
 
 
+@holding_together("state of an earlier version")
 def upgraded_service_figures(
     fresh: Tally, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, prefixed, unpack_name, unprefixed
+from braided.checkpoint import pack_name, prefixed, unpack_names, unprefixed
+from braided.errors import BraidedError
 from braided.estimators.base import Progress
 from braided.evaluation.curve import Curve
 from braided.evaluation.guesses import PlainGuesses
@@ -23,12 +24,15 @@ from braided.kernels.tally import (
     CALIBRATION_BINS,
     CLASS_SUMS,
     LARGEST,
+    LAST,
     LEARNERS,
     ODDS_BINS,
+    USUAL,
     VALUE_SUMS,
     tally_classes,
     tally_values,
 )
+from braided.state import MOST_COUNT, ArrayRule, check_arrays, checked, counts
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -36,6 +40,8 @@ Arrays = dict[str, NDArray[Any]]
 WINDOW = 1_000
 #: With more classes than this there is no ROC AUC, and the last records are kept without their probabilities.
 MOST_CLASSES_FOLLOWED = 100
+#: Probabilities that sum to 1 are no larger, whatever the rounding.
+_MOST_PROBABILITY = 1.001
 
 
 class Tally:
@@ -281,12 +287,46 @@ class Tally:
         arrays |= prefixed("guesses", self.guesses.state())
         return metadata, arrays | prefixed("curve", self.loss_curve.state())
 
+    def rules(self, classes: int, n_last: int) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` must be beside the curve's and the guesses'; `n_last` records in the window.
+
+        Sums of what absurd targets lose are infinite, and what an earlier version has not counted is NaN.
+        """
+        width = len(self.totals)
+        followed = classes if classes <= MOST_CLASSES_FOLLOWED else 0
+        # The first of the sums is how many there are.
+        first = np.arange(self._sums.size) == 0
+        least = np.where(first if self.regression else np.ones_like(first), 0.0, -np.inf)
+        most = np.where(first, MOST_COUNT, np.inf)
+        said = ArrayRule((n_last, followed), low=0.0, high=_MOST_PROBABILITY)
+        known = ~np.isin(np.arange(width), [USUAL, LAST])
+        totals = ArrayRule((width,), low=0.0, high=MOST_COUNT, finite=known)
+        if self.regression:
+            said, totals = ArrayRule((n_last, 1), finite=False), ArrayRule((width,), low=0.0, finite=False)
+        truth = (-np.inf, np.inf) if self.regression else (0.0, classes - 1.0)
+        return {
+            "confusion": counts(classes, classes + 1),
+            "bins": ArrayRule((CALIBRATION_BINS, 3), low=0.0, high=MOST_COUNT),
+            "_odds": counts(followed, 2, ODDS_BINS),
+            "_sums": ArrayRule((first.size,), "float64", least, most, whole=first, finite=first),
+            "_last_losses": ArrayRule((n_last, width), low=0.0, finite=False),
+            "_last_truth": ArrayRule((n_last,), "float64", *truth, whole=not self.regression),
+            "_last_said": said,
+            "curve/totals": totals,
+        }
+
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state` of a tally of the same learners."""
-        self.classes = [unpack_name(label) for label in metadata["classes"]]
-        self.counted_from = metadata["counted_from"]
-        self.loss_curve.load_state(unprefixed("curve", arrays))
-        self.guesses.load_state(unprefixed("guesses", arrays))
+        classes = unpack_names("classes that were counted", metadata.get("classes"))
+        if classes and self.regression:
+            raise BraidedError("state of a tally: it has classes, and targets are numbers; give a file written by save")
+        curve = Curve(len(self.totals))
+        curve.load_state(unprefixed("curve", arrays))
+        counted_from = checked("state of a tally", metadata, "counted_from", int, 0, curve.records)
+        n_last = min(curve.records - counted_from, WINDOW)
+        check_arrays("state of a tally", self.rules(len(classes), n_last), arrays)
+        self.guesses.load_state(unprefixed("guesses", arrays), len(classes))
+        self.loss_curve, self.classes, self.counted_from = curve, classes, counted_from
         for name in _ARRAYS:
             setattr(self, name, arrays[name].copy())
         for name in _LAST:

@@ -42,6 +42,7 @@ longer is (`kernels.loop`).
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from braided.kernels.calls import doubles, singles
 from braided.kernels.compile import kernel
@@ -69,6 +70,24 @@ GAPS = 8
 # and s.
 VALUES, COUNT, MEAN, SQUARES, EPOCH, SEEN_AT, LAST_Z, LAST_S, BACK = range(9)
 FIGURES = BACK + 3 * GAPS
+#: No normal score of a rank is larger.
+_MOST_SCORE = 10.0
+
+
+def _bounds() -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]:
+    """What each figure lies between, for those who check what was read from a file, and whether it is whole."""
+    most = np.full(FIGURES, 2.0**53)
+    least, whole = np.zeros(FIGURES), np.ones(FIGURES, dtype=np.bool_)
+    for place, bound in ((MEAN, _MOST_SCORE), (LAST_Z, S_BOUND), (LAST_S, S_BOUND)):
+        least[place], most[place], whole[place] = -bound, bound, False
+    most[SQUARES], whole[SQUARES] = _MOST_SCORE**2 * 2.0**53, False
+    for gap in range(GAPS):
+        sums = slice(BACK + 3 * gap + 1, BACK + 3 * gap + 3)
+        least[sums], most[sums], whole[sums] = -(S_BOUND**2) * 2.0**53, S_BOUND**2 * 2.0**53, False
+    return (least, most), whole
+
+
+FIGURE_BOUNDS, FIGURE_IS_WHOLE = _bounds()
 # Columns of the stage's row: features (0 for none), then address and length of memory, correlations and scratch; and
 # whether features are carried.
 FEATURES, MEMORY, CORRELATIONS, SCRATCH, CARRY = 0, 1, 3, 5, 7
@@ -154,7 +173,7 @@ def _including(q, figures):
 @kernel()
 def _keep(values, figures, x, slot):
     """Take a value into the kept ones, or leave it."""
-    n = int(figures[VALUES])
+    n = max(int(figures[VALUES]), 0)
     figures[VALUES] += 1.0
     if n < KEPT:
         hole = n
@@ -271,7 +290,7 @@ def fill(stage, values, columns, x, active):
         sigma[j] = np.sqrt(figures[j, SQUARES] / count) if count > 0 else 0.0
     for j in active:
         there[j] = 1
-        q = rank_score(kept[j], min(int(figures[j, VALUES]), KEPT), values[columns[j]])
+        q = rank_score(kept[j], min(max(int(figures[j, VALUES]), 0), KEPT), values[columns[j]])
         count, mean, squares = _including(q, figures[j])
         deviation = np.sqrt(squares / count)
         sigma[j] = deviation
@@ -310,7 +329,7 @@ def take_in(stage, values, columns, statistics, x, active, doubtful):
         if statistics[j, RESTARTS] != figures[j, EPOCH]:
             figures[j, :EPOCH] = 0.0
             figures[j, EPOCH] = statistics[j, RESTARTS]
-        q = rank_score(kept[j], min(int(figures[j, VALUES]), KEPT), value)
+        q = rank_score(kept[j], min(max(int(figures[j, VALUES]), 0), KEPT), value)
         figures[j, COUNT], figures[j, MEAN], figures[j, SQUARES] = _including(q, figures[j])
         _keep(kept[j], figures[j], value, j)
         together, of_z, of_s = pairs[0, j], pairs[1, j], pairs[2, j]

@@ -54,6 +54,12 @@ FIRST_VISITS = 100.0
 #: How fast the mean squared error of numeric targets forgets.
 _ERROR_RATE = 0.001
 _ONE, _NONE = np.float32(1), np.float32(0)
+#: Bounds of a node's row up to its counts, and of a frame, for those who check what was read from a file; the largest
+#: feature and links depend on the forest.
+LEAST_IN_NODE = np.array([-1.0, -NOTHING, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+MOST_IN_NODE = np.array([0.0, NOTHING, 0.0, 0.0, 0.0, MOST_ODDS, _MOST_RECORDS, np.float32(_LATEST)], dtype=np.float64)
+LEAST_IN_FRAME = np.array([0.0, -_FURTHEST, 0.0])
+MOST_IN_FRAME = np.array([2.0**53, _FURTHEST, _FURTHEST * _FURTHEST])
 
 
 @kernel()
@@ -63,6 +69,18 @@ def forest_arrays(shape, single, double):
     nodes = single[shape[NODES] : shape[NODES] + size * shape[NODE_ROW]].reshape(size, shape[NODE_ROW])
     ranges = single[shape[RANGES] : shape[RANGES] + 2 * size * shape[RANGE_ROW]].reshape(2 * size, shape[RANGE_ROW])
     return nodes, ranges, double[shape[SIZES] : shape[SIZES] + shape[TREES]]
+
+
+@kernel()
+def _within(link, size):
+    """The number of the node that a link leads to; whatever the link is, one below `size`."""
+    return min(max(int(link), 0), size - 1)
+
+
+@kernel()
+def _linked(shape, first, link):
+    """The node that a link of one of a tree's nodes leads to."""
+    return first + _within(link, shape[MOST_NODES])
 
 
 @kernel()
@@ -149,8 +167,8 @@ def tree_says(shape, hyper, nodes, values, first, stack, out):
             rest = left_over / (_ONE + odds)
             _add(shape, hyper, nodes, node, odds * rest, out)
             left_over = rest
-            left, right = first + int(nodes[node, LEFT]), first + int(nodes[node, RIGHT])
-            value = values[feature]
+            left, right = _linked(shape, first, nodes[node, LEFT]), _linked(shape, first, nodes[node, RIGHT])
+            value = values[min(feature, shape[USED] - 1)]
             if value < NOTHING:
                 node = left if value <= nodes[node, THRESHOLD] else right
                 continue
@@ -172,10 +190,10 @@ def _part(nodes, left, right):
 
 
 @kernel()
-def _next(nodes, node, first, values, key):
+def _next(shape, nodes, node, first, values, key):
     """The child that a record goes to when it is learned: by chance if the feature is missing."""
-    left, right = first + int(nodes[node, LEFT]), first + int(nodes[node, RIGHT])
-    value = values[int(nodes[node, FEATURE])]
+    left, right = _linked(shape, first, nodes[node, LEFT]), _linked(shape, first, nodes[node, RIGHT])
+    value = values[min(int(nodes[node, FEATURE]), shape[USED] - 1)]
     if value < NOTHING:
         return left if value <= nodes[node, THRESHOLD] else right
     return left if _draw(key, node - first, _SIDE) < _part(nodes, left, right) else right
@@ -296,6 +314,12 @@ def _wait(key, node, intensity):
 
 
 @kernel()
+def _first_free(shape, sizes, tree):
+    """The number of the first of two nodes that a split takes."""
+    return min(max(int(sizes[tree]), 0), max(shape[MOST_NODES] - 2, 0))
+
+
+@kernel()
 def _split_beside(shape, nodes, ranges, sizes, first, tree, node, lower, upper, weights, intensity, time, key):
     """Split a node off from the record: on a feature by how far it is outside, between its range and the value.
 
@@ -310,18 +334,20 @@ def _split_beside(shape, nodes, ranges, sizes, first, tree, node, lower, upper, 
             left_over -= outside
             if left_over < 0.0:
                 break
+    chosen = max(chosen, 0)
     value, above = lower[chosen], lower[chosen] > high[chosen]
     start, end = (high[chosen], value) if above else (value, low[chosen])
     threshold = np.float32(start + (end - start) * np.float32(_draw(key, node - first, _PLACE)))
     threshold = min(max(threshold, start), np.nextafter(end, -NOTHING))
-    old, new = int(sizes[tree]), int(sizes[tree]) + 1
+    old = _first_free(shape, sizes, tree)
+    new = old + 1
     sizes[tree] += 2
     _copy(shape, nodes, ranges, node, first + old, time, node - first)
     _clear(shape, nodes, ranges, first + new, time, node - first)
     odds = _ONE
     if nodes[node, FEATURE] >= 0:
-        nodes[first + int(nodes[node, LEFT]), PARENT] = old
-        nodes[first + int(nodes[node, RIGHT]), PARENT] = old
+        nodes[_linked(shape, first, nodes[node, LEFT]), PARENT] = old
+        nodes[_linked(shape, first, nodes[node, RIGHT]), PARENT] = old
         odds = np.float32(2) * nodes[node, ODDS] / (_ONE + nodes[node, ODDS])
     nodes[node, FEATURE], nodes[node, THRESHOLD], nodes[node, ODDS] = chosen, threshold, odds
     nodes[node, LEFT], nodes[node, RIGHT] = (old, new) if above else (new, old)
@@ -345,10 +371,11 @@ def _split_within(shape, nodes, ranges, sizes, first, tree, node, lower, weights
             left_over -= np.float64(weights[j]) * (np.float64(high[j]) - low[j])
             if left_over < 0.0:
                 break
+    chosen = max(chosen, 0)
     part = np.float32(_draw(key, node - first, _PLACE))
     threshold = min(max(low[chosen] + part * (high[chosen] - low[chosen]), low[chosen]), high[chosen])
     time = min(nodes[node, TIME] + _wait(key, node - first, width), _LATEST)
-    size = int(sizes[tree])
+    size = _first_free(shape, sizes, tree)
     sizes[tree] += 2
     for side in range(2):
         child, share = first + size + side, part if side == 0 else _ONE - part
@@ -374,14 +401,14 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
         return
     leaf = first
     while nodes[leaf, FEATURE] >= 0:
-        leaf = _next(nodes, leaf, first, lower, key)
+        leaf = _next(shape, nodes, leaf, first, lower, key)
     # The nodes on the path whose range does not hold the record are the last ones: `top` is the highest.
     top, node = -1, leaf
     while not _holds(ranges[2 * node, :used], ranges[2 * node + 1, :used], lower, upper):
         top = node
         if node == first:
             break
-        node = first + int(nodes[node, PARENT])
+        node = _linked(shape, first, nodes[node, PARENT])
     new, node = -1, top
     while node >= 0:
         low, high = ranges[2 * node, :used], ranges[2 * node + 1, :used]
@@ -390,14 +417,14 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
             intensity = _extensions(low, high, lower, upper, weights)
             if intensity > 0:
                 time = min(nodes[node, TIME] + _wait(key, node - first, intensity), _LATEST)
-                if not inner or time < nodes[first + int(nodes[node, LEFT]), TIME]:
+                if not inner or time < nodes[_linked(shape, first, nodes[node, LEFT]), TIME]:
                     new = _split_beside(
                         shape, nodes, ranges, sizes, first, tree, node, lower, upper, weights, intensity, time, key
                     )
         _extend(low, high, lower, upper)
         if new >= 0 or not inner:
             break
-        node = _next(nodes, node, first, lower, key)
+        node = _next(shape, nodes, node, first, lower, key)
     if new >= 0:
         _extend(ranges[2 * new, :used], ranges[2 * new + 1, :used], lower, upper)
         _count(hyper, nodes, new, shape[OUTPUTS], y)
@@ -410,7 +437,7 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
         and sizes[tree] + 2 <= shape[MOST_NODES]
         and _split_within(shape, nodes, ranges, sizes, first, tree, leaf, lower, weights, key)
     ):
-        leaf = _next(nodes, leaf, first, lower, key)
+        leaf = _next(shape, nodes, leaf, first, lower, key)
         _extend(ranges[2 * leaf, :used], ranges[2 * leaf + 1, :used], lower, upper)
     _go_up(shape, hyper, nodes, first, leaf, False, lower, y, error, gains)
 
@@ -437,6 +464,7 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, error, gains):
             odds = nodes[node, ODDS]
             nodes[node, ODDS] = min(max(odds * said / below, _ONE / MOST_ODDS), MOST_ODDS)
             below = (odds * said + below) / (_ONE + odds)
+            feature = min(feature, shape[USED] - 1)
             if not beside and values[feature] < NOTHING:
                 gains[feature, 0] += child - good
                 gains[feature, 1] += 1.0
@@ -444,7 +472,7 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, error, gains):
         _count(hyper, nodes, node, shape[OUTPUTS], y)
         if node == first:
             return
-        node = first + int(nodes[node, PARENT])
+        node = _linked(shape, first, nodes[node, PARENT])
 
 
 @njit(cache=True)
@@ -453,7 +481,7 @@ def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
 
     A node that is split there keeps its records and its range, and goes on as its child with more records does.
     """
-    first, size = tree * most_nodes, int(sizes[tree])
+    first, size = tree * most_nodes, min(int(sizes[tree]), most_nodes)
     found = False
     for node in range(first, first + size):
         found = found or nodes[node, FEATURE] == feature
@@ -470,17 +498,17 @@ def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
         number = pending[depth]
         node = first + number
         while nodes[node, FEATURE] == feature:
-            left, right = first + int(nodes[node, LEFT]), first + int(nodes[node, RIGHT])
+            left, right = first + _within(nodes[node, LEFT], size), first + _within(nodes[node, RIGHT], size)
             child = left if nodes[left, RECORDS] >= nodes[right, RECORDS] else right
             for column in (FEATURE, THRESHOLD, LEFT, RIGHT, ODDS):
                 nodes[node, column] = nodes[child, column]
         if nodes[node, FEATURE] >= 0:
             for column in (LEFT, RIGHT):
-                child = int(nodes[node, column])
+                child = _within(nodes[node, column], size)
                 nodes[first + child, PARENT] = number
                 place[child] = 0
-                pending[depth] = child
-                depth += 1
+                pending[min(depth, size - 1)] = child
+                depth = min(depth + 1, size)
     left_over = 0
     for number in range(size):
         if place[number] == 0:
@@ -492,8 +520,8 @@ def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
             old, new = first + number, first + place[number]
             nodes[new], ranges[2 * new], ranges[2 * new + 1] = nodes[old], ranges[2 * old], ranges[2 * old + 1]
             if nodes[new, PARENT] >= 0:
-                nodes[new, PARENT] = place[int(nodes[new, PARENT])]
+                nodes[new, PARENT] = place[_within(nodes[new, PARENT], size)]
             if nodes[new, FEATURE] >= 0:
-                nodes[new, LEFT] = place[int(nodes[new, LEFT])]
-                nodes[new, RIGHT] = place[int(nodes[new, RIGHT])]
+                nodes[new, LEFT] = place[_within(nodes[new, LEFT], size)]
+                nodes[new, RIGHT] = place[_within(nodes[new, RIGHT], size)]
     sizes[tree] = left_over

@@ -18,7 +18,7 @@ _DEGREES = 2.0
 
 @kernel()
 def reduce(covariance, h, weight, ph):
-    """P <- (P^-1 + weight h h^T)^-1, by the formula of Sherman and Morrison."""
+    """P <- (P^-1 + weight h h^T)^-1, by the formula of Sherman and Morrison; a P that is no covariance stays."""
     n = h.shape[0]
     q = 0.0
     for i in range(n):
@@ -28,6 +28,8 @@ def reduce(covariance, h, weight, ph):
         ph[i] = total
     for i in range(n):
         q += h[i] * ph[i]
+    if not weight * q > -0.5:
+        return
     root = np.sqrt(weight / (1.0 + weight * q))
     for i in range(n):
         ph[i] *= root

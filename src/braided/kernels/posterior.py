@@ -16,7 +16,7 @@ from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
 
 DIAGONAL, FULL, UPPER = range(3)
-_SMALLEST_VARIANCE = 1e-30
+SMALLEST_VARIANCE = 1e-30
 
 
 @kernel()
@@ -94,10 +94,10 @@ def _shrink_upper(flat, stride, size, h):
         for j in range(row.shape[0]):
             row[j] -= value * others[j]
     for i in range(size):
-        if flat[i * stride + i] < _SMALLEST_VARIANCE:
+        if flat[i * stride + i] < SMALLEST_VARIANCE:
             for j in range(size):
                 flat[min(i, j) * stride + max(i, j)] = 0.0
-            flat[i * stride + i] = _SMALLEST_VARIANCE
+            flat[i * stride + i] = SMALLEST_VARIANCE
 
 
 @kernel()
@@ -157,7 +157,7 @@ def shrink(flat, full, stride, size, index, n, pu, factor):
     if not full:
         for k in range(n):
             h = root * pu[k]
-            flat[index[k]] = max(flat[index[k]] - h * h, _SMALLEST_VARIANCE)
+            flat[index[k]] = max(flat[index[k]] - h * h, SMALLEST_VARIANCE)
         return
     for i in range(size):
         pu[i] *= root
@@ -172,8 +172,8 @@ def shrink(flat, full, stride, size, index, n, pu, factor):
         for j in range(size):
             row[j] -= h * pu[j]
     for i in range(size):
-        if flat[i * stride + i] < _SMALLEST_VARIANCE:
+        if flat[i * stride + i] < SMALLEST_VARIANCE:
             for j in range(size):
                 flat[i * stride + j] = 0.0
                 flat[j * stride + i] = 0.0
-            flat[i * stride + i] = _SMALLEST_VARIANCE
+            flat[i * stride + i] = SMALLEST_VARIANCE

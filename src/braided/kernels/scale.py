@@ -44,6 +44,8 @@ BOUND = 20.0
 Z_BOUND = 8.0
 _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
+#: More squared deviations there cannot be, nor a logarithm of a range further from 0.
+_MOST_SQUARES, _WIDEST = 1e300, 1e3
 #: So many deviations from its mean a value or a target is far out, and a target's change.
 FAR, FAR_CHANGE = 10.0, 20.0
 #: Doubtful values count if they are more than this share of about the last fifty, or if so many in a row were alike.
@@ -61,9 +63,6 @@ IN_BLOCK, BLOCK_MEAN, BLOCK_SQUARES, LOWEST, HIGHEST, BLOCKS, USUAL_RANGE, SMALL
 # And of doubtful values: their share lately, how many in a row were alike, and the last one less the mean.
 DOUBTS, ALIKE, LAST_DOUBT = range(RESTARTS + 1, RESTARTS + 4)
 STATISTICS = LAST_DOUBT + 1
-NEVER_NEGATIVE = (
-    COUNT, SQUARES, FAR_OUT, BEFORE_DEVIATION, IN_BLOCK, BLOCK_SQUARES, BLOCKS, SMALL, RESTARTS, DOUBTS, ALIKE
-)  # fmt: skip
 #: Values of a block, and how much smaller its range must be than usual.
 BLOCK, SHRUNK = 32, 20.0
 #: A target's statistics are followed by its past (how many targets are known, up to three, the last three, running
@@ -91,6 +90,28 @@ _MOST_DOUBLED = 6
 _BLOCK_MEMORY = 100.0
 
 
+def _bounds() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+    """What each of a target's statistics, of which a feature's are the first, lies between, and whether it is whole."""
+    low, high, whole = np.full(STATISTICS, -_LARGEST), np.full(STATISTICS, _LARGEST), np.zeros(STATISTICS, np.bool_)
+    counted = [COUNT, FAR_OUT, IN_BLOCK, BLOCKS, SMALL, RESTARTS, ALIKE]
+    low[[*counted, SQUARES, BEFORE_DEVIATION, BLOCK_SQUARES, DOUBTS]] = 0.0
+    high[[SQUARES, BLOCK_SQUARES]] = _MOST_SQUARES
+    high[BEFORE_DEVIATION] = np.sqrt(_MOST_SQUARES)
+    high[LAST_DOUBT], low[LAST_DOUBT] = 2.0 * _LARGEST, -2.0 * _LARGEST
+    high[USUAL_RANGE], low[USUAL_RANGE] = _WIDEST, -_WIDEST
+    high[counted], high[DOUBTS] = 2.0**53, 1.0
+    high[IN_BLOCK], high[BLOCKS] = BLOCK - 1, _BLOCK_MEMORY
+    whole[counted] = True
+    past = np.full(CHANGES - STATISTICS, _LARGEST)
+    least, most, counts = -past, past, np.zeros(past.size, np.bool_)
+    for place, largest in ((SEEN, LAGS), (OUTSIDE, 2.0**53)):
+        least[place - STATISTICS], most[place - STATISTICS], counts[place - STATISTICS] = 0.0, largest, True
+    return np.concatenate([low, least, low]), np.concatenate([high, most, high]), np.concatenate([whole, counts, whole])
+
+
+LEAST, MOST, WHOLE = _bounds()
+
+
 @kernel()
 def clipped(value, limit):
     """The value within +-limit."""
@@ -108,7 +129,7 @@ def including(value, column):
         delta = value - mean
         mean += delta / count
         return value, count, mean, squares + delta * (value - mean)
-    n = int(count)
+    n = max(int(count), 0)
     sizes = np.empty(n + 1)
     for i in range(n):
         sizes[i] = abs(column[FIRST + i])
@@ -144,7 +165,7 @@ def _take_into_block(value, column):
         column[BLOCK_MEAN] = column[BLOCK_SQUARES] = 0.0
     column[IN_BLOCK] += 1.0
     delta = value - column[BLOCK_MEAN]
-    column[BLOCK_MEAN] += delta / column[IN_BLOCK]
+    column[BLOCK_MEAN] += delta / max(column[IN_BLOCK], 1.0)
     column[BLOCK_SQUARES] += delta * (value - column[BLOCK_MEAN])
     if column[IN_BLOCK] < BLOCK:
         return False
@@ -156,7 +177,7 @@ def _take_into_block(value, column):
     if (
         column[BLOCKS] > 0
         and size < column[USUAL_RANGE] - np.log(SHRUNK)
-        and extent * SHRUNK < np.sqrt(column[SQUARES] / column[COUNT])
+        and extent * SHRUNK < np.sqrt(column[SQUARES] / max(column[COUNT], 1.0))
     ):
         column[SMALL] += 1.0
         return column[SMALL] >= _CHANGED_BLOCKS * _patience(column)
@@ -227,7 +248,7 @@ def _store(value, column, doubtful):
     if doubtful:
         return True
     if column[COUNT] < KEPT:
-        column[FIRST + int(column[COUNT])] = value
+        column[FIRST + max(int(column[COUNT]), 0)] = value
     _, column[COUNT], column[MEAN], column[SQUARES] = including(value, column)
     return False
 
@@ -302,7 +323,7 @@ def remember_target(y, target, known):
 @kernel()
 def leaving(late):
     """The target that is no longer too new to be known when the next one comes; NaN if there is none."""
-    wait, count = late.shape[0] - 1, int(late[0])
+    wait, count = late.shape[0] - 1, max(int(late[0]), 0)
     return late[1 + count % wait] if count >= wait else np.nan
 
 
@@ -310,7 +331,7 @@ def leaving(late):
 def keep_late(y, late):
     """Put a target into the place of the one that is leaving."""
     wait = late.shape[0] - 1
-    late[1 + int(late[0]) % wait] = y
+    late[1 + max(int(late[0]), 0) % wait] = y
     late[0] += 1.0
 
 

@@ -61,7 +61,7 @@ def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, l
     n_classes = predictions.shape[1]
     n_known = confusion.shape[0]
     for t in range(predictions.shape[0]):
-        label = truth[t]
+        label = min(max(truth[t], 0), n_known - 1)
         said = -1
         top = 0.0
         for k in range(n_classes):
@@ -74,7 +74,8 @@ def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, l
         confusion[label, said if said >= 0 else n_known] += 1
         if said < 0:
             continue
-        place = min(int(top * CALIBRATION_BINS), CALIBRATION_BINS - 1)
+        place = int(min(top, 1.0) * CALIBRATION_BINS)
+        place = min(max(place, 0), CALIBRATION_BINS - 1)
         calibration[place, 0] += 1.0
         calibration[place, 1] += top
         calibration[place, 2] += 1.0 - losses[t, ANSWER]
@@ -170,11 +171,11 @@ def guess_classes(truth, come, seen, said, losses):
     for t in range(truth.size):
         losses[t, USUAL] = 1.0 if said[0] != truth[t] else 0.0
         losses[t, LAST] = 1.0 if said[1] != truth[t] else 0.0
-        label = come[t]
+        label = min(come[t], seen.shape[0] - 1)
         if label < 0:
             continue
         seen[label] += 1
-        if said[0] < 0 or seen[label] > seen[said[0]]:
+        if said[0] < 0 or seen[label] > seen[min(said[0], seen.shape[0] - 1)]:
             said[0] = label
         said[1] = label
 

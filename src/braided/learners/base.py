@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from braided.errors import BraidedError
 from braided.kernels.calls import COLUMNS, Entry, call_forward, call_learn, table_row
 from braided.kernels.random import fill_uniform, key_of
+from braided.state import ArrayRule, check_arrays
 
 Arrays = dict[str, NDArray[Any]]
+#: A network has so many layers, or blocks, at most.
+MOST_LAYERS = 1_000
+#: A learner's arrays have room for so many numbers at most, some 64 GiB of them.
+_MOST_NUMBERS = 2**34
 
 
 class LearnerConfig:
@@ -76,11 +82,29 @@ class ArrayPlan:
         Entries start uniform in +-bound; 0 means zeros.
     double
         float64 instead of float32.
+    low, high, whole, finite
+        What may stand in a restored one, as of `braided.state.ArrayRule`; to begin with anything. Whatever kernels
+        index or divide by must be bounded.
     """
 
     shape: tuple[int, ...]
     bound: float = 0.0
     double: bool = False
+    low: ArrayLike = -math.inf
+    high: ArrayLike = math.inf
+    whole: bool | NDArray[np.bool_] = False
+    finite: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return math.prod(self.shape)
+
+    @property
+    def rule(self) -> ArrayRule:
+        """What a restored one must be."""
+        dtype = "float64" if self.double else "float32"
+        return ArrayRule(self.shape, dtype, self.low, self.high, self.whole, self.finite)
 
 
 def _capacity(n: int) -> int:
@@ -152,21 +176,32 @@ class CompiledLearner(ABC):
         """Lay out the buffers for these capacities, keeping what is in use."""
         old_views, self.views = self.views, {}
         plans = self.plan(capacity_features, capacity_outputs)
+        total = sum(plan.size for plan in plans.values())
+        if total > _MOST_NUMBERS:
+            raise BraidedError(
+                f"learner {self.name!r} would hold {total:,} numbers, and at most {_MOST_NUMBERS:,} are taken: make it "
+                "smaller"
+            )
         sizes = {False: 0, True: 0}
         self._offsets: dict[str, int] = {}
         for name, plan in plans.items():
             self._offsets[name] = sizes[plan.double]
             # Arrays start on cache lines.
-            sizes[plan.double] += -(-int(np.prod(plan.shape)) // 16) * 16
-        self.single = np.zeros(max(sizes[False], 1), dtype=np.float32)
-        self.second = np.zeros_like(self.single) if self.adaptive else self.single
-        self.double = np.zeros(max(sizes[True], 1), dtype=np.float64)
-        work, work64, index = self.work_sizes(capacity_features, capacity_outputs)
-        self.work = np.zeros(max(work, 1), dtype=np.float32)
-        self.work64 = np.zeros(max(work64, 1), dtype=np.float64)
-        self.index = np.zeros(max(index, 1), dtype=np.int64)
+            sizes[plan.double] += -(-plan.size // 16) * 16
+        try:
+            self.single = np.zeros(max(sizes[False], 1), dtype=np.float32)
+            self.second = np.zeros_like(self.single) if self.adaptive else self.single
+            self.double = np.zeros(max(sizes[True], 1), dtype=np.float64)
+            work, work64, index = self.work_sizes(capacity_features, capacity_outputs)
+            self.work = np.zeros(max(work, 1), dtype=np.float32)
+            self.work64 = np.zeros(max(work64, 1), dtype=np.float64)
+            self.index = np.zeros(max(index, 1), dtype=np.int64)
+        except MemoryError:
+            raise BraidedError(
+                f"learner {self.name!r} would hold {total:,} numbers, and there is no memory for them: make it smaller"
+            ) from None
         for name, plan in plans.items():
-            start, size = self._offsets[name], int(np.prod(plan.shape))
+            start, size = self._offsets[name], plan.size
             buffers: Arrays = {name: self.double if plan.double else self.single}
             if self.adaptive and not plan.double:
                 buffers[f"{name} second moment"] = self.second
@@ -291,20 +326,28 @@ class CompiledLearner(ABC):
         """Copies of all arrays, trimmed to what is in use."""
         return {name: self.views[name][corner].copy() for name, corner in self._in_use().items()}
 
+    def numbers(self, n_features: int, n_outputs: int) -> int:
+        """How many numbers the arrays hold for these sizes."""
+        return sum(plan.size for plan in self.plan(n_features, n_outputs).values()) * (2 if self.adaptive else 1)
+
+    def rules(self) -> dict[str, ArrayRule]:
+        """What the arrays of a `state` of these sizes must be."""
+        rules = {}
+        for name, plan in self.plan(self.n_features, self.n_outputs).items():
+            rules[name] = plan.rule
+            if f"{name} second moment" in self.views:
+                rules[f"{name} second moment"] = ArrayRule(plan.shape, "float32", low=0.0, finite=False)
+        return rules
+
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what is no `state` of these sizes; nothing changes."""
+        check_arrays(f"state of learner {self.name!r}", self.rules(), arrays)
+
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over arrays made by `state`; the sizes must have been set by `grow`."""
+        self.check_state(arrays)
         for name, corner in self._in_use().items():
-            self.expect(arrays, name, self.views[name][corner].shape)
             self.views[name][corner] = arrays[name]
-
-    def expect(self, arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]) -> None:
-        """Refuse a state whose array of that name is not there, or has another shape."""
-        if name not in arrays or arrays[name].shape != shape:
-            found = arrays[name].shape if name in arrays else "nothing"
-            raise BraidedError(
-                f"state of learner {self.name!r}: array {name!r} should have shape {shape}, found {found}; the state "
-                "belongs to another configuration"
-            )
 
     def __getstate__(self) -> dict[str, Any]:
         kept = ("config", "seed", "place", "n_features", "n_outputs", "steps")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,11 +19,14 @@ from braided.kernels.mondrian import (
     FRAME,
     GAINS,
     KEY,
+    LEAST_IN_FRAME,
+    LEAST_IN_NODE,
     LEFT,
     MOST_FORKS,
+    MOST_IN_FRAME,
+    MOST_IN_NODE,
     MOST_NODES,
     NOTHING,
-    ODDS,
     OUTPUTS,
     PARENT,
     RECORDS,
@@ -44,6 +47,7 @@ from braided.kernels.mondrian import (
 from braided.kernels.random import key_of, mix
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
+from braided.state import LARGE, check_arrays
 
 #: What every class's probability is mixed with before its logarithm is taken.
 _FLOOR = 1e-3
@@ -51,7 +55,9 @@ _FLOOR = 1e-3
 _MOST_NODES = 2**24
 #: The arrays that have rows for each node.
 _BY_NODE = ("nodes", "ranges")
-_NO_TREES = "state of learner {!r}: its arrays are not trees; give a file written by save"
+#: Bounds of what nodes, splits and frames count up to.
+_MOST_SUM, _FEWEST_RECORDS, _MOST_GAIN = 1e9, 1e-3, 1e30
+_COUNT_IS_WHOLE = np.array([True, False, False])
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,7 @@ class ForestConfig(LearnerConfig):
     inputs: Literal["steady", "plain", "filled", "scores"] = "steady"
 
     def __post_init__(self) -> None:
-        checks.sizes(self, 1, "trees", "nodes")
-        if self.nodes > _MOST_NODES:
-            raise BraidedError(f"ForestConfig.nodes is {self.nodes}: give at most {_MOST_NODES:,}")
+        checks.sizes(self, 1, "trees", "nodes", most=_MOST_NODES)
         checks.above(self, 0.0, "prior")
         checks.one_of(self, "inputs", ("steady", "plain", "filled", "scores"))
 
@@ -144,14 +148,19 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
     return True
 
 
-def _is_tree(nodes: NDArray[Any], used: int) -> bool:
-    """Whether the links of some nodes make one tree, from the first of them on, that splits on these features."""
+def _links(width: int) -> NDArray[np.bool_]:
+    """Which columns of a node's row are whole numbers."""
+    return np.isin(np.arange(width), [FEATURE, LEFT, RIGHT, PARENT])
+
+
+def _is_tree(nodes: NDArray[Any]) -> bool:
+    """Whether the links of some nodes make one tree, from the first of them on."""
     if not len(nodes):
         return True
     features = nodes[:, FEATURE]
     inner = np.flatnonzero(features >= 0)
     children = nodes[inner][:, [LEFT, RIGHT]].ravel()
-    if (features < -1).any() or (features >= used).any() or sorted(children.tolist()) != list(range(1, len(nodes))):
+    if sorted(children.tolist()) != list(range(1, len(nodes))):
         return False
     places, parents = children.astype(np.int64), np.repeat(inner, 2)
     if nodes[0, PARENT] != -1 or (nodes[places, PARENT] != parents).any():
@@ -242,14 +251,34 @@ class MondrianForest(CompiledLearner):
         touched, so that a forest takes the memory of the nodes that it has.
         """
         size, used = self.config.trees * self.config.nodes, self._used(n_features)
+        nodes = np.concatenate([LEAST_IN_NODE, np.full(n_outputs, -_MOST_SUM if self._numeric else 0.0)])
+        most = np.concatenate([MOST_IN_NODE, np.full(n_outputs, _MOST_SUM)])
+        most[[FEATURE, LEFT, RIGHT, PARENT]] = used - 1, *[self.config.nodes - 1] * 3
+        if self._numeric:
+            nodes[RECORDS] = _FEWEST_RECORDS
         return {
-            "sizes": ArrayPlan((self.config.trees,), double=True),
-            "nodes": ArrayPlan((size, COUNTS + n_outputs)),
-            "ranges": ArrayPlan((2 * size, used)),
-            "gains": ArrayPlan((used, 2), double=True),
-            "errors": ArrayPlan((2,), double=True),
-            "frames": ArrayPlan((used, FRAME), double=True),
+            "sizes": ArrayPlan(
+                (self.config.trees,), double=True, low=0.0, high=self.config.nodes, whole=True, finite=True
+            ),
+            "nodes": ArrayPlan(
+                (size, COUNTS + n_outputs), low=nodes, high=most, whole=_links(COUNTS + n_outputs), finite=True
+            ),
+            "ranges": ArrayPlan((2 * size, used), low=-NOTHING, high=NOTHING, finite=True),
+            "gains": ArrayPlan((used, 2), double=True, low=(-_MOST_GAIN, 0.0), high=_MOST_GAIN, finite=True),
+            "errors": ArrayPlan((2,), double=True, low=0.0, high=LARGE, finite=True),
+            "frames": ArrayPlan(
+                (used, FRAME), double=True, low=LEAST_IN_FRAME, high=MOST_IN_FRAME, whole=_COUNT_IS_WHOLE, finite=True
+            ),
         }
+
+    @property
+    def _numeric(self) -> bool:
+        return self.task == "regression"
+
+    def numbers(self, n_features: int, n_outputs: int) -> int:
+        """How many numbers the arrays hold for these sizes, but for those of nodes, which come with records."""
+        plans = self.plan(n_features, n_outputs)
+        return sum(plan.size for name, plan in plans.items() if name not in _BY_NODE)
 
     def _rows(self, name: str, sizes: NDArray[Any]) -> NDArray[np.int64]:
         """Where the rows of all nodes in use stand in `nodes`, or those of their lower and upper bounds in `ranges`."""
@@ -303,42 +332,32 @@ class MondrianForest(CompiledLearner):
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over arrays made by `state`; what kernels find their way by must be trees."""
-        self._check_trees(arrays)
+        self.check_state(arrays)
         for name, corner in self._in_use().items():
             if name in _BY_NODE:
                 self.views[name][self._rows(name, arrays["sizes"]), corner[1]] = arrays[name]
             else:
                 self.views[name][corner] = arrays[name]
 
-    def _check_trees(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Refuse arrays that are not trees: each node but the first is a child once, of the node it says."""
-        plans = self.plan(self.n_features, self.n_outputs)
-        self.expect(arrays, "sizes", plans["sizes"].shape)
-        sizes = arrays["sizes"]
-        if not bool(((sizes >= 0) & (sizes <= self.config.nodes) & (sizes == np.floor(sizes))).all()):
-            raise BraidedError(_NO_TREES.format(self.name))
-        total = int(sizes.sum())
-        rows = {"nodes": total, "ranges": 2 * total}
-        for name, plan in plans.items():
-            self.expect(arrays, name, (rows.get(name, plan.shape[0]), *plan.shape[1:]))
-        nodes, links = arrays["nodes"], arrays["nodes"][:, [FEATURE, LEFT, RIGHT, PARENT]]
-        sound = all(bool(np.isfinite(arrays[name]).all()) for name in plans) and bool((links == np.floor(links)).all())
-        sound = sound and bool((nodes[:, ODDS] >= 0).all()) and bool((arrays["gains"][:, 1] >= 0).all())
-        counts, squares = arrays["frames"][:, 0], arrays["frames"][:, 2]
-        sound = sound and bool(((counts >= 0) & (squares >= 0) & ((counts > 0) | (squares == 0))).all())
-        if self.task == "regression":
-            sound = sound and bool((nodes[:, RECORDS] > 0).all()) and bool((arrays["errors"] >= 0).all())
-        else:
-            sound = sound and bool((nodes[:, RECORDS] >= 0).all()) and bool((nodes[:, COUNTS:] >= 0).all())
-        for tree in np.split(nodes, np.cumsum(sizes.astype(np.int64))[:-1]):
-            sound = sound and _is_tree(tree, self._used(self.n_features))
+        rules = self.rules()
+        check_arrays(f"state of learner {self.name!r}", {"sizes": rules["sizes"]}, arrays)
+        sizes = arrays["sizes"].astype(np.int64)
+        for name, rows in zip(_BY_NODE, (1, 2), strict=True):
+            rules[name] = replace(rules[name], shape=(rows * int(sizes.sum()), *rules[name].shape[1:]))
+        check_arrays(f"state of learner {self.name!r}", rules, arrays)
+        counts, _, squares = arrays["frames"].T
+        sound = bool(((counts > 0) | (squares == 0)).all())
+        for tree in np.split(arrays["nodes"], np.cumsum(sizes)[:-1]):
+            sound = sound and _is_tree(tree)
         if not sound:
-            raise BraidedError(_NO_TREES.format(self.name))
+            raise BraidedError(f"state of learner {self.name!r}: its arrays are not trees; give a file written by save")
 
     def hyper_numbers(self) -> list[float]:
         """The prior, whether targets are numbers, and the key in two halves."""
         key = key_of(self.seed, self.name, self.place)
-        return [self.config.prior, float(self.task == "regression"), float(key >> 32), float(key & 0xFFFFFFFF)]
+        return [self.config.prior, float(self._numeric), float(key >> 32), float(key & 0xFFFFFFFF)]
 
     def plastic_numbers(self) -> list[float]:
         """There is no rate."""

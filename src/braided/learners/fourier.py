@@ -339,7 +339,7 @@ class FourierLogistic(GaussianLearner):
             "phases": ArrayPlan((k,)),
         }
         if self.config.frequency_rate > 0.0:
-            arrays["moments"] = ArrayPlan((2, k))
+            arrays["moments"] = ArrayPlan((2, k), low=0.0)
         return arrays
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:

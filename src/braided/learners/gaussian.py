@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.inputs import FILLED, PLAIN, SCALED, SCORES
+from braided.kernels.posterior import SMALLEST_VARIANCE
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
+from braided.state import LARGE, ArrayRule, covariance_bounds
 
 #: How a configuration calls what a learner sees -> the plane of x.
 PLANES = {"plain": PLAIN, "filled": FILLED, "scaled": SCALED, "scores": SCORES}
+
+#: A variance is never 0: a little less than `kernels.posterior` makes of one.
+_LEAST_VARIANCE = 0.9 * SMALLEST_VARIANCE
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,24 @@ class GaussianLearner(CompiledLearner):
         """Mean vectors and the covariance they share."""
         n = self.n_inputs(n_features)
         return {
-            "mean": ArrayPlan((self.rows(n_outputs), n), double=True),
+            "mean": ArrayPlan((self.rows(n_outputs), n), double=True, low=-LARGE, high=LARGE, finite=True),
             "covariance": ArrayPlan((n, n) if self.full else (n,), double=self.double_covariance),
         }
+
+    def rules(self) -> dict[str, ArrayRule]:
+        """No weight comes to have a larger variance than the prior one, or none."""
+        rules = super().rules()
+        plain = rules["covariance"]
+        bounds = covariance_bounds(plain.shape, 2.0 * self.config.prior_variance, _LEAST_VARIANCE)
+        return rules | {"covariance": ArrayRule(plain.shape, plain.dtype, *bounds)}
+
+    def numbers(self, n_features: int, n_outputs: int) -> int:
+        """How many numbers the arrays hold for these sizes, with a diagonal covariance where there are many inputs."""
+        full, self.full = self.full, self.full and self.n_inputs(n_features) <= self.config.full_covariance_up_to
+        try:
+            return super().numbers(n_features, n_outputs)
+        finally:
+            self.full = full
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
         """Zero means; independent new weights of the prior variance."""

@@ -16,7 +16,7 @@ from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward_head, step, step_row
 from braided.kernels.random import key_of, mix, unit_interval
-from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
+from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner, LearnerConfig
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,13 @@ class HedgeConfig(LearnerConfig):
     expected_features: int = 0
 
     def __post_init__(self) -> None:
-        checks.sizes(self, 1, "layers", "width", "aux_width")
+        checks.sizes(self, 1, "width", "aux_width")
+        checks.sizes(self, 1, "layers", most=MOST_LAYERS)
         checks.sizes(self, 0, "aux_layer", "base_features", "expected_features")
         checks.at_least(self, 0.0, "learning_rate")
         checks.above(self, 0.0, "beta")
+        if self.beta > 1.0:
+            raise BraidedError(f"HedgeConfig.beta is {self.beta!r}: use a number above 0, up to 1")
         checks.share(self, "dropout", "smoothing")
         checks.one_of(self, "exits", ("hedge", "last"))
         if self.aux_layer and self.layers < self.aux_layer + 1:
@@ -346,6 +349,8 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
     for j in range(n_exits):
         double[j] = max(double[j] * hyper[_BETA] ** losses[j], hyper[_SMOOTHING] / n_exits)
         together += double[j]
+    if not together > 0.0:
+        return False
     for j in range(n_exits):
         double[j] /= together
     return True
@@ -414,7 +419,7 @@ class HedgeNetwork(CompiledLearner):
         expected = max(n_features, config.expected_features, 1)
         n_in = config.base_features if config.aux_layer else n_features
         fan_in = config.base_features if config.aux_layer else expected
-        arrays = {"alphas": ArrayPlan((sum(self._exits()),), double=True)}
+        arrays = {"alphas": ArrayPlan((sum(self._exits()),), double=True, low=0.0, high=1.01, finite=True)}
         for layer, (width, has_exit) in enumerate(zip(self._widths(), self._exits(), strict=True), start=1):
             n_aux = max(n_features - config.base_features, 0) if layer == config.aux_layer else 0
             expected_aux = max(expected - config.base_features, 0) if layer == config.aux_layer else 0

@@ -54,8 +54,10 @@ def update(shape, hyper, double, covariance, u, pu, index, n, y):
     mean = double[mean_at : mean_at + stride]
     innovation = y - inner(mean, full, index, u, n)
     innovation_variance = hyper[_NOISE] + times_covariance(covariance, full, stride, size, index, u, n, pu)
+    if not innovation_variance > 0:
+        return False
     amount = innovation / innovation_variance
-    if not np.isfinite(amount) or not innovation_variance > 0:
+    if not np.isfinite(amount):
         return False
     correct(mean, full, size, index, n, pu, amount)
     shrink(covariance, full, stride, size, index, n, pu, 1.0 / innovation_variance)

@@ -101,6 +101,8 @@ def update(shape, hyper, double, covariance, u, pu, work64, index, n, y):
         for k in range(n_outputs):
             v = max(v, 2.0 * probability[k] * (1.0 - probability[k]))
     q = times_covariance(covariance, full, stride, size, index, u, n, pu)
+    if not q > 0:
+        return False
     if gain == _KALMAN:
         innovation_variance = 1.0 + v * q
         along, lost = 1.0 / innovation_variance, v / innovation_variance
@@ -110,7 +112,7 @@ def update(shape, hyper, double, covariance, u, pu, work64, index, n, y):
     else:
         innovation_variance = q + v * v
         along, lost = 1.0 / innovation_variance, 1.0 / innovation_variance
-    if not (all_finite(probability) and np.isfinite(along) and np.isfinite(lost) and q > 0):
+    if not (all_finite(probability) and np.isfinite(along) and np.isfinite(lost)):
         return False
     place = int(y)
     for row in range(1 if n_outputs == 2 else n_outputs):

@@ -25,7 +25,7 @@ from braided.kernels.dense import (
 from braided.kernels.encoding import encode_piecewise, knots
 from braided.kernels.inputs import FILLED, has_planes
 from braided.kernels.scale import PAST
-from braided.learners.base import ArrayPlan, CompiledLearner
+from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
 
@@ -71,6 +71,8 @@ class MLPConfig(StepConfig):
         checks.sizes(self, 1, "bins")
         checks.one_of(self, "encoding", ("plain", "piecewise"))
         checks.one_of(self, "inputs", ("plain", "filled"))
+        if len(self.hidden) > MOST_LAYERS:
+            raise BraidedError(f"MLPConfig.hidden has {len(self.hidden)} layers: give at most {MOST_LAYERS:,}")
         for width in self.hidden:
             if not isinstance(width, int) or width < 1:
                 raise BraidedError(f"MLPConfig.hidden is {self.hidden!r}: give whole numbers from 1 on")

@@ -13,6 +13,7 @@ from braided.errors import BraidedError
 from braided.kernels.activations import sigmoid
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
+from braided.state import LARGE
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,9 @@ class OLVF(CompiledLearner):
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Two weights per feature, and whether it is known."""
-        return {name: ArrayPlan((n_features,), double=True) for name in ("weights", "feature weights", "known")}
+        weights = ArrayPlan((n_features,), double=True, low=-LARGE, high=LARGE, finite=True)
+        known = ArrayPlan((n_features,), double=True, low=0.0, high=1.0, whole=True, finite=True)
+        return {"weights": weights, "feature weights": weights, "known": known}
 
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Take in features; there are two classes."""

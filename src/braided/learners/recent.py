@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +18,7 @@ from braided.kernels.inputs import MOST_FEATURES, has_planes
 from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
+from braided.state import LARGE, ArrayRule, check_covariance, covariance_bounds
 
 #: How fast each of the running frequencies follows the labels.
 RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
@@ -24,6 +26,8 @@ _SCALES = len(RATES)
 #: Inputs of the regression beside the features: the target's past (`kernels.scale.past_in_units`), and 1.
 _VALUE_INPUTS = PAST + 1
 _NOISE_MEMORY = 1_000.0
+#: Bounds of the noise and of its count, which is whole.
+_MOST_NOISE, _WHOLE_NOISE = np.array([LARGE, _NOISE_MEMORY]), np.array([False, True])
 #: A class that has not come lately has this share of a record, divided among all classes, and at least this logarithm.
 _SHARE, _FLOOR = 0.02, 1e-3
 
@@ -94,7 +98,7 @@ def _count(shape, hyper, double, first_row, label):
         start, rate = shape[_PAST] + (first_row + s) * shape[_CAPACITY], hyper[_RATES_AT + s]
         for c in range(shape[_OUTPUTS]):
             double[start + c] *= 1.0 - rate
-        double[start + label] += rate
+        double[start + min(max(label, 0), shape[_OUTPUTS] - 1)] += rate
 
 
 @entry(FORWARD)
@@ -226,10 +230,22 @@ class RecentLabels(CompiledLearner):
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Weights, their covariance, and a frequency per rate and class: as known, and as known without late labels."""
         return {
-            "weights": ArrayPlan((_SCALES,), double=True),
+            "weights": ArrayPlan((_SCALES,), double=True, low=-LARGE, high=LARGE, finite=True),
             "covariance": ArrayPlan((_SCALES, _SCALES), double=True),
-            "past": ArrayPlan((2 * _SCALES, n_outputs), double=True),
+            "past": ArrayPlan((2 * _SCALES, n_outputs), double=True, low=0.0, high=1.01, finite=True),
         }
+
+    def rules(self) -> dict[str, ArrayRule]:
+        """No weight comes to have a larger variance than the prior one."""
+        rules = super().rules()
+        shape = rules["covariance"].shape
+        bounds = covariance_bounds(shape, 2.0 * self.config.prior_variance)
+        return rules | {"covariance": ArrayRule(shape, "float64", *bounds)}
+
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what is no `state`; a covariance that is none would not stay finite."""
+        super().check_state(arrays)
+        check_covariance(f"state of learner {self.name!r}", arrays["covariance"], 2.0 * self.config.prior_variance)
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
         """Zeros, and P0 I."""
@@ -301,9 +317,9 @@ class RecentValues(RecentLabels):
         """Weights, their covariance, and the noise with its count."""
         n = self._n(n_features)
         return {
-            "weights": ArrayPlan((n,), double=True),
+            "weights": ArrayPlan((n,), double=True, low=-LARGE, high=LARGE, finite=True),
             "covariance": ArrayPlan((n, n), double=True),
-            "past": ArrayPlan((2,), double=True),
+            "past": ArrayPlan((2,), double=True, low=0.0, high=_MOST_NOISE, whole=_WHOLE_NOISE, finite=True),
         }
 
     def grow(self, n_features: int, n_outputs: int) -> None:

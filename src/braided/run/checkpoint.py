@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from braided import presets
+from braided import checks, presets
 from braided.checkpoint import (
     Checkpoint,
     pack_config,
@@ -20,15 +22,17 @@ from braided.checkpoint import (
     read,
     remove_leftovers,
     unpack_name,
+    unpack_names,
     unprefixed,
     write,
 )
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
-from braided.estimators.base import CLASSIFICATION, MODL
+from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
 from braided.evaluation.older import upgraded_history
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
+from braided.state import ArrayRule, check_arrays, checked
 from braided.streams import Batch
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.fingerprint import fingerprint
@@ -36,6 +40,9 @@ from braided.streams.fingerprint import fingerprint
 Arrays = dict[str, NDArray[Any]]
 #: Kind of a checkpoint after a run whose last model was not ours.
 _NO_MODEL = "finished runs"
+_WHAT = "the checkpoint's run"
+#: A value that waits is finite, or NaN for a missing one.
+_LOWEST = float(np.finfo(np.float64).min)
 
 
 @dataclass(frozen=True)
@@ -134,10 +141,10 @@ class RunCheckpoint:
         if not self.path.exists():
             return None
         saved = self._read()
-        run = saved.metadata.get("run")
-        if run is None:
+        if "run" not in saved.metadata:
             raise BraidedError(f"checkpoint {self.path} holds a model but no run: it was not made by --checkpoint")
-        then = run["options"]
+        run = checked("the checkpoint", saved.metadata, "run", dict)
+        then = checked(_WHAT, run, "options", dict)
         if "preset" not in run:  # of a version whose presets had other names
             then = {**then, "preset": _renamed(then.get("preset", "default"))}
             options = dataclasses.replace(options, preset=_renamed(options.preset))
@@ -147,35 +154,42 @@ class RunCheckpoint:
                 f"checkpoint {self.path} is of a braided whose preset {options.preset!r} had other settings: finish it "
                 "with that one, or give another checkpoint file"
             )
-        if run["source"] != self.source:
+        if run.get("source", "") != self.source:
             raise BraidedError(
                 f"checkpoint {self.path} was made from another file: {options.stream} has changed since; "
                 "give the same file, or another checkpoint file"
             )
-        if None in (run.get("histories") or [None]):
+        packed = run.get("histories") or [None]
+        if not isinstance(packed, list) or None in packed:
             raise BraidedError(
                 f"checkpoint {self.path} is of a braided that kept no histories: finish it with that one, or give "
                 "another checkpoint file"
             )
+        running, done = checked(_WHAT, run, "running", bool), checked(_WHAT, run, "finished", list)
         histories = [
             History.restore(*upgraded_history(about, unprefixed(f"run/history {i}", saved.arrays)))
-            for i, about in enumerate(run["histories"])
+            for i, about in enumerate(checked(_WHAT, run, "histories", list))
         ]
-        finished = [
-            FinishedRun(item["model"], item["seed"], _with_metrics(item["result"], history), history)
-            for item, history in zip(run["finished"], histories, strict=False)
-        ]
+        if len(histories) != len(done) + running:
+            raise BraidedError(
+                f"{_WHAT} has {len(histories)} histories of {len(done)} finished runs; use an older copy"
+            )
+        finished = [_finished(item, history) for item, history in zip(done, histories, strict=False)]
         counts = ReadingCounts()
-        counts.load_state(run.get("found", [0, 0, None]))
+        counts.load_state(_found(run.get("found", [0, 0, None])))
+        if run.get("position") is not None:
+            checked(_WHAT, run, "position", dict)
         return ResumedJob(
-            task=run["options"].get("task", CLASSIFICATION),
+            task=checks.choice("task", then.get("task", CLASSIFICATION), (AUTO, *TASKS)),
             preset=options.preset,
             finished=finished,
-            current=self._current(saved, run, histories, options) if run["running"] else None,
-            n_features=run["features"],
+            current=self._current(saved, run, histories, options) if running else None,
+            n_features=checked(_WHAT, run, "features", int),
             counts=counts,
             position=run.get("position"),
-            rows_predicted=run.get("rows_predicted"),
+            rows_predicted=checked(_WHAT, run, "rows_predicted", int)
+            if run.get("rows_predicted") is not None
+            else None,
         )
 
     def _current(
@@ -183,10 +197,17 @@ class RunCheckpoint:
     ) -> Evaluation:
         """The run that was going on."""
         own = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
-        evaluation = Evaluation(ESTIMATORS[saved.kind].restore(saved.metadata, own), histories[-1], options.delay)
-        evaluation.seconds, evaluation.unlabelled = run["seconds"], run.get("unlabelled", 0)
+        if saved.kind not in ESTIMATORS:
+            raise BraidedError(f"checkpoint {self.path} is of a run that goes on, and has no model; use an older copy")
+        model = ESTIMATORS[saved.kind].restore(saved.metadata, own)
+        history = histories[-1]
+        if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
+            raise BraidedError(f"checkpoint {self.path}: its history is of another model; use an older copy")
+        evaluation = Evaluation(model, history, options.delay)
+        evaluation.seconds = checked(_WHAT, run, "seconds", float)
+        evaluation.unlabelled = checked(_WHAT, {"unlabelled": 0, **run}, "unlabelled", int)
         if run.get("waiting") is not None:
-            evaluation.wait_for(_unpack_names(run["waiting"], saved.arrays["run/waiting"]))
+            evaluation.wait_for(_unpack_batch(checked(_WHAT, run, "waiting", dict), saved.arrays, options.delay))
         return evaluation
 
     def _check_options(self, then: dict[str, Any], options: RunOptions) -> None:
@@ -241,6 +262,26 @@ def _pack_names(batch: Batch) -> dict[str, Any]:
     return {"names": [pack_name(name) for name in batch.names], "labels": [pack_name(label) for label in batch.labels]}
 
 
-def _unpack_names(packed: dict[str, Any], values: NDArray[Any]) -> Batch:
-    names = tuple(unpack_name(name) for name in packed["names"])
-    return Batch(names, values, [unpack_name(label) for label in packed["labels"]])
+def _unpack_batch(packed: dict[str, Any], arrays: Mapping[str, NDArray[Any]], delay: int) -> Batch:
+    """The records that wait for their labels, no more than the delay has."""
+    names = tuple(unpack_names("waiting features", packed.get("names")))
+    labels = [unpack_name(label) for label in checked(_WHAT, packed, "labels", list)]
+    if len(labels) > delay:
+        raise BraidedError(f"{_WHAT}: {len(labels)} records wait, and the delay is {delay}; use an older copy")
+    rule = ArrayRule((len(labels), len(names)), finite=False, low=_LOWEST, high=-_LOWEST)
+    check_arrays(_WHAT, {"run/waiting": rule}, arrays)
+    return Batch(names, arrays["run/waiting"], labels)
+
+
+def _finished(item: Any, history: History) -> FinishedRun:
+    model, seed = checked(_WHAT, item, "model", str), checked(_WHAT, item, "seed", int, 0, 2**63 - 1)
+    return FinishedRun(model, seed, _with_metrics(checked(_WHAT, item, "result", dict), history), history)
+
+
+def _found(state: Any) -> list[Any]:
+    """What was skipped until now: two counts, a sentence or none, and perhaps a third count."""
+    if isinstance(state, list) and 3 <= len(state) <= 4 and (state[2] is None or isinstance(state[2], str)):
+        numbers = {str(i): number for i, number in enumerate(state) if i != 2}
+        if all(checked(_WHAT, numbers, i, int) >= 0 for i in numbers):
+            return state
+    raise BraidedError(f"{_WHAT}: what was skipped is {state!r:.60}; use an older copy")

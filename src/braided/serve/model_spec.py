@@ -11,17 +11,19 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from braided import presets
-from braided.checkpoint import Checkpoint, decode
+from braided.checkpoint import Checkpoint, decode, unpack_names
 from braided.combiners import COMBINERS
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
 from braided.serve.model_state import Model, ModelState, restored_model
 from braided.serve.problems import HTTPProblem, shown
+from braided.serve.records import RecordParser, check_text
 from braided.serve.settings import Limits
+from braided.state import checked
 
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
-_MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS, _MOST_STEPS = 8, 1_024, 16, 2**53
+_MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS = 8, 1_024, 16
 _MOST_DELAY = 100_000
 _MOST = {"blocks": _MOST_LAYERS, "layers": _MOST_LAYERS, "nodes": 10_000}
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
@@ -47,7 +49,7 @@ class ModelSpec(BaseModel):
     expire_after: int | None = Field(
         default=None,
         ge=1,
-        lt=_MOST_STEPS,
+        lt=2**53,
         description="At max_features, a new feature takes the place of the one not seen for longest, if that was in "
         "none of the last so many records.",
     )
@@ -108,7 +110,7 @@ def check_size(model: Model, limits: Limits) -> None:
     total = 0
     for learner in model.braid.learners:
         assert isinstance(learner, CompiledLearner)
-        sizes = [int(np.prod(plan.shape)) for plan in learner.plan(model.max_features, outputs).values()]
+        sizes = [plan.size for plan in learner.plan(model.max_features, outputs).values()]
         total += sum(sizes) * (2 if learner.adaptive else 1)
     if total > limits.weights:
         raise HTTPProblem(
@@ -121,63 +123,60 @@ def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
     """A model from a file that a stranger may have made."""
     try:
         found = decode(content, "in the body", *ESTIMATORS)
-        parameters = found.metadata["parameters"]
-        for name, most in (("max_features", limits.features), ("max_classes", limits.classes)):
-            parameters[name] = min(int(parameters[name]), most)
-        if not 0 <= int(found.arrays["steps"][0]) < _MOST_STEPS:
-            raise HTTPProblem(422, "the checkpoint has an impossible number of steps")
-        for key in ("features", "classes"):
-            if len(found.metadata[key]) > parameters[f"max_{key}"]:
+        parameters = checked("the checkpoint", found.metadata, "parameters", dict)
+        for key, most in (("features", limits.features), ("classes", limits.classes)):
+            parameters[f"max_{key}"] = min(checked("the checkpoint", parameters, f"max_{key}", int), most)
+            names = checked("the checkpoint", found.metadata, key, list)
+            if len(names) > parameters[f"max_{key}"]:
                 raise HTTPProblem(
-                    422, f"the checkpoint has {len(found.metadata[key])} {key}, and this service allows "
-                    f"{parameters[f'max_{key}']}"
-                )  # fmt: skip
+                    422, f"the checkpoint has {len(names)} {key}, and this service allows {parameters[f'max_{key}']}"
+                )
         if found.metadata.get("drift") is not None:
             # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
             raise HTTPProblem(
                 422, "the checkpoint has a drift detector, and this service takes none: save a model without"
             )
-        foreign = [name for name in found.metadata["features"] if not isinstance(name, str)]
-        if foreign:
-            raise HTTPProblem(
-                422, f"the checkpoint has a feature {shown(foreign[0])}: names must be text to come as JSON"
-            )
-        for key in ("features", "classes"):
-            for name in found.metadata[key]:
-                if isinstance(name, str) and not name.isprintable():
-                    raise HTTPProblem(
-                        422, f"the checkpoint has {shown(name)} among its {key}: it may hold printable characters only"
-                    )
+        for name in found.metadata["features"]:
+            check_text(name, f"the checkpoint's feature {shown(name)}", limits.text)
+        regression = found.kind == MODLRegressor.__name__
+        parser = RecordParser(labelled=True, regression=regression, limits=limits)
+        for label in unpack_names("classes", found.metadata["classes"]):
+            parser.label(label, 0)
         _check_configurations(found)
-        empty = Checkpoint(found.kind, {**found.metadata, "features": [], "classes": []}, {"steps": np.zeros(1)})
-        check_size(restored_model(empty), limits)
-        model = restored_model(found)
-    except HTTPProblem:
-        raise
+        empty = {**found.metadata, "features": [], "classes": []}
+        check_size(restored_model(Checkpoint(found.kind, empty, {"steps": np.zeros(1, dtype=np.int64)})), limits)
+        return restored_model(found)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError, RecursionError):
-        raise HTTPProblem(422, "the checkpoint does not hold together: give a file written by save or export") from None
-    return model
 
 
 def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelState:
     """A model from such a file, and what clients had left with it where it was exported."""
     state = ModelState(name, model_from_checkpoint(content, limits), limits, created=time.time())
-    state.take_over(decode(content, "in the body", *ESTIMATORS))
+    try:
+        state.take_over(decode(content, "in the body", *ESTIMATORS))
+    except BraidedError as error:
+        raise HTTPProblem(422, str(error)) from None
+    if len(state.waiting) > limits.observations or len(state.labelled) > limits.observations:
+        raise HTTPProblem(422, f"the checkpoint has more records that wait than {limits.observations}: ask for less")
+    names = (name for observation in state.waiting.values() for name in observation.x)
+    for text in {*state.clients, *state.waiting, *state.labelled, *names}:
+        check_text(text, f"the checkpoint's {shown(text)}", limits.text)
     return state
 
 
 def _check_configurations(found: Checkpoint) -> None:
     """Hold a checkpoint's settings to the same bounds as a client's."""
     parameters = found.metadata["parameters"]
-    preset = parameters["preset"]
-    lists = [parameters["learners"]]
+    preset = parameters.get("preset")
+    lists = [parameters.get("learners")]
     if isinstance(preset, dict):
-        lists += [preset["learners"], preset.get("numeric") or None]
+        lists += [preset.get("learners"), preset.get("numeric") or None]
     for items in lists:
         if items is None:
             continue
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise HTTPProblem(422, f"the checkpoint has {shown(items)} for learners: give a file written by save")
         if not 1 <= len(items) <= _MOST_LEARNERS:
             raise HTTPProblem(422, f"the checkpoint has {len(items)} learners: at most {_MOST_LEARNERS} are allowed")
         for place, item in enumerate(items):
@@ -185,6 +184,3 @@ def _check_configurations(found: Checkpoint) -> None:
     delay = parameters.get("delay", 0)
     if not isinstance(delay, int) or not 0 <= delay <= _MOST_DELAY:
         raise HTTPProblem(422, f"the checkpoint's delay is {shown(delay)}: at most {_MOST_DELAY:,} is allowed")
-    combiner = parameters["combiner"]
-    if combiner is not None and combiner not in COMBINERS:
-        raise HTTPProblem(422, f"the checkpoint's combiner {shown(combiner)} is not known")

@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.checkpoint import Checkpoint, encode, prefixed, unprefixed
+from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.serve.commit_group import CommitGroup
 from braided.serve.model_lock import ModelLock
 from braided.serve.records import Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
+from braided.state import ArrayRule, check_arrays, checked, counts, holding_together, length
 
 Model = MODLClassifier | MODLRegressor
-_PREFIX = "serve"
+_PREFIX, _WHAT = "serve", "the snapshot's own part"
 #: All records that wait for their label together have at most this many values, whatever their number.
 _MOST_WAITING_VALUES = 500_000
 
@@ -155,23 +157,29 @@ class ModelState:
     @classmethod
     def restored(cls, checkpoint: Checkpoint, limits: Limits) -> ModelState:
         """The inverse of `snapshot`."""
-        kept = checkpoint.metadata["serve"]
-        state = cls(kept["name"], restored_model(checkpoint), limits, bytes.fromhex(kept["uid"]), kept["created"])
-        state.number, state.time = kept["number"], kept.get("time", kept["created"])
+        kept = checked("the snapshot", checkpoint.metadata, "serve", dict)
+        name, uid = checked(_WHAT, kept, "name", str), checked(_WHAT, kept, "uid", str)
+        if len(uid) != 32 or not set(uid) <= set("0123456789abcdef"):
+            raise BraidedError(f"{_WHAT}: 'uid' is {uid!r:.60}, and should be 32 digits; use an older one")
+        created = checked(_WHAT, kept, "created", float)
+        state = cls(name, restored_model(checkpoint), limits, bytes.fromhex(uid), created)
+        state.number = checked(_WHAT, kept, "number", int)
+        state.time = checked(_WHAT, {"time": created, **kept}, "time", float)
         state.take_over(checkpoint)
         return state
 
     def take_over(self, checkpoint: Checkpoint) -> None:
         """Take over what a snapshot has beside its model, if it has it: figures, clients, records without a label."""
-        kept = checkpoint.metadata.get("serve")
-        if kept is None:
+        if checkpoint.metadata.get("serve") is None:
             return
+        kept = checked("the snapshot", checkpoint.metadata, "serve", dict)
         arrays = unprefixed(_PREFIX, checkpoint.arrays)
-        self.stats.load_state(kept["stats"], arrays)
-        self.clients = dict(kept["clients"])
-        self.waiting = _unpacked(kept["waiting"], arrays)
-        self._waiting_values = sum(len(item.x) for item in self.waiting.values())
-        self.labelled = OrderedDict.fromkeys(kept["labelled"])
+        clients, labelled = checked(_WHAT, kept, "clients", dict), _texts(kept, "labelled")
+        numbers = {client: checked(_WHAT, clients, client, int) for client in clients}
+        waiting = _unpacked(kept.get("waiting"), arrays)
+        self.stats.load_state(checked(_WHAT, kept, "stats", dict), arrays)
+        self.clients, self.waiting, self.labelled = numbers, waiting, OrderedDict.fromkeys(labelled)
+        self._waiting_values = sum(len(item.x) for item in waiting.values())
 
 
 def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -191,17 +199,35 @@ def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[st
 def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[str, Observation]:
     """The inverse of `_packed`; older snapshots have all of it as JSON."""
     if isinstance(packed, list):
-        return OrderedDict((id_, Observation(time, x)) for id_, time, x in packed)
-    counts, columns, values = (arrays[f"waiting {name}"] for name in ("counts", "columns", "values"))
-    ends = np.cumsum(counts).tolist()
+        with holding_together("the records that wait"):
+            packed, arrays = _packed({str(id_): Observation(float(time), x) for id_, time, x in packed})
+    ids, known = _texts(packed, "ids"), _texts(packed, "names")
+    n = length(arrays, "waiting columns")
+    rules = {
+        "waiting times": ArrayRule((len(ids),)),
+        "waiting counts": counts(len(ids), high=n),
+        "waiting columns": counts(n, high=len(known) - 1),
+        "waiting values": ArrayRule((n,)),
+    }
+    check_arrays("the records that wait", rules, arrays)
+    sizes, columns, values = (arrays[f"waiting {name}"] for name in ("counts", "columns", "values"))
+    if sizes.sum() != n:
+        raise BraidedError(f"the records that wait have {sizes.sum()} values and {n} are there; use an older snapshot")
+    ends = np.cumsum(sizes).tolist()
     found = OrderedDict()
-    for id_, time, count, end in zip(
-        packed["ids"], arrays["waiting times"].tolist(), counts.tolist(), ends, strict=True
-    ):
+    for id_, time, count, end in zip(ids, arrays["waiting times"].tolist(), sizes.tolist(), ends, strict=True):
         inside = slice(end - count, end)
-        names = [packed["names"][column] for column in columns[inside].tolist()]
+        names = [known[column] for column in columns[inside].tolist()]
         found[id_] = Observation(time, dict(zip(names, values[inside].tolist(), strict=True)))
     return found
+
+
+def _texts(packed: Any, key: str) -> list[str]:
+    """Different texts."""
+    texts = checked(_WHAT, packed, key, list)
+    if not all(isinstance(text, str) for text in texts) or len(set(texts)) != len(texts):
+        raise BraidedError(f"{_WHAT}: {key!r} are not different texts; use an older one")
+    return list(texts)
 
 
 def restored_model(checkpoint: Checkpoint) -> Model:

@@ -24,6 +24,7 @@ from braided.evaluation.older import upgraded_service_figures, upgraded_tally
 from braided.evaluation.tally import Tally
 from braided.kernels.tally import ANSWER, LEARNERS, USUAL
 from braided.serve.records import Records
+from braided.state import checked
 
 _RECENT = 20
 _RATE_SECONDS = 10.0
@@ -183,12 +184,13 @@ class Stats:
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`, or what an earlier braided wrote in its place."""
         if "tally" in metadata:
-            self.tally.load_state(*upgraded_tally(metadata["tally"], unprefixed("tally", arrays)))
+            tally = checked("the figures", metadata, "tally", dict)
+            self.tally.load_state(*upgraded_tally(tally, unprefixed("tally", arrays)))
         else:
             self.tally.load_state(*upgraded_service_figures(self.tally, metadata, arrays))
         self.alarm.load_state(unprefixed("alarm", arrays))
-        self._places.load(metadata["names"], arrays["present"])
-        self._latest.blocks = arrays["blocks"].copy()
+        self._places.load(metadata.get("names"), arrays)
+        self._latest.load(arrays, len(self._places.places))
 
 
 def finite(number: float) -> float | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
+from braided.state import holding_together
 from braided.streams import text_files
 from braided.streams.base import Batch
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Piece
@@ -25,6 +26,17 @@ from braided.streams.readers.mappings import Splitter, UndecidedError, pairs_chu
 from braided.streams.readers.tail import POLL_S, FilePosition, Tail
 
 _LINE_KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json"}
+
+
+def _check_spot(file: Any, spot: Any) -> None:
+    """Refuse, by a ValueError, a place that no reader has noted: a file of another folder, or a spot that is none."""
+    kinds = (int, int, str)
+    named = file is None or (isinstance(file, str) and file == Path(file).name)
+    if not named or not isinstance(spot, list) or not 1 <= len(spot) <= len(kinds):
+        raise ValueError(file)
+    for value, kind in zip(spot, kinds, strict=False):
+        if not isinstance(value, kind) or (isinstance(value, int) and value < 0):
+            raise ValueError(value)
 
 
 @dataclass
@@ -108,12 +120,15 @@ class FollowStream:
         encoder = Encoder(self.rules, self.counts)
         encoder.target = self.target
         start = self.position
-        self._done = [] if start is None else list(start["done"])
-        self._reading = None
-        self._width = 0 if start is None else start.get("largest", 0)
-        records = self.records_before
+        with holding_together("the position in the stream"):
+            self._done = [] if start is None else list(map(str, start["done"]))
+            self._reading = None
+            self._width = 0 if start is None else int(start.get("largest", 0))
+            records = self.records_before
+            if start is not None:
+                encoder.load_state(start["encoder"])
+                _check_spot(start["file"], start["spot"])
         if start is not None:
-            encoder.load_state(start["encoder"])
             self.rules.say(str(self.counts.kinds))
         self._last = time.monotonic()
         for batch, after in encoder.encode(self._pieces(encoder, start)):
