@@ -1,0 +1,69 @@
+"""Changed checkpoints over HTTP: an import is refused, or the model learns, predicts, and is there after a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from help_serve import rows, serving, taught
+from httpx import Client
+
+import crafted_checkpoints
+from braided import MODLClassifier
+from braided.checkpoint import encode
+from braided.learners import LogisticConfig, MLPConfig
+
+OCTETS = {"Content-Type": "application/octet-stream"}
+ITEMS = rows(40)
+
+
+def imported(client: Client, name: str, content: bytes) -> bool:
+    answer = client.put(f"/models/{name}/checkpoint", content=content, headers=OCTETS)
+    assert answer.status_code in (201, 422), answer.text
+    return answer.status_code == 201
+
+
+def test_a_greedy_combiner_whose_place_is_outside_of_its_ring_is_refused(tmp_path: Path) -> None:
+    model = MODLClassifier(learners=(LogisticConfig(), MLPConfig(hidden=(4,))), combiner="greedy")
+    for item in ITEMS:
+        model.learn_one(item["x"], item["y"])
+    metadata, arrays = model.snapshot()
+    with serving(tmp_path) as client:
+        for place in (-1.0, 100.0, 0.5, 2.0**40, np.nan):
+            arrays["combiner/window"][0] = place
+            assert not imported(client, "m", encode("MODLClassifier", metadata, arrays))
+
+
+def test_names_and_labels_are_those_of_records(tmp_path: Path) -> None:
+    metadata, arrays = taught(ITEMS).snapshot()
+    first, *others = metadata["features"]
+    changes: list[dict[str, Any]] = [
+        {"features": [name, *others]} for name in ("", "x" * 1_000, "new\nline", "\ud800", others[0], None, 1)
+    ]
+    changes += [{"classes": [label, *metadata["classes"][1:]]} for label in ("", "x" * 1_000, "\x00", None, 2**60)]
+    with serving(tmp_path) as client:
+        for change in changes:
+            assert not imported(client, "m", encode("MODLClassifier", metadata | change, arrays)), change
+        assert imported(client, "m", encode("MODLClassifier", metadata | {"features": [f"{first} 2", *others]}, arrays))
+
+
+def test_whatever_is_imported_learns_predicts_and_is_there_after_a_restart(tmp_path: Path) -> None:
+    taken: dict[str, Any] = {}
+    with serving(tmp_path) as client:
+        for number in range(300):
+            found = crafted_checkpoints.case(2, number)
+            name = f"m{number}"
+            if found.model.startswith(("drift", "whole")) or not imported(client, name, found.content):
+                continue
+            numeric = client.get(f"/models/{name}").json()["task"] == "regression"
+            for item in ITEMS[:5]:
+                record = {"x": item["x"], "y": 1.5 if numeric else "class 1"}
+                assert client.post(f"/models/{name}/learn", json=record).status_code in (200, 422)
+            taken[name] = client.post(f"/models/{name}/predict", json={"x": ITEMS[0]["x"]}).json()
+            if len(taken) == 15:
+                break
+        assert len(taken) == 15
+    with serving(tmp_path) as client:
+        for name, said in taken.items():
+            assert client.post(f"/models/{name}/predict", json={"x": ITEMS[0]["x"]}).json() == said
