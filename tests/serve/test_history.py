@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -51,6 +52,16 @@ def teach_for_hours(worker: Worker, stop: int, client: str | None = None) -> Non
             os.utime(file, (time.time() - 60 * (len(files) - place),) * 2)
 
 
+def teach_for_hours_on(worker: Worker, start: int, stop: int) -> None:
+    """The same, after a restore."""
+    for at in range(start, stop, 50):
+        teach(worker, at, at + 50)
+        snapshots = sorted(worker.folder.path.glob("*.braided"), key=lambda path: path.name.partition("-")[2])
+        for place, file in enumerate(snapshots):
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(file, (time.time() - 60 * (len(snapshots) - place),) * 2)
+
+
 def _opened(folder: Path, **changes: Any) -> tuple[ModelState, ModelFolder, Recovery]:
     files = ModelFolder(folder / "m", settings(folder, **changes), Disk())
     state, recovery = files.open()
@@ -97,6 +108,37 @@ def test_it_can_be_undone_and_done_again(worker: Worker, tmp_path: Path) -> None
     for path in sorted((tmp_path / "m").glob("snapshot-*"))[1:]:
         path.unlink()
     assert digest(recovered(tmp_path)) == state_digest(taught(ITEMS[:85]))
+
+
+def test_a_start_needs_no_older_snapshot_after_it(tmp_path: Path) -> None:
+    """Of what a model went back to there are two files: one may be damaged, and older ones gone."""
+    worker = served_model(tmp_path, settings(tmp_path, keep="none"))
+    teach_for_hours(worker, 200)
+    ask(worker, "restore", record=170)
+    teach(worker, 170, 180)
+    worker.stop(snapshot=False)
+    newest = sorted((tmp_path / "m").glob("*.braided"), key=lambda path: path.name.partition("-")[2])[-2:]
+    assert {path.name.partition("-")[0] for path in newest} == {"restored", "snapshot"}
+    for path in newest:
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + b"?")
+        assert digest(recovered(tmp_path)) == state_digest(taught(ITEMS[:180]))
+        path.write_bytes(content)
+
+
+def test_every_record_after_a_snapshot_that_says_so_comes_back(tmp_path: Path) -> None:
+    worker = served_model(tmp_path, settings(tmp_path))
+    teach_for_hours(worker, 100)
+    ask(worker, "restore", record=70)
+    teach_for_hours_on(worker, 70, 220)
+    worker.stop()
+    for point in [one for one in worker.folder.history().kept() if one.whole]:
+        for record in sorted({point.records, min(point.records + 13, 220)}):
+            folder = tmp_path / f"{point.frame} {record}"
+            shutil.copytree(tmp_path / "m", folder / "m")
+            _, files, _ = _opened(folder)
+            assert digest(files.go_back(record)) == state_digest(taught(ITEMS[:record]))
+            files.close()
 
 
 def test_what_is_not_kept_is_refused_and_changes_nothing(worker: Worker) -> None:

@@ -17,7 +17,7 @@ from braided.serve.disk import Disk
 from braided.serve.journal import (
     FRAME_BYTES,
     HEADER_BYTES,
-    MARK_NAME,
+    HIGH_WATER,
     CorruptJournalError,
     Journal,
     JournalError,
@@ -63,7 +63,7 @@ def test_a_tail_cut_anywhere_is_cut_back_to_whole_frames(tmp_path: Path) -> None
     write(tmp_path, payloads)
     path = path_of(tmp_path, 1)
     content = path.read_bytes()
-    (tmp_path / MARK_NAME).unlink()
+    (tmp_path / HIGH_WATER).unlink()
     ends = [HEADER_BYTES]
     for number, payload in enumerate(payloads, start=1):
         ends.append(ends[-1] + len(frame(number, number - 1, payload, ends[-1])))
@@ -139,7 +139,7 @@ def test_files_missing_at_the_end_are_noticed(tmp_path: Path) -> None:
     segments[-1].unlink()
     with pytest.raises(CorruptJournalError, match=rf"{segments[-1].name} is missing"):
         read(tmp_path)
-    (tmp_path / MARK_NAME).unlink()
+    (tmp_path / HIGH_WATER).unlink()
     assert len(read(tmp_path)[0]) == 7, "without its mark there is nothing to notice it by"
 
 
@@ -157,14 +157,14 @@ def test_frames_cut_off_after_they_were_marked_are_noticed(tmp_path: Path) -> No
 
 def test_a_damaged_mark_is_told_and_passed_over(tmp_path: Path) -> None:
     write(tmp_path, [b"x"])
-    mark = tmp_path / MARK_NAME
+    mark = tmp_path / HIGH_WATER
     content = mark.read_bytes()
     for at in range(len(content)):
         mark.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
         found, scan = read(tmp_path)
         assert (found, scan.notes) == (
             [b"x"],
-            ["mark is damaged: whether journal files are missing at the end is not known"],
+            ["high-water is damaged: whether journal files are missing at the end is not known"],
         )
 
 
@@ -174,7 +174,7 @@ def test_no_flipped_bit_passes_for_a_torn_tail(tmp_path: Path, byte: int) -> Non
     write(tmp_path, [b"x"])
     path = path_of(tmp_path, 1)
     head = path.read_bytes()[:HEADER_BYTES]
-    (tmp_path / MARK_NAME).unlink()
+    (tmp_path / HIGH_WATER).unlink()
     for length in (60, *range(420, 440), 1_000):
         content = head + frame(1, 0, bytes([byte]) * length)
         assert 0 not in content[HEADER_BYTES + FRAME_BYTES :]

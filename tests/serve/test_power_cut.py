@@ -20,6 +20,7 @@ from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder
+from braided.serve.model_state import ModelState
 from braided.serve.settings import Settings
 
 ITEMS = rows(400)
@@ -59,6 +60,10 @@ class WrittenDownDisk(Disk):
     def rename(self, old: Path, new: Path) -> None:
         self.events.append(("rename", old.name, new.name))
         super().rename(old, new)
+
+    def sync_path(self, path: Path) -> None:
+        super().sync_path(path)
+        self.events.append(("sync", path.name))
 
     def remove(self, path: Path) -> None:
         self.events.append(("remove", path.name))
@@ -115,6 +120,10 @@ class Platter:
             change = (kind, *what, File()) if kind == "create" else event
             _rename(self.names, change)
             self._pending.append(change)
+
+    def after_kill(self) -> dict[str, bytes]:
+        """What a process finds that starts while the power is on: all that was written, on disk or not."""
+        return {name: bytes(file.content) for name, file in self.names.items()}
 
     def after_cut(self, chance: random.Random) -> dict[str, bytes]:
         """What the folder may hold when the power is back."""
@@ -177,6 +186,14 @@ def digest_of_taught(items: tuple[int, ...]) -> str:
     return state_digest(taught([ITEMS[i] for i in items]))
 
 
+def opened(folder: Path, files: dict[str, bytes], disk: Disk | None = None) -> ModelState:
+    """What a start makes of these files."""
+    (folder / "m").mkdir(parents=True)
+    for name, content in files.items():
+        (folder / "m" / name).write_bytes(content)
+    return ModelFolder(folder / "m", settings(folder), disk or Disk()).open()[0]
+
+
 def cut(story: Story, folder: Path, chance: random.Random) -> None:
     """Cut the power at some moment, and see what a start finds."""
     moment = chance.randrange(len(story.events) + 1)
@@ -184,10 +201,15 @@ def cut(story: Story, folder: Path, chance: random.Random) -> None:
     for event in story.events[:moment]:
         platter.replay(event)
     acknowledged = sum(event == ("acknowledged",) for event in story.events[:moment])
-    (folder / "m").mkdir(parents=True)
-    for name, content in platter.after_cut(chance).items():
-        (folder / "m" / name).write_bytes(content)
-    state, _ = ModelFolder(folder / "m", settings(folder), Disk()).open()
+    if chance.random() < 0.3:  # the process is killed, comes back, and only then the power fails
+        disk = WrittenDownDisk()
+        found = opened(folder / "killed", platter.after_kill(), disk)
+        for event in disk.events:
+            platter.replay(event)
+        state = opened(folder, platter.after_cut(chance))
+        assert digest(state) == digest(found), f"what a start had found is lost; cut after {moment} operations"
+    else:
+        state = opened(folder, platter.after_cut(chance))
     # One more request may have reached the disk before it was acknowledged.
     possible = story.learned[acknowledged : acknowledged + 2]
     assert digest(state) in [digest_of_taught(items) for items in possible], f"cut after {moment} operations"

@@ -274,8 +274,3 @@ class ClassSpace:
     def admit(self, label: Hashable) -> int:
         """The place of a label, a new one if need be."""
         return self.places.setdefault(label, len(self.places))
-
-    def forget_from(self, n: int) -> None:
-        """Take back all places but the first `n`."""
-        for label in list(self.places)[n:]:
-            del self.places[label]

@@ -25,6 +25,8 @@ _DEVIATIONS, _BURST_DEVIATIONS = 4.0, 5.0
 _LEAST = 0.05
 #: One absolute error counts at most as so many usual ones: a single absurd target is no jump.
 _MOST_USUAL = 20.0
+#: No absolute error counts as more, so that squares of it are numbers; and no jump is less, where the usual error is 0.
+_LARGEST, _SMALLEST = 1e150, 1e-12
 
 
 class ErrorAlarm:
@@ -99,7 +101,7 @@ class ErrorAlarm:
         errors = self._block
         if self.regression:
             usual = self._usual if self._learned else float(np.median(errors))
-            errors = np.minimum(errors, _MOST_USUAL * usual) if usual > 0 else errors
+            errors = np.minimum(errors, min(_MOST_USUAL * usual, _LARGEST) if usual > 0 else _LARGEST)
         self._window.append(float(errors.mean()))
         left = self._window.pop(0) if len(self._window) > WINDOW_BLOCKS else None
         if self._records >= FIRST_BLOCKS * BLOCK:
@@ -126,7 +128,7 @@ class ErrorAlarm:
     def _bound(self, blocks: int, deviations: float, least: float) -> float:
         """How far above the usual error that of so many blocks may be."""
         if self.regression:
-            return max(deviations * math.sqrt(self._variance), 10.0 * least * self._usual)
+            return max(deviations * math.sqrt(self._variance), 10.0 * least * self._usual, _SMALLEST)
         n = BLOCK * blocks
         share = (n * self._usual + 1.0) / (n + 2.0)
         return max(deviations * math.sqrt(max(self._variance, share * (1.0 - share) / n)), least)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from braided.errors import BraidedError
 from braided.serve.disk import Disk, LookingDisk
-from braided.serve.journal import MARK_NAME
+from braided.serve.journal import HIGH_WATER
 from braided.serve.model_folder import ModelFolder
 from braided.serve.repair import model_folders
 from braided.serve.settings import Settings
@@ -62,9 +62,9 @@ def _copied(source: Path, copy: Path) -> bool:
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir(mode=0o700, parents=True)
         try:
-            mark = source / MARK_NAME
+            mark = source / HIGH_WATER
             if mark.exists():
-                _copy_file(mark, copy / MARK_NAME)
+                _copy_file(mark, copy / HIGH_WATER)
             for file in [*sorted(source.glob("snapshot-*.braided")), *sorted(source.glob("journal-*.log"))]:
                 _copy_file(file, copy / file.name)
             return True

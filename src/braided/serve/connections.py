@@ -63,12 +63,11 @@ class Connections:
         An active connection never goes for an idle one. While all are active, a few more are taken, as `crowded`.
         """
         of_address = max(1, int(self.limits.connections * self.limits.address_share))
+        room = True
         if self._of_address[connection.address] >= of_address:
             room = self._make_room(connection, connection.address, self._of_address[connection.address] - of_address)
-        elif len(self.open) >= self.limits.connections:
+        if room and len(self.open) >= self.limits.connections:
             room = self._make_room(connection, None, len(self.open) - self.limits.connections)
-        else:
-            room = True
         if not room:
             self.refused += 1
             return False

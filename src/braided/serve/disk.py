@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
+from typing import ClassVar
 
 
 class Disk:
     """Plain files, each call doing what it says or raising OSError."""
+
+    #: Whether anything may be changed.
+    changes: ClassVar[bool] = True
 
     def create(self, path: Path) -> int:
         """Open a file that must not exist yet, to append to."""
@@ -66,6 +71,14 @@ class Disk:
         finally:
             os.close(file)
 
+    def sync_path(self, path: Path) -> None:
+        """Return once everything that anybody has written to a file is on the disk."""
+        file = os.open(path, os.O_RDONLY)
+        try:
+            self.sync(file)
+        finally:
+            os.close(file)
+
     def write_file(self, path: Path, content: bytes) -> None:
         """Write a file so that its name leads to all of it or is not there."""
         temporary = path.with_name(f".{path.name}.tmp")
@@ -84,7 +97,20 @@ class Disk:
 
 
 class LookingDisk(Disk):
-    """Reads what is there, and leaves it as it is: what a reader would mend stays."""
+    """Reads what is there, and leaves it as it is: what a reader would mend stays, and nothing can be made."""
+
+    changes = False
+
+    def create(self, path: Path) -> int:
+        """Refused."""
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path.name)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Refused."""
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), old.name)
+
+    def sync(self, file: int) -> None:
+        """Nothing."""
 
     def truncate(self, path: Path, length: int) -> None:
         """Nothing."""

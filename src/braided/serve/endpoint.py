@@ -19,20 +19,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from braided.serve.access_log import AccessLog
 from braided.serve.connections import address_group
-from braided.serve.problems import HTTPProblem, shown
+from braided.serve.problems import PROBLEM, SAFE_HEADERS, HTTPProblem, shown
 from braided.serve.request_figures import RequestFigures
 from braided.serve.security import NOBODY, Access, Grant, Tokens, is_loopback
 from braided.serve.settings import Limits
 
 log = logging.getLogger("braided.serve")
 JSON, NDJSON = "application/json", "application/x-ndjson"
-OCTETS, PROBLEM = "application/octet-stream", "application/problem+json"
-#: Of every answer.
-_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-]
+OCTETS = "application/octet-stream"
 _READING = ("GET", "HEAD", "OPTIONS")
 #: What logs and figures call the status of a request whose client went away.
 _CLIENT_GONE = 499
@@ -79,6 +73,8 @@ class Operation:
         Who may ask: `anybody`, or those with a token to `read`, to `learn` or to `administer`.
     in_lines
         Whether it also takes, and then gives, NDJSON, for as long as the client has lines.
+    patience
+        How many times the usual time it may take.
     counted, lasting
         Whether it counts as a request in flight, and whether it answers for as long as the client listens.
     always
@@ -98,6 +94,7 @@ class Operation:
     handler: Callable[[Request], Awaitable[Response]]
     access: Access
     in_lines: bool = False
+    patience: float = 1.0
     counted: bool = True
     lasting: bool = False
     always: bool = False
@@ -237,7 +234,7 @@ class Endpoint:
             nonlocal status, sent
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_HEADERS]
+                message["headers"] = [*message["headers"], *SAFE_HEADERS]
             else:
                 sent += len(message.get("body", b""))
             await send(message)
@@ -280,14 +277,15 @@ class Endpoint:
             return
         limits = self.admission.limits
         bounded = _bounded(scope, receive, limits, operation.body_limit)
+        seconds = operation.patience * limits.request_seconds
         try:
-            async with asyncio.timeout(limits.request_seconds):
+            async with asyncio.timeout(seconds):
                 response = await operation.handler(Request(scope, bounded))
                 await response(scope, bounded, send)
         except TimeoutError:
             raise HTTPProblem(
-                503, f"the request took longer than {limits.request_seconds:g} s: whether it was learned is not known; "
-                "with a client and a sequence number it can safely be sent again", {"Retry-After": "1"}
+                503, f"the request took longer than {seconds:g} s: whether it was done is not known; see the model's "
+                "figures, or with a client and a sequence number send records again", {"Retry-After": "1"}
             ) from None  # fmt: skip
 
     def _authorised(self, scope: Scope) -> tuple[Operation, Grant | None]:

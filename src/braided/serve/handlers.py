@@ -12,7 +12,6 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -199,8 +198,11 @@ class Handlers:
     async def history(self, request: Request) -> Response:
         """The snapshots to which the model can go back; after those that are whole, to any record."""
         worker = self._worker(request)
-        kept = await self._gathered(lambda: worker.folder.history().kept())
-        return answer({"records": worker.state.stats.records, "snapshots": [asdict(one) for one in kept]})
+        try:
+            kept = await self._gathered(lambda: worker.folder.history().kept())
+        except OSError as error:  # it is being deleted, or its disk fails
+            raise HTTPProblem(503, f"the model's files cannot be listed: {error.strerror or 'try again'}") from None
+        return answer({"records": worker.state.stats.records, "snapshots": [one.document() for one in kept]})
 
     async def restore(self, request: Request) -> Response:
         """Bring the model back to what it was when it had learned so many records, or at a time.

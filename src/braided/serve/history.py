@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from braided.checkpoint import Checkpoint, decode
 from braided.errors import BraidedError
@@ -15,6 +16,7 @@ from braided.serve.disk import Disk, LookingDisk
 from braided.serve.journal import CorruptJournalError, JournalReader
 from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits
+from braided.state import checked
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,22 @@ class KeptSnapshot:
         The last frame in it, how many records it had learned, and when that frame came (seconds since 1970).
     whole
         Whether the journal after it is there, so that every later record can be gone back to.
+    uid
+        The model's.
     """
 
     frame: int
     records: int
     time: float
     whole: bool
+    uid: bytes
+
+    def document(self) -> dict[str, Any]:
+        """What is told of it."""
+        return {"frame": self.frame, "records": self.records, "time": self.time, "whole": self.whole}
 
 
-class History:
+class ModelHistory:
     """The snapshots and the journal of one model, read only.
 
     Parameters
@@ -54,33 +63,46 @@ class History:
         Numbers of their last frames, and their files.
     limits
         For the states that are made.
+    known
+        What was read of each file before, which is added to: a snapshot never changes.
     """
 
-    def __init__(self, folder: Path, snapshots: list[tuple[int, Path]], limits: Limits) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        snapshots: list[tuple[int, Path]],
+        limits: Limits,
+        known: dict[Path, KeptSnapshot] | None = None,
+    ) -> None:
         self.folder = folder
         self.limits = limits
-        self._paths = dict(snapshots)
+        self._paths = sorted(snapshots)
+        self._known = {} if known is None else known
         self._disk: Disk = LookingDisk()
 
     def kept(self) -> list[KeptSnapshot]:
         """The snapshots that can be read, the oldest first."""
-        found = []
-        for frame in sorted(self._paths):
+        found: dict[int, KeptSnapshot] = {}
+        for frame, path in self._paths:
             try:
-                snapshot = self._snapshot(frame)
-                written = self._paths[frame].stat().st_mtime
+                found[frame] = self._known.get(path) or self._read(frame, path)
             except (BraidedError, OSError):  # damaged, or removed in the meantime
                 continue
-            serve = snapshot.metadata["serve"]
-            records = serve.get("records")
-            if records is None:  # of an earlier version
-                records = ModelState.restored(snapshot, self.limits).stats.records
-            found.append((frame, records, serve.get("time") or written, bytes.fromhex(serve["uid"])))
-        start = self._start_of_journal(found[0][3]) if found else None
-        return [
-            KeptSnapshot(frame, records, time, start is not None and start <= frame + 1)
-            for frame, records, time, _ in found
-        ]
+            self._known[path] = found[frame]
+        for path in self._known.keys() - {path for _, path in self._paths}:
+            del self._known[path]
+        if not found:
+            return []
+        start = self._start_of_journal(next(iter(found.values())).uid)
+        return [replace(one, whole=start is not None and start <= one.frame + 1) for one in found.values()]
+
+    def _read(self, frame: int, path: Path) -> KeptSnapshot:
+        snapshot = self._decoded(path)
+        kept = checked("the snapshot", snapshot.metadata, "serve", dict)
+        records = kept.get("records")
+        if records is None:  # of an earlier version
+            records = ModelState.restored(snapshot, self.limits).stats.records
+        return KeptSnapshot(frame, records, kept.get("time") or path.stat().st_mtime, False, bytes.fromhex(kept["uid"]))
 
     def find(self, record: int | None = None, time: float | None = None) -> Moment:
         """The last moment at which a model had learned so many records, or that was not after a time."""
@@ -92,10 +114,10 @@ class History:
                 found = self._last_in(snapshot, end, record, time) or found
             if found is not None:
                 return found
-        wanted = f"record {record}" if record is not None else _shown(time or 0.0)
+        wanted = f"record {record}" if record is not None else utc(time or 0.0)
         raise BraidedError(
             f"the model cannot go back to {wanted}: what is kept of it begins "
-            + (f"with record {kept[0].records}, of {_shown(kept[0].time)}" if kept else "nowhere")
+            + (f"with record {kept[0].records}, of {utc(kept[0].time)}" if kept else "nowhere")
             + "; ask for a moment since then"
         )
 
@@ -104,8 +126,7 @@ class History:
     ) -> Moment | None:
         """The last moment that fits between a snapshot and the frame at which the next one was made."""
         found, count, came = None, snapshot.records, snapshot.time
-        uid = bytes.fromhex(self._snapshot(snapshot.frame).metadata["serve"]["uid"])
-        for number, group in self._groups(snapshot.frame, uid):
+        for number, group in self._groups(snapshot.frame, snapshot.uid):
             if end is not None and number > end:
                 break
             came = max(came, group.time)
@@ -119,9 +140,9 @@ class History:
 
     def state_at(self, moment: Moment) -> ModelState:
         """The model as it was then, with all that was kept beside it."""
-        for base in sorted((frame for frame in self._paths if frame <= moment.frame), reverse=True):
+        for _, path in reversed([item for item in self._paths if item[0] <= moment.frame]):
             try:
-                state = ModelState.restored(self._snapshot(base), self.limits)
+                state = ModelState.restored(self._decoded(path), self.limits)
             except (BraidedError, OSError):
                 continue
             return self._replayed(state, moment)
@@ -146,8 +167,7 @@ class History:
             raise BraidedError(f"the journal ends with frame {state.number}, before frame {last}: ask for less")
         return state
 
-    def _snapshot(self, frame: int) -> Checkpoint:
-        path = self._paths[frame]
+    def _decoded(self, path: Path) -> Checkpoint:
         return decode(self._disk.read(path), path.name, *ESTIMATORS)
 
     def _groups(self, frame: int, uid: bytes) -> Iterator[tuple[int, CommitGroup]]:
@@ -178,5 +198,6 @@ def time_of(text: str) -> float:
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
 
 
-def _shown(time: float) -> str:
+def utc(time: float) -> str:
+    """A time as people read it."""
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -16,7 +16,7 @@ import httptools
 
 from braided.serve.connections import Connections, address_group
 from braided.serve.http_exchange import Exchange, head_bytes
-from braided.serve.problems import HTTPProblem
+from braided.serve.problems import PROBLEM, SAFE_HEADERS, HTTPProblem
 from braided.serve.request_head import MOST_HEAD_BYTES, RequestHead
 
 #: Seconds for a head, from its first byte; for the first one, from the connection on.
@@ -155,7 +155,7 @@ class HTTPConnection(asyncio.Protocol):
         """The service stops: end after the request in hand."""
         self._ending = True
         if self._current is None:
-            self._transport.close()
+            self._close_soon()
         else:
             self._current.keep_alive = False
 
@@ -210,7 +210,7 @@ class HTTPConnection(asyncio.Protocol):
             self._tell(self._problem)
             return
         elif self._eof:
-            self._transport.close()
+            self._close_soon()
             return
         else:
             self.connections.rest(self)
@@ -234,7 +234,14 @@ class HTTPConnection(asyncio.Protocol):
         if unread and not self._eof:
             self._linger()
         else:
-            self._transport.close()
+            self._close_soon()
+
+    def _close_soon(self) -> None:
+        """Close as soon as the other side has read what it was sent, and at last if it does not."""
+        self._deaf = True
+        self.connections.rest(self)
+        self._expect(_MOST_STALL_SECONDS)
+        self._transport.close()
 
     def _linger(self) -> None:
         # To close while bytes are unread makes the system take back what was sent.
@@ -389,9 +396,9 @@ class HTTPConnection(asyncio.Protocol):
         body = problem.body()
         headers = [
             *self.default_headers,
-            (b"content-type", b"application/problem+json"),
+            (b"content-type", PROBLEM.encode()),
             (b"content-length", b"%d" % len(body)),
-            (b"cache-control", b"no-store"),
+            *SAFE_HEADERS,
             (b"connection", b"close"),
         ]
         self.connections.bad_requests += 1

@@ -64,7 +64,6 @@ class Exchange:
         self.more_body = True
         #: The other side is gone; its answer is complete.
         self.gone = self.complete = False
-        self.task: asyncio.Task[None] | None = None
         self._expects_continue = expects_continue
         self._body = bytearray()
         self._news = asyncio.Event()

@@ -16,8 +16,9 @@ is one frame, so that a group is there as a whole or not at all. From this a rea
   that no flipped bit can look like that;
 - damage, which concerns records that may have been acknowledged: everything else.
 
-Beside the segments is a mark: JSON, after its CRC-32, of the last segment that was begun and of the last frame known to
-be on disk by then. It is written with each segment and each snapshot, so that files missing at the end are noticed.
+Beside the segments is a high-water mark: JSON, after its CRC-32, of the last segment that was begun and of the last
+frame known to be on disk by then. It is written with each segment and each snapshot, so that files missing at the end
+are noticed.
 
 After a write or a sync that failed, the state of the page cache is unknown. Nothing of that frame is acknowledged, the
 segment is given up, and the next frame, with the same number, goes to a new segment: a reader takes from a segment only
@@ -58,7 +59,7 @@ _LEAST_IN_SECTOR = 8
 _FILLING = b"\xff"
 #: How segments of version 1 store a payload.
 _VEILED = bytes(byte ^ 0xA5 for byte in range(256))
-MARK_NAME = "mark"
+HIGH_WATER = "high-water"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -182,7 +183,7 @@ class Journal:
         self.durable = max(self.durable, number)
         self.doubtful = self.doubtful and self.durable < self.number - 1
         with contextlib.suppress(OSError):  # the older one is still true
-            self._write_mark()
+            self._note_high_water()
 
     def close(self) -> None:
         """Close the segment."""
@@ -190,11 +191,11 @@ class Journal:
             file, self._file = self._file, None
             self.disk.close(file)
 
-    def _write_mark(self) -> None:
+    def _note_high_water(self) -> None:
         """Note how far the journal goes, once it does."""
         if self.serial > 1:
             document = json.dumps({"serial": self.serial - 1, "number": self.durable}).encode()
-            self.disk.write_file(self.folder / MARK_NAME, _CRC.pack(zlib.crc32(document)) + document)
+            self.disk.write_file(self.folder / HIGH_WATER, _CRC.pack(zlib.crc32(document)) + document)
 
     def _seal(self) -> None:
         assert self._file is not None
@@ -212,7 +213,7 @@ class Journal:
             self.disk.write(file, head + _CRC.pack(zlib.crc32(head)))
             self.disk.sync(file)
             self.disk.sync_folder(self.folder)
-            self._write_mark()
+            self._note_high_water()
         except OSError:
             with contextlib.suppress(OSError):
                 self.disk.close(file)
@@ -310,7 +311,8 @@ class JournalReader:
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
         """The frames after `after`, in order; the torn tail is cut off the last segment."""
-        segments, mark = self.segments(), self._mark()
+        # The note first: a segment that is begun meanwhile is in none of both.
+        mark, segments = self._high_water(), self.segments()
         self._check_last(segments, mark.get("serial", 0))
         self.number = self.after + 1
         if segments and segments[0].first > self.after + 1:
@@ -329,15 +331,15 @@ class JournalReader:
                 "restore its last file from a backup, or repair the folder to go on with what is there"
             )
 
-    def _mark(self) -> dict[str, int]:
+    def _high_water(self) -> dict[str, int]:
         """The last segment and frame that were noted; nothing if there is no note that can be read."""
         try:
-            content = self.disk.read(self.folder / MARK_NAME)
+            content = self.disk.read(self.folder / HIGH_WATER)
         except FileNotFoundError:
             return {}
         document = content[_CRC.size :]
         if content[: _CRC.size] != _CRC.pack(zlib.crc32(document)):
-            self.notes.append(f"{MARK_NAME} is damaged: whether journal files are missing at the end is not known")
+            self.notes.append(f"{HIGH_WATER} is damaged: whether journal files are missing at the end is not known")
             return {}
         found: dict[str, int] = json.loads(document)
         return found

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
 import typer
 
+from braided.checkpoint import decode
 from braided.errors import BraidedError
+from braided.estimators import ESTIMATORS
 from braided.serve import backup as backups
-from braided.serve.disk import Disk
+from braided.serve.disk import Disk, LookingDisk
 from braided.serve.folder_lock import FolderLock
-from braided.serve.history import History, time_of
+from braided.serve.history import ModelHistory, time_of, utc
 from braided.serve.journal import JournalError
 from braided.serve.model_folder import ModelFolder
 from braided.serve.repair import REMEDIES, Finding, Remedy, look, mend, model_folders
@@ -40,7 +42,11 @@ def repair(folder: Path, model: str | None, remedy: str | None, as_json: bool) -
     if model is None:
         raise BraidedError(f"--do {remedy} needs --model: say which one to repair")
     with FolderLock(folder):
-        done = mend(paths[0], settings, remedy)  # type: ignore[arg-type]
+        found = look(paths[0], settings)
+        if remedy not in found.remedies:
+            possible = ", ".join(found.remedies) or "nothing, as it can be opened"
+            raise BraidedError(f"model {model}: --do {remedy} would not help: what can be done is {possible}")
+        done = mend(paths[0], settings, remedy)
     typer.echo(json.dumps({"model": model, "done": done}) if as_json else f"{model}: {done}")
 
 
@@ -57,11 +63,10 @@ def _told(finding: Finding, folder: Path) -> str:
 
 def restore(folder: Path, model: str, at: str | None, as_json: bool) -> None:
     """Show what a model can go back to, or go back."""
-    settings = Settings(folder)
-    paths = [path for path in model_folders(settings) if path.name == model]
+    paths = [path for path in model_folders(Settings(folder)) if path.name == model]
     if not paths:
         raise BraidedError(f"{folder}: holds no model {model!r}: see the folders under {folder / 'models'}")
-    model_folder = ModelFolder(paths[0], settings, Disk())
+    model_folder = ModelFolder(paths[0], settings_of(paths[0], Settings(folder)), Disk())
     if at is None:
         _show(model_folder.history(), model, as_json)
         return
@@ -70,14 +75,28 @@ def restore(folder: Path, model: str, at: str | None, as_json: bool) -> None:
         before, _ = model_folder.open()
         try:
             state = model_folder.go_back(record, time)
-            model_folder.save(state)
         except (JournalError, OSError) as error:
             raise BraidedError(f"model {model}: nothing was changed, the disk says: {error}") from None
+        try:
+            model_folder.save_restored(state)
+        except OSError as error:
+            typer.echo(f"{model}: no snapshot could be written ({error}); the journal has it", err=True)
         finally:
             model_folder.close()
     figures = {"model": model, "records": state.stats.records, "records_before": before.stats.records}
     told = f"{model}: went back from record {before.stats.records} to record {state.stats.records}"
     typer.echo(json.dumps(figures) if as_json else told)
+
+
+def settings_of(path: Path, settings: Settings) -> Settings:
+    """With the limits under which a model was served: how many of its records wait for their label depends on them."""
+    for _, file in ModelFolder(path, settings, LookingDisk()).snapshots():
+        with contextlib.suppress(BraidedError, OSError):
+            kept = decode(file.read_bytes(), file.name, *ESTIMATORS).metadata.get("serve") or {}
+            limits = kept.get("limits") or {}
+            known = {key: limits[key] for key in ("observations", "observation_seconds") if key in limits}
+            return replace(settings, limits=replace(settings.limits, **known))
+    return settings
 
 
 def _moment(at: str) -> tuple[int | None, float | None]:
@@ -89,18 +108,24 @@ def _moment(at: str) -> tuple[int | None, float | None]:
         raise BraidedError(f"--at is {at!r}: give a number of records, or a time such as 2026-03-01T10:00Z") from None
 
 
-def _show(history: History, model: str, as_json: bool) -> None:
+def _show(history: ModelHistory, model: str, as_json: bool) -> None:
     kept = history.kept()
     if as_json:
-        typer.echo(json.dumps({"model": model, "snapshots": [asdict(one) for one in kept]}))
+        typer.echo(json.dumps({"model": model, "snapshots": [one.document() for one in kept]}))
         return
     typer.echo(f"{model}: snapshots, the oldest first")
     for one in kept:
-        when = datetime.fromtimestamp(one.time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        typer.echo(f"  record {one.records}, {when}{', and every record after it' if one.whole else ''}")
+        later = ", and every record after it" if one.whole else ""
+        typer.echo(f"  record {one.records}, {utc(one.time)}{later}")
 
 
 def backup(folder: Path, target: Path, as_json: bool) -> None:
     """Copy all models."""
     found = backups.backup(Settings(folder), target, lambda text: None if as_json else typer.echo(text))
-    typer.echo(json.dumps({"target": str(target), "records": found}) if as_json else f"all of it is in {target}")
+    typer.echo(json.dumps({"target": str(target), "records": found}) if as_json else f"the copies are in {target}")
+    unopened = [name for name, records in found.items() if records is None]
+    if unopened:
+        typer.echo(
+            f"braided: {', '.join(unopened)} cannot be opened, here as there: see braided serve repair", err=True
+        )
+        raise typer.Exit(1)

@@ -58,7 +58,7 @@ class Collector:
         """All families."""
         counters = {
             "records_learned": "Records learned.",
-            "commits": "CommitGroup commits to the journal.",
+            "commits": "Group commits to the journal.",
             "journal_bytes": "Bytes written to the journal by this process.",
             "snapshots": "Snapshots written by this process.",
             "refused": "Requests that the writer refused.",

@@ -5,7 +5,8 @@
   removed: all snapshots but this one, the last good one before it and those that the settings say to keep, and the
   journal segments that none of them needs; where all that takes too much room, the oldest goes first.
 - Recovery takes the newest snapshot that is good and replays the journal after it.
-- To go back to an earlier moment is a frame of the journal like any other, and a snapshot of what was then.
+- To go back to an earlier moment is a frame of the journal like any other, and a snapshot of what was then, in two
+  files. One of them stays as long as anything older does, so that the journal can be followed across that frame.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.disk import Disk
-from braided.serve.history import History, Moment
+from braided.serve.history import KeptSnapshot, ModelHistory, Moment
 from braided.serve.journal import CorruptJournalError, Journal, JournalError, JournalReader
 from braided.serve.keep import keep_rules
 from braided.serve.model_state import ModelState
 from braided.serve.records import NOTHING
 from braided.serve.settings import Settings
 
-_SNAPSHOT = re.compile(r"snapshot-(\d{20})\.braided")
+_SNAPSHOT = re.compile(r"(snapshot|restored)-(\d{20})\.braided")
 #: Folders with these beginnings are models that are being made or removed.
 NEW, GONE = ".new-", ".gone-"
 _OPENING = "opening"
@@ -66,6 +67,8 @@ class ModelFolder:
         #: Frames that are in the last two verified snapshots, the newer one first.
         self.verified: list[int] = []
         self.journal: Journal | None = None
+        #: What was read of snapshots to tell what can be gone back to.
+        self._known: dict[Path, KeptSnapshot] = {}
 
     @classmethod
     def create(cls, parent: Path, state: ModelState, settings: Settings, disk: Disk) -> ModelFolder:
@@ -91,7 +94,7 @@ class ModelFolder:
 
     def snapshots(self) -> list[tuple[int, Path]]:
         """Numbers and files, the newest first."""
-        found = [(int(m[1]), path) for path in self.path.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
+        found = [(int(m[2]), path) for path in self.path.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
         return sorted(found, reverse=True)
 
     def open(self) -> tuple[ModelState, Recovery]:
@@ -108,6 +111,8 @@ class ModelFolder:
                 group = CommitGroup.decode(payload)
                 if group.restores is not None:
                     state = self.history().state_at(Moment(frame))
+                    with contextlib.suppress(OSError):  # the journal says the same
+                        self.save_restored(state)
                     continue
                 state.apply(frame, group, live=False)
             except Exception as error:  # whatever it is, the frame was sound and should have been learned as it was
@@ -118,13 +123,18 @@ class ModelFolder:
                     reader.at,
                 ) from error
             replayed += state.stats.records - before
+        if reader.path is not None:
+            # What a killed process had written need not be on disk, and from now on counts as if it were.
+            self.disk.sync_path(reader.path)
+            self.disk.sync_folder(self.path)
         self._start_journal(state, reader.serial, reader.number)
         return state, Recovery(number, replayed, [*notes, *reader.notes])
 
     def attempts(self) -> int:
         """How often in a row the process has ended while it opened the model."""
         try:
-            return int((self.path / _OPENING).read_text())
+            with (self.path / _OPENING).open() as note:
+                return int(note.read(3))
         except (OSError, ValueError):
             return 0
 
@@ -135,16 +145,17 @@ class ModelFolder:
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
         """Open the model within this: if the process ends here, the next one knows."""
-        note = self.path / _OPENING
-        note.write_text(str(self.attempts() + 1))
+        with contextlib.suppress(OSError):  # on a full disk predictions go on
+            (self.path / _OPENING).write_text(str(self.attempts() + 1))
         try:
             yield
         finally:
-            self.forget_attempts()
+            with contextlib.suppress(OSError):
+                self.forget_attempts()
 
-    def history(self) -> History:
+    def history(self) -> ModelHistory:
         """What can be gone back to."""
-        return History(self.path, self.snapshots(), self.settings.limits)
+        return ModelHistory(self.path, self.snapshots(), self.settings.limits, self._known)
 
     def go_back(self, record: int | None = None, at: float | None = None) -> ModelState:
         """The model as it was when it had learned so many records, or at a time; from now on it is that.
@@ -191,7 +202,18 @@ class ModelFolder:
 
     def save(self, state: ModelState) -> None:
         """Write a snapshot, check it, and remove what it makes superfluous."""
-        path = self.path / f"snapshot-{state.number:020d}.braided"
+        self._write_snapshot(state, "snapshot")
+        if self.journal is not None:
+            self._remove_old(state)
+
+    def save_restored(self, state: ModelState) -> None:
+        """Write what a model has gone back to, twice, as older snapshots do not lead there; nothing is removed."""
+        if self.disk.changes:
+            for kind in ("restored", "snapshot"):
+                self._write_snapshot(state, kind)
+
+    def _write_snapshot(self, state: ModelState, kind: str) -> None:
+        path = self.path / f"{kind}-{state.number:020d}.braided"
         content = state.snapshot()
         self.disk.write_file(path, content)
         if self.disk.read(path) != content:
@@ -199,7 +221,6 @@ class ModelFolder:
         self.verified = [state.number, *(number for number in self.verified if number < state.number)][:2]
         if self.journal is not None:
             self.journal.covered(state.number)
-            self._remove_old(state)
 
     def _remove_old(self, state: ModelState) -> None:
         recovery = self.verified[-1]  # from here on everything is needed to recover
@@ -207,17 +228,20 @@ class ModelFolder:
         times, kept = [path.stat().st_mtime for _, path in snapshots], set(self.verified)
         for rule in keep_rules(self.settings.keep):
             kept |= {snapshots[place][0] for place in rule.kept(times, time.time())}
+        kept |= {number for number, path in snapshots if path.name.startswith("restored") and number > min(kept)}
         segments = JournalReader(self.disk, self.path, state.uid, 0).segments()
         # The last frame in each file, whether it is needed to recover, and whether the settings ask for it.
         files = [(number, path, number in self.verified, number in kept) for number, path in snapshots]
         for segment, following in pairwise(segments):
             last = following.first - 1
             files.append((last, segment.path, last > recovery, last > min(kept)))
-        room = self.settings.keep_bytes
+        room, superfluous = self.settings.keep_bytes, []
         for _, path, needed, wanted in sorted(files, reverse=True):
             room -= path.stat().st_size if wanted and not needed else 0
             if not needed and (not wanted or room < 0):
-                self.disk.remove(path)
+                superfluous.append(path)
+        for path in reversed(superfluous):  # the oldest first, so that a kill leaves no gap
+            self.disk.remove(path)
         self.disk.sync_folder(self.path)
 
     def delete(self) -> None:

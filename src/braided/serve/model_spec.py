@@ -110,8 +110,7 @@ def check_size(model: Model, limits: Limits) -> None:
     total = 0
     for learner in model.braid.learners:
         assert isinstance(learner, CompiledLearner)
-        sizes = [plan.size for plan in learner.plan(model.max_features, outputs).values()]
-        total += sum(sizes) * (2 if learner.adaptive else 1)
+        total += learner.numbers(model.max_features, outputs)
     if total > limits.weights:
         raise HTTPProblem(
             422, f"the model may come to hold {total:,} numbers with {model.max_features} features and {outputs} "
@@ -157,6 +156,8 @@ def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelSta
         state.take_over(decode(content, "in the body", *ESTIMATORS))
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
+    if len(state.clients) > limits.clients:
+        raise HTTPProblem(422, f"the checkpoint has {len(state.clients)} clients: at most {limits.clients} are allowed")
     if len(state.waiting) > limits.observations or len(state.labelled) > limits.observations:
         raise HTTPProblem(422, f"the checkpoint has more records that wait than {limits.observations}: ask for less")
     names = (name for observation in state.waiting.values() for name in observation.x)

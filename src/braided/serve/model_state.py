@@ -146,6 +146,10 @@ class ModelState:
             "number": self.number,
             "time": self.time,
             "records": self.stats.records,
+            "limits": {
+                "observations": self.limits.observations,
+                "observation_seconds": self.limits.observation_seconds,
+            },
             "stats": figures,
             "clients": self.clients,
             "waiting": waiting,

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from braided import __version__
-from braided.serve.endpoint import JSON, NDJSON, PROBLEM, Operation
+from braided.serve.endpoint import JSON, NDJSON, Operation
+from braided.serve.problems import PROBLEM
 from braided.serve.schemas import ProblemDocument
 from braided.serve.service import NAME_PATTERN
 

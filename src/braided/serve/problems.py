@@ -6,6 +6,14 @@ import json
 from http import HTTPStatus
 from typing import Any
 
+PROBLEM = "application/problem+json"
+#: Headers of every answer.
+SAFE_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+
 
 class HTTPProblem(Exception):  # noqa: N818 (the standard calls it that)
     """A request that is refused.

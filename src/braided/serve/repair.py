@@ -11,7 +11,7 @@ from typing import Literal
 
 from braided.errors import BraidedError
 from braided.serve.disk import Disk, LookingDisk
-from braided.serve.journal import MARK_NAME, CorruptJournalError
+from braided.serve.journal import HIGH_WATER, CorruptJournalError
 from braided.serve.model_folder import ModelFolder
 from braided.serve.settings import Settings
 
@@ -24,6 +24,8 @@ REMEDIES: dict[Remedy, str] = {
     "set-aside": "move the whole model out of the way, and start without it",
     "retry": "open it at the next start, after the cause was removed by other means",
 }
+
+_THAT_LEAVE_RECORDS: tuple[Remedy, ...] = ("cut", "snapshot")
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,13 @@ def look(path: Path, settings: Settings) -> Finding:
     folder = ModelFolder(path, settings, LookingDisk())
     try:
         records = folder.open()[0].stats.records
-    except (BraidedError, OSError) as error:
-        left = {remedy: _left_by(path, settings, remedy) for remedy in ("cut", "snapshot")}
-        possible: dict[Remedy, int | None] = {
-            remedy: left.get(remedy) for remedy in REMEDIES if left.get(remedy, 0) is not None
-        }
-        return Finding(path.name, str(error), None, {**possible, "set-aside": None, "retry": None})
+    except Exception as error:  # as the service does, which quarantines a model whatever it is
+        remedies: dict[Remedy, int | None] = {}
+        for remedy in _THAT_LEAVE_RECORDS:
+            left = _left_by(path, settings, remedy)
+            if left is not None:
+                remedies[remedy] = left
+        return Finding(path.name, str(error), None, {**remedies, "set-aside": None, "retry": None})
     if folder.attempts():
         problem = f"the service has ended {folder.attempts()} times in a row while it opened the model"
         return Finding(path.name, problem, records, {"retry": records, "set-aside": None})
@@ -82,7 +85,7 @@ def _left_by(path: Path, settings: Settings, remedy: Remedy) -> int | None:
             shutil.copytree(path, copy)
             mend(copy, there, remedy)
             return ModelFolder(copy, there, LookingDisk()).open()[0].stats.records
-        except (BraidedError, OSError, shutil.Error):
+        except Exception:  # it is for models of which anything may be wrong
             return None
 
 
@@ -109,7 +112,7 @@ def mend(path: Path, settings: Settings, remedy: Remedy) -> str:
         else:
             return "nothing is damaged, and nothing was changed"
     aside.mkdir(mode=0o700, exist_ok=True)
-    for file in [*taken, path / MARK_NAME]:
+    for file in [*taken, path / HIGH_WATER]:
         if file.exists():
             disk.rename(file, aside / file.name)
     disk.sync_folder(path)

@@ -138,7 +138,7 @@ class HistorySnapshot(BaseModel):
     whole: bool = Field(description="Whether every record after it can be gone back to as well.")
 
 
-class History(BaseModel):
+class RestorePoints(BaseModel):
     """What a model can go back to, the oldest first."""
 
     records: int

@@ -17,7 +17,9 @@ def read_options(path: Path, kinds: Mapping[str, type]) -> dict[str, Any]:
     """The options in a file, each `int`, `float` or `str` as `kinds` says; dashes and underscores are the same."""
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST_BYTES)
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise BraidedError(f"--settings {path} is longer than {_MOST_BYTES} bytes: give a file of settings")
         found = tomllib.loads(content.decode())
     except OSError as error:
         raise BraidedError(f"--settings {path} cannot be read: {error.strerror or error}") from None

@@ -121,7 +121,8 @@ class Worker:
     def predict_one(self, x: dict[str, float]) -> tuple[list[Any], dict[str, Any]]:
         """The classes, and the answer for a record by names: for one, that is the shorter way."""
         self._check_sound()
-        model, lock = self.state.model, self.state.lock
+        state = self.state  # it may be another one at the next look
+        model, lock = state.model, state.lock
         named = cast(dict[Hashable, float], x)
         if isinstance(model, MODLRegressor):
             with lock:
@@ -138,7 +139,8 @@ class Worker:
         The records of a chunk are predicted by the same version of the model.
         """
         self._check_sound()
-        model, lock = self.state.model, self.state.lock
+        state = self.state
+        model, lock = state.model, state.lock
         classes: list[Any] = []
         answers: list[dict[str, Any]] = []
         if len(records) == 1:
@@ -302,16 +304,28 @@ class Worker:
             state = self._journalled(lambda: self.folder.go_back(request.record, request.at))
         except HTTPProblem as problem:
             answer: Any = problem
-        except (BraidedError, OSError) as error:
-            answer = HTTPProblem(409, error.strerror or "try again" if isinstance(error, OSError) else str(error))
+        except BraidedError as error:
+            answer = HTTPProblem(409, str(error))
+        except Exception:  # nothing was written, and the model in memory is as it was
+            log.exception("model %s: its history cannot be read", self.state.name)
+            answer = HTTPProblem(500, "the model's history cannot be read, and nothing was changed: the log says more")
         else:
             self.state = state
             self.commits += 1
-            self._snapshot()
+            self._save_restored()
             answer = {"records": state.stats.records, "records_before": before, "version": self.version()}
             log.info("model %s: went back from record %d to %d", state.name, before, state.stats.records)
         self.refused += isinstance(answer, HTTPProblem)
         self.deliver([(request, answer)])
+
+    def _save_restored(self) -> None:
+        try:
+            self.folder.save_restored(self.state)
+        except OSError as error:  # the journal says the same
+            log.error("model %s: no snapshot could be written: %s", self.state.name, error)
+            return
+        self._saved_number, self._saved_records = self.state.number, self.state.stats.records
+        self.snapshots += 1
 
     def _write(self, group: CommitGroup) -> int:
         """Journal a group, or say why not."""
