@@ -38,7 +38,7 @@ from braided.presets import Preset
 from braided.run.checkpoint import FinishedRun, RunCheckpoint
 from braided.run.options import RunOptions
 from braided.serve.commit_group import CommitEntry, CommitGroup
-from braided.serve.model_spec import model_from_checkpoint
+from braided.serve.model_spec import state_from_checkpoint
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem
 from braided.serve.records import RecordParser
@@ -107,6 +107,7 @@ def _models() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "late classifier", lambda: MODLClassifier(_small(presets.default()), delay=4)
     yield "late regressor", lambda: MODLRegressor(_small(presets.default()), delay=4)
     yield "first features", lambda: MODLClassifier(learners=both, first_features=("2", "x"))
+    yield "expiring", lambda: MODLClassifier(_small(presets.default()), max_features=3, expire_after=5)
     yield "untaught", lambda: MODLClassifier(learners=both)
     for name, kind in COMBINERS.items():
         yield name, lambda name=name: MODLClassifier(learners=both, combiner=name)
@@ -181,7 +182,7 @@ def _run(numeric: bool, delay: int) -> bytes:
     evaluation.observe(Batch(("0", "1", "2"), values, (labels * 1.5 if numeric else labels).tolist()))
     path = Path(_FOLDER.name) / f"{numeric} {delay}"
     done = [FinishedRun("other", 1, {"metrics": {}}, copy.deepcopy(evaluation.history))]
-    RunCheckpoint(path).save(_run_options(delay), done, evaluation, True, ReadingCounts(), None, None, 3)
+    RunCheckpoint(path, None).save(_run_options(delay), done, evaluation, True, ReadingCounts(), None, 3)
     return path.read_bytes()
 
 
@@ -376,6 +377,7 @@ def _use(model: Any) -> None:
     y = (labels * 1.5).tolist() if model.task == "regression" else [known[place % len(known)] for place in labels]
     try:
         model.learn_many(values, y, names)
+        model.learn_one({"0": 0.5, "new": 1.0}, y[0])  # which takes the place of a name that has expired
     except BraidedError as error:  # the limit on features or classes may be a changed one
         if "max_" not in str(error):
             raise
@@ -414,7 +416,7 @@ def _restored(found: Case, number: int) -> Any:
         path = Path(_FOLDER.name) / "case"
         path.write_bytes(found.content)
         delay = 3 if "late" in found.model else 0
-        job = RunCheckpoint(path).load(_run_options(delay), None)
+        job = RunCheckpoint(path, None).load(_run_options(delay))
         assert job is not None
         if job.current is None:
             return None
@@ -429,11 +431,11 @@ def _restored(found: Case, number: int) -> Any:
         job.current.observe(Batch(("0", "1", "2"), values, y))
         job.current.finish()
         job.current.result()
-        RunCheckpoint(path).save(_run_options(delay), job.finished, job.current, True, job.counts, None, None, 3)
-        RunCheckpoint(path).load(_run_options(delay), None)
+        RunCheckpoint(path, None).save(_run_options(delay), job.finished, job.current, True, job.counts, None, 3)
+        RunCheckpoint(path, None).load(_run_options(delay))
         return model
     if number % 3 == 0 and not found.model.startswith("drift"):
-        return model_from_checkpoint(found.content, Limits())
+        return state_from_checkpoint("m", found.content, Limits()).model
     loaded = decode(found.content, "it", *ESTIMATORS)
     return ESTIMATORS[loaded.kind].restore(loaded.metadata, loaded.arrays)
 

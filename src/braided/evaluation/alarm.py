@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.errors import BraidedError
 from braided.evaluation.metrics import quantity
 from braided.state import MOST_COUNT, ArrayRule, check_arrays
 
@@ -167,7 +168,9 @@ class ErrorAlarm:
             "counts": ArrayRule((4,), "int64", [0, 0, 0, -1], [MOST_COUNT, _FORGET_BLOCKS, MOST_COUNT, MOST_COUNT])
         }
         check_arrays("state of the alarm", rules, arrays)
-        records = int(arrays["counts"][0])
+        records, _, _, since = arrays["counts"].tolist()
+        if since >= 0 and not FIRST_BLOCKS * BLOCK <= since <= records:
+            raise BraidedError(f"state of the alarm: raised at record {since} of {records}; use an older copy")
         blocks = min(records // BLOCK, WINDOW_BLOCKS)
         most = np.inf if self.regression else 1.0
         return rules | {

@@ -26,6 +26,7 @@ from braided.kernels.tally import (
     LARGEST,
     LAST,
     LEARNERS,
+    MEAN,
     ODDS_BINS,
     USUAL,
     VALUE_SUMS,
@@ -296,7 +297,9 @@ class Tally:
         followed = classes if classes <= MOST_CLASSES_FOLLOWED else 0
         # The first of the sums is how many there are.
         first = np.arange(self._sums.size) == 0
-        least = np.where(first if self.regression else np.ones_like(first), 0.0, -np.inf)
+        least = np.zeros(first.size)
+        if self.regression:
+            least[MEAN] = -np.inf
         most = np.where(first, MOST_COUNT, np.inf)
         said = ArrayRule((n_last, followed), low=0.0, high=_MOST_PROBABILITY)
         known = ~np.isin(np.arange(width), [USUAL, LAST])
