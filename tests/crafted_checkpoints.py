@@ -290,7 +290,8 @@ def _change_arrays(parts: Parts, rng: np.random.Generator) -> str:
     return f"{name} {said}"
 
 
-def _signed(header: bytes, blobs: bytes) -> bytes:
+def signed(header: bytes, blobs: bytes) -> bytes:
+    """A file of this header, whose checksum is right."""
     start = struct.pack("<8sIQQ", MAGIC, VERSION, len(header), 28 + len(header) + len(blobs) + 32)
     return start + header + blobs + hashlib.sha256(start + header + blobs).digest()
 
@@ -304,7 +305,7 @@ def _change_directory(content: bytes, rng: np.random.Generator) -> tuple[bytes, 
     if how == 0:
         texts = (b"{", b"[]", b"3", b"", b"\xff", b"[" * 100_000, b"{}", b'{"kind": NaN}', b"1" * 5_000)
         text = texts[rng.integers(len(texts))]
-        return _signed(text, blobs), f"header {text[:20]!r}"
+        return signed(text, blobs), f"header {text[:20]!r}"
     if how == 1:
         key = list(header)[rng.integers(3)]
         header[key] = VALUES[rng.integers(len(VALUES))]
@@ -335,7 +336,7 @@ def _change_directory(content: bytes, rng: np.random.Generator) -> tuple[bytes, 
         if rng.integers(6) == 0:
             del entries[place][key]
         said = f"directory {place} {key} = {entries[place].get(key)}"
-    return _signed(json.dumps(header).encode(), blobs), said
+    return signed(json.dumps(header).encode(), blobs), said
 
 
 def case(seed: int, number: int) -> Case:
