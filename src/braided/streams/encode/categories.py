@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from braided.streams.encode.cells import as_category
 
+_MISSING, _UNKNOWN = -1, -2
+
 
 def bucket(value: str, buckets: int) -> int:
     """The bucket of a value, the same in every process and on every machine.
@@ -78,10 +80,13 @@ class Categories:
         return sum(map(len, self.known.values()))
 
     def encode(
-        self, column: Hashable, cells: Sequence[Any], on_new: Callable[[int, str], None]
+        self, column: Hashable, cells: Sequence[Any], on_new: Callable[[int, str], None], learn: bool = True
     ) -> tuple[list[str], NDArray[np.float64]]:
-        """Feature names and values, (n, names); `on_new(row, name)` is called before a new feature is admitted."""
-        places = self.known.setdefault(column, {})
+        """Feature names and values, (n, names); `on_new(row, name)` is called before a new feature is admitted.
+
+        Without `learn` none is: a record with an unknown value has none of those that are known.
+        """
+        places = self.known.setdefault(column, {}) if learn else self.known.get(column, {})
         before = len(places)
         hashed = self.encoding == "hash"
         codes = np.empty(len(cells), dtype=np.int64)
@@ -89,15 +94,19 @@ class Categories:
         for row, cell in enumerate(cells):
             value: str | int | None = as_category(cell)
             if value is None:
-                codes[row] = -1
+                codes[row] = _MISSING
                 continue
             if hashed:
                 value = str(bucket(str(value), self.buckets))
             place = places.get(value)
             if place is None and not hashed and len(places) >= self.most:
-                self.on_shared(column)
+                if learn:
+                    self.on_shared(column)
                 value = bucket(str(value), self.buckets)
                 place = places.get(value)
+            if place is None and not learn:
+                codes[row] = _UNKNOWN
+                continue
             if place is None:
                 on_new(row, self._name(column, value))
                 place = places[value] = len(places)
@@ -105,9 +114,9 @@ class Categories:
             codes[row] = place
         values = np.zeros((len(cells), len(places)))
         rows = np.arange(len(cells))
-        present = codes >= 0
-        values[rows[present], codes[present]] = 1.0
-        values[~present] = np.nan
+        known = codes >= 0
+        values[rows[known], codes[known]] = 1.0
+        values[codes == _MISSING] = np.nan
         for place, row in enumerate(first, start=before):
             values[:row, place] = np.nan
         return [self._name(column, value) for value in places], values

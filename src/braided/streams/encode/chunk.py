@@ -24,7 +24,7 @@ class Chunk:
     source
         The file that errors name.
     places
-        Line or row of each record.
+        Line or row of each record; none for a record that is of no file.
     columns
         Cells of each feature column; None is missing.
     labels
@@ -53,7 +53,7 @@ class Chunk:
 
     def where(self, row: int) -> str:
         """File and line of a record."""
-        return at(self.source, self.places[row], self.by_row)
+        return at(self.source, self.places[row], self.by_row) if self.places else self.source
 
     def part(self, start: int, stop: int) -> Chunk:
         """The records from `start` to `stop`."""

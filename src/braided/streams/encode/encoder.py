@@ -6,9 +6,10 @@ same records give the same numbers in whatever kind of file they come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from braided.streams.encode import cells
 from braided.streams.encode.categories import Categories
 from braided.streams.encode.cells import BadCell, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Piece
-from braided.streams.encode.rules import ReadingCounts, Rules
+from braided.streams.encode.flatten import flatten
+from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 from braided.values import shown
 
 _SHOWN_NAMES = 5
@@ -40,11 +42,21 @@ class Encoder:
     ----------
     target
         What the announcement calls the target; the reader says it.
+
+    Examples
+    --------
+    >>> encoder = Encoder()
+    >>> encoder.encode_one({"size": "1.5", "colour": "red"})
+    {'size': 1.5, 'colour=red': 1.0}
+    >>> encoder.encode_one({"size": None, "colour": "blue"}, learn=False)
+    {'colour=red': 0.0}
+    >>> Encoder.from_state(encoder.state()).encode_one({"colour": "blue"})
+    {'colour=red': 0.0, 'colour=blue': 1.0}
     """
 
-    def __init__(self, rules: Rules, counts: ReadingCounts) -> None:
+    def __init__(self, rules: Rules = DEFAULT_RULES, counts: ReadingCounts | None = None) -> None:
         self.rules = rules
-        self.counts = counts
+        self.counts = ReadingCounts() if counts is None else counts
         self.target: Hashable | None = None
         self.kinds: dict[Hashable, Kind] = {}
         self.kinds_known = False
@@ -77,6 +89,18 @@ class Encoder:
                 yield from self._release(held)
                 held = []
         yield from self._release(held)
+
+    def encode_one(self, record: Mapping[Hashable, Any], learn: bool = True) -> dict[Hashable, float]:
+        """The features of one raw record, by the rules that the records so far have settled; missing ones are left out.
+
+        Without `learn` the rules stay as they are: a category that was never seen is none of those that are known. What
+        does not fit is an error, unless `on_error` is `missing`. The target, if it is among the values, is no feature.
+        """
+        flat = {name: cell for name, cell in flatten(record).items() if name != self.target}
+        chunk = Chunk("the record", (), {name: [cell] for name, cell in flat.items()}, [None])
+        batch = self._batch(chunk.without(self.rules.drop), learn, labelled=False)
+        values = batch.values[0].tolist()
+        return {name: value for name, value in zip(batch.names, values, strict=True) if not math.isnan(value)}
 
     def _release(self, held: list[Chunk | Batch | BadRecord]) -> Iterator[tuple[Batch, Any]]:
         records = [piece for piece in held if not isinstance(piece, BadRecord)]
@@ -167,11 +191,11 @@ class Encoder:
                 "them a feature with --most-categories"
             )
 
-    def _batch(self, chunk: Chunk) -> Batch:
+    def _batch(self, chunk: Chunk, learn: bool = True, labelled: bool = True) -> Batch:
         """A chunk as numbers."""
         wrong: list[tuple[int, str, bool]] = []
         labels: list[Any] = []
-        for row, cell in enumerate(chunk.labels):
+        for row, cell in enumerate(chunk.labels if labelled else ()):
             try:
                 labels.append(cells.as_label(cell, chunk.spelled))
             except BraidedError as error:
@@ -182,7 +206,7 @@ class Encoder:
         for name, column in chunk.columns.items():
             if name not in self.kinds:
                 kind = next(filter(None, map(cells.kind_of, column)), None)
-                if kind is not None:
+                if kind is not None and learn:
                     self._fix_kind(name, kind, [chunk])
             if self.kinds.get(name, Kind.NUMERIC) is Kind.NUMERIC:
                 numeric[name], misfits = cells.numbers(column)
@@ -200,7 +224,7 @@ class Encoder:
                 parts.append(numeric[name][:, None] if keep is None else numeric[name][keep, None])
             else:
                 chosen = [None if isinstance(column[i], BadCell | bytes) else column[i] for i in kept]
-                found, values = self.categories.encode(name, chosen, self._room_check(chunk, name, kept))
+                found, values = self.categories.encode(name, chosen, self._room_check(chunk, name, kept), learn)
                 names += found
                 parts.append(values)
         if chunk.table:
@@ -245,15 +269,25 @@ class Encoder:
         return on_new
 
     def state(self) -> dict[str, Any]:
-        """What `load_state` takes, as JSON can hold it; of columns with text names."""
+        """What `load_state` and `from_state` take, as JSON can hold it; of columns with text names."""
         return {
+            "rules": self.rules.state(),
+            "target": self.target,
             "kinds": [[name, kind.value] for name, kind in self.kinds.items()],
             "categories": self.categories.state(),
             "found": [*self.counts.state(), self.counts.kinds],
         }
 
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """An encoder that goes on as the one that `state` is of, by its rules."""
+        encoder = cls(Rules.from_state(state["rules"]))
+        encoder.target = state["target"]
+        encoder.load_state(state)
+        return encoder
+
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on as another encoder would have."""
+        """Go on as another encoder would have; the rules stay this one's."""
         self.kinds = {name: Kind(kind) for name, kind in state["kinds"]}
         self.categories.load_state(state["categories"])
         *counts, self.counts.kinds = state["found"]

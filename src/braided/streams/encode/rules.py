@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from braided import checks
@@ -56,6 +56,16 @@ class Rules:
         if self.most_categories < 1:
             raise BraidedError(f"--most-categories is {self.most_categories}: give a whole number from 1 on")
         checks.choice("--on-error", self.on_error, POLICIES)
+
+    def state(self) -> dict[str, Any]:
+        """All but `tell`, as JSON can hold it."""
+        held = {field_.name: getattr(self, field_.name) for field_ in fields(self) if field_.name != "tell"}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in held.items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Rules:
+        """The rules that `state` is of; what an earlier version did not have is as usual."""
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in state.items()})
 
     def say(self, message: str) -> None:
         """Call `tell`, if there is one."""
