@@ -17,8 +17,8 @@ from braided.streams.encode.rules import ReadingCounts
 
 
 def orders(n: int, different: int = 10**9) -> list[dict[str, Any]]:
-    """Records with the number of an order, of which so many are different."""
-    return [{"order": f"o{i % different}", "size": i % 7, "kind": i % 2} for i in range(n)]
+    """Records with the number of an order, of which so many are different, and each of the first ones comes twice."""
+    return [{"order": f"o{(i if i >= 600 else i // 2) % different}", "size": i % 7, "kind": i % 2} for i in range(n)]
 
 
 def test_only_the_first_values_have_a_feature_of_their_own() -> None:

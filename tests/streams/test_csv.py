@@ -78,7 +78,7 @@ def test_plain_blocks_are_not_left_to_python(tmp_path: Path, monkeypatch: pytest
         ("1,2,inf,4,5,6", "d.csv:201: column '2' is 'inf': features must be finite"),
         (",2,3,4,5,6", "d.csv:201: the label is missing"),
         ('1,"2,3,4,5,6', "d.csv:[0-9]+: not readable as CSV"),
-        ("1,\udcff,3,4,5,6", "is not text in UTF-8"),
+        ("1,\udcff\x01,3,4,5,6", "is not text in UTF-8"),
     ],
 )
 def test_bad_lines_in_later_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: str, message: str) -> None:

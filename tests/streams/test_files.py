@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.streams import read_whole
+from braided.streams import Rules, read_whole
 from braided.streams.open import open_stream
 
 
@@ -173,4 +173,4 @@ def test_what_is_no_stream(tmp_path: Path) -> None:
         read_whole(open_stream(str(tmp_path / "d.csv.gz")))
     (tmp_path / "e.csv").write_bytes(b"a,y\n\xff\xfe,1\n")
     with pytest.raises(BraidedError, match="is not text in UTF-8"):
-        read_whole(open_stream(str(tmp_path / "e.csv")))
+        read_whole(open_stream(str(tmp_path / "e.csv"), rules=Rules(encoding="utf-8")))

@@ -58,7 +58,7 @@ def test_lines_come_when_they_are_complete(tmp_path: Path) -> None:
     steps = [appender(path, "3,4,q\n5,6"), appender(path, ',r\n7,"8\n'), appender(path, '",s\n8,9,t')]
     labels, told = followed(path, steps)
     assert labels == ["p", "q", "r", "s"], "the last line has no end yet"
-    assert told == ["2 numeric, target y: 1 different value seen"]
+    assert told == ["2 numeric, target y: 1 different value seen", "  a  number", "  b  number"]
 
 
 def test_json_lines_too(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_file_that_was_cut_or_replaced_is_read_from_its_start(tmp_path: Path) 
     new.write_text("a,y\n9,t\n10,u\n11,v\n12,w\n")
     labels, told = followed(path, [lambda: path.write_text("a,y\n8,s\n"), lambda: os.replace(new, path)])
     assert labels == list("pqrstuvw")
-    assert [message.removeprefix(str(path)) for message in told[1:]] == [
+    assert [message.removeprefix(str(path)) for message in told[2:]] == [
         " was cut: reading it from its start",
         " was replaced: reading the new one from its start",
     ]

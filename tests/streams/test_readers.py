@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import gzip
 import json
 import random
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kinds import COLOURS, WRITERS, as_arff, as_csv, as_json, made_up_records, pyarrow, zstd
+from kinds import COLOURS, NAMES, WRITERS, as_arff, as_csv, as_json, made_up_records, pyarrow, zstd
 
 from braided import BraidedError
 from braided.report.table import misfits
@@ -66,7 +65,8 @@ def test_the_same_records_give_the_same_errors(
         assert document["runs"][0]["state_sha256"] == expected["runs"][0]["state_sha256"]
     assert document["runs"][0]["errors"] < 0.6 * document["majority_errors"]
     words = "4 numeric, 1 categorical (colour), target"
-    assert told == [f"{words}: 2 different values seen" if target is None else f"{words} kind: 2 different values seen"]
+    assert told[0] == f"{words}{'' if target is None else ' kind'}: 2 different values seen"
+    assert len(told) == 1 + len(NAMES) - 1, "a line for each column, once"
 
 
 def test_an_iterable_gives_the_same_errors(expected: dict[str, Any]) -> None:
@@ -143,8 +143,8 @@ def test_hashing_is_the_same_in_every_process() -> None:
 
 
 def test_too_many_categories_suggest_hashing(tmp_path: Path) -> None:
-    text = "a,id,y\n" + "".join(f"1,u{i},0\n" for i in range(60))
-    with pytest.raises(BraidedError, match=r"d.csv:21: column 'id' .* max_features is 20: give --categories hash"):
+    text = "a,id,y\n" + "".join(f"1,u{i},0\n1,u{i},0\n" for i in range(60))
+    with pytest.raises(BraidedError, match=r"d.csv:40: column 'id' .* max_features is 20: give --categories hash"):
         table(tmp_path / "d.csv", text, rules=Rules(max_features=20))
     assert len(table(tmp_path / "d.csv", text, rules=Rules("hash", 16, max_features=20)).names) <= 17
     long = f"a,note,y\n1,short,0\n1,{'x' * 2_000},0\n"
@@ -221,33 +221,6 @@ def test_a_skipped_record_teaches_no_category(tmp_path: Path) -> None:
     assert table(tmp_path / "d.csv", text, rules=Rules(on_error="skip")).names == ("a", "colour=red")
 
 
-@pytest.mark.parametrize(
-    "word",
-    ["2024-01-05", "2024-01-05 10:20", "2024-01-05T10:20:30.5Z", "2024-01-05 10:20:30+02:00", "10:20:30", "5/1/2024"],
-)
-def test_dates_in_text_are_refused_with_a_hint(word: str, tmp_path: Path) -> None:
-    text = f"when,a,y\n,1,0\n{word},1,0\n"
-    with pytest.raises(BraidedError, match=r"d.csv:3: column 'when' is .*dates and times are not taken.*--drop when"):
-        table(tmp_path / "d.csv", text)
-    assert table(tmp_path / "d.csv", text, rules=Rules(drop=("when",))).names == ("a",)
-    assert table(tmp_path / "d.csv", "a,y\n2024,0\n20240105,1\n").values.tolist() == [[2024], [20240105]]
-
-
-def test_typed_dates_are_refused(tmp_path: Path) -> None:
-    for value in (datetime.date(2024, 1, 5), datetime.datetime(2024, 1, 5), datetime.timedelta(1)):
-        with pytest.raises(BraidedError, match=r"records: row 1: column 'when' is .*dates and times"):
-            read_whole(IterableStream([{"when": value, "a": 1, "y": 0}]))
-    arff = "@relation r\n@attribute when date 'yyyy'\n@attribute y {0,1}\n@data\n"
-    with pytest.raises(BraidedError, match="column 'when' is declared a date"):
-        table(tmp_path / "d.arff", arff)
-    arrow = pyarrow()
-    from pyarrow import parquet
-
-    parquet.write_table(arrow.table({"when": [datetime.date(2024, 1, 5)], "y": [1]}), tmp_path / "d.parquet")
-    with pytest.raises(BraidedError, match=r"column 'when' is of type date32\[day\]"):
-        read_whole(open_stream(str(tmp_path / "d.parquet")))
-
-
 def test_the_kind_is_what_nine_in_ten_are(tmp_path: Path) -> None:
     text = "a,b,y\n" + "1,1,0\n" * 8 + "x,1,0\nz,y,1\n"
     assert table(tmp_path / "d.csv", text, rules=Rules(on_error="missing")).names == ("a=1", "a=x", "a=z", "b")
@@ -257,7 +230,8 @@ def test_a_column_that_was_empty_gets_its_kind_from_its_first_value(tmp_path: Pa
     told: list[str] = []
     text = "a,late,later,y\n" + "1,,,0\n" * 501 + "1,7,red,1\n"
     read = table(tmp_path / "d.csv", text, rules=Rules(tell=told.append))
-    assert told == ["1 numeric, 2 empty so far (late, later), target y: 1 different value seen"]
+    assert told[0] == "1 numeric, 2 empty so far (late, later), target y: 1 different value seen"
+    assert told[1:] == ["  a      number", "  late   empty, 500 missing", "  later  empty, 500 missing"]
     assert read.names == ("a", "late", "later", "later=red")
     assert read.values[-1, [1, 3]].tolist() == [7, 1]
 
@@ -333,8 +307,8 @@ def test_arrow_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("d.csv", b"a,y\n1,2\n\xff,1\n", r"d.csv:3: is not text in UTF-8"),
-        ("d.csv", "a,y\n1,2\n".encode("utf-16"), r"d.csv:1: is not text in UTF-8"),
+        ("d.csv", b"a,y\n1,2\n\xff\x01,1\n", r"d.csv:3: is not text in UTF-8 .*give --encoding"),
+        ("d.csv", "a,y\n1,2\n".encode("utf-16")[:-1], r"d.csv: is not text in utf-16 after line"),
         ("d.csv", b"a,y\n1,2\n\x00,1\n", r"d.csv:3: has a NUL byte"),
         ("d.csv", b"a,y\n1," + b"x" * 200_000 + b"\n", r"d.csv:2: not readable as CSV \(field larger"),
         ("d.csv", b"a,y\n" + b"1" * (2**25 + 2**20), r"d.csv:2: the line is longer than"),

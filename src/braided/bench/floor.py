@@ -8,10 +8,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from braided.kernels.compile import CACHED
 from braided.kernels.dense import FAST
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=CACHED, fastmath=FAST)
 def _three_passes(weights, scale):
     """One record's traffic: read all weights (a sum, so that the reads are not dropped), then read and write all."""
     total = weights.dtype.type(0)

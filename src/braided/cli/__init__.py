@@ -8,18 +8,18 @@ from typing import Annotated
 import typer
 
 from braided import __version__
-from braided.cli import bench, datasets, reproduce, run, serve
+from braided.cli import bench, datasets, inspect, reproduce, run, serve, warm_up
 from braided.errors import BraidedError
 from braided.values import printable
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Online deep learning for data streams whose features come and go.",
 )
-for command in (run.run, reproduce.reproduce):
+for command in (run.run, inspect.inspect, reproduce.reproduce):
     app.command()(command)
+app.command("warm-up")(warm_up.warm_up)
 app.add_typer(serve.app, name="serve")
 app.command()(serve.feed)
 app.add_typer(bench.app, name="bench")

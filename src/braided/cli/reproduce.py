@@ -32,7 +32,7 @@ def reproduce(
     ] = False,
     ray: Annotated[
         str | None,
-        typer.Option(help="Run on a Ray cluster: its address, or local for one on this machine. Needs braided[ray]."),
+        typer.Option(help="Run on a Ray cluster: its address, or local for one on this machine. Needs braided\\[ray]."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for CSV, JSON, PNG, index.html and finished runs.")] = Path(
         "results"

@@ -23,7 +23,6 @@ from braided.run import Job, RunOptions
 from braided.run.progress import Display
 from braided.streams.readers.follow import stopped_by_interrupt
 from braided.streams.readers.sql import without_password
-from braided.values import printable
 
 _NAMED = f"Data set (shuttle, {', '.join(CATALOGUE)}; of River's {', '.join(RIVER_STREAMS)})"
 _STREAM = (
@@ -56,6 +55,7 @@ def run(
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 2.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
     as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result, and errors.")] = False,
 ) -> None:
     """Run models over a stream: predict each record, count the error, then learn it.
 
@@ -65,13 +65,14 @@ def run(
     from braided.report.folder import check_folder, write_folder
     from braided.report.table import summary_table
 
-    errors = Console(stderr=True)
+    errors = Console(stderr=True, quiet=quiet)
+    tell = teller(errors)
     if out is not None:
         check_folder(out)
         if checkpoint is not None and checkpoint.resolve() == out.resolve():
             raise BraidedError(f"--out and --checkpoint are both {out}: give a folder and a file")
     if resume and checkpoint is not None and not checkpoint.exists():
-        typer.echo(f"no checkpoint at {printable(str(checkpoint))} yet: starting from the first record", err=True)
+        tell(f"no checkpoint at {checkpoint} yet: starting from the first record")
     job = Job(
         dataclasses.replace(options, stream=stream),
         data_dir,
@@ -79,7 +80,7 @@ def run(
         checkpoint_every,
         resume,
         predictions=predictions,
-        tell=teller(errors),
+        tell=tell,
     )
     try:
         with Display(errors) as display, stopped_by_interrupt(job.stop if options.follow else None):
@@ -91,9 +92,9 @@ def run(
     document = job.document()
     if out is not None:
         for path in write_folder(job, out, shlex.join(["braided", *map(without_password, sys.argv[1:])])):
-            typer.echo(f"wrote {printable(str(path))}", err=True)
+            tell(f"wrote {path}")
     if predictions is not None:
-        typer.echo(f"wrote {printable(str(predictions))}", err=True)
+        tell(f"wrote {predictions}")
     if as_json:
         typer.echo(json.dumps(document))
     else:

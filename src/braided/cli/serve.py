@@ -166,7 +166,7 @@ def backup(
 @with_options(ReadingOptions, "reading")
 def feed(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="What to send: anything that `braided run` reads.")],
-    to: Annotated[str, typer.Option(help="Address of the model, e.g. http://127.0.0.1:8000/models/demo.")],
+    to: Annotated[str, typer.Option(help="Address of the model, as above.")],
     token_file: Annotated[
         Path | None, typer.Option(help="File whose first line that may learn is used; else $BRAIDED_TOKEN, if set.")
     ] = None,
@@ -181,6 +181,8 @@ def feed(
     as_json: JsonOption = False,
 ) -> None:
     """Send a stream to a service, from where the service's acknowledged count stands; may be broken off and repeated.
+
+    The model's address, --to, is such as http://127.0.0.1:8000/models/demo.
 
     Options that change what is sent are part of the client's name: with others the stream is sent from its start.
     """

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from braided.datasets.images import IdxStream
 from braided.errors import BraidedError
+from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.streams.base import BATCH, Batch
 
@@ -46,13 +47,13 @@ def smooth_fields(seed: int) -> NDArray[np.float32]:
 _cached_fields = lru_cache(maxsize=4)(smooth_fields)
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _between(key, draw, size):
     """Uniform in (-size, size)."""
     return np.float32(size * (2.0 * unit_interval(mix(key, draw)) - 1.0))
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def deform(images, numbers, key, fields, out):
     """Deform images, (n, SIDE * SIDE) bytes, into `out`, each by what its number draws."""
     padded = np.zeros((SIDE + 2, SIDE + 2), np.float32)

@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from braided.kernels.compile import kernel
+from braided.kernels.compile import CACHED, kernel
 
 _INTS = types.int64[::1]
 _SINGLES = types.float32[::1]
@@ -58,7 +58,7 @@ class Entry:
     def address(self) -> int:
         """Where the machine code is."""
         if self._compiled is None:
-            self._compiled = cfunc(self.signature, cache=True)(self.function)
+            self._compiled = cfunc(self.signature, cache=CACHED)(self.function)
         return int(self._compiled.address)
 
 

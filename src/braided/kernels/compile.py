@@ -12,4 +12,8 @@ import functools
 
 from numba import njit
 
-kernel = functools.partial(njit, cache=True, forceinline=True)
+from braided.kernels.cache import choose_cache
+
+#: Whether what is compiled is kept on disk.
+CACHED = choose_cache()
+kernel = functools.partial(njit, cache=CACHED, forceinline=True)

@@ -7,7 +7,7 @@ from numba import njit
 
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
-from braided.kernels.compile import kernel
+from braided.kernels.compile import CACHED, kernel
 from braided.kernels.inputs import FEATURES, fill, take_in
 from braided.kernels.mixture import best
 from braided.kernels.scale import (
@@ -113,7 +113,7 @@ def change_in_units(y, target, known):
     return target_in_units(change, target[CHANGES:], FAR_CHANGE)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def run(
     table, combiner, stage, changes, values, columns, slots, statistics, standardise, targets, target, known, late,
     regression, learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,

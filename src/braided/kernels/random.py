@@ -15,8 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from braided.kernels.compile import CACHED
 
-@njit(cache=True)
+
+@njit(cache=CACHED)
 def mix(key, value):
     """Hash two 64-bit integers into one."""
     z = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15) * (np.uint64(value) + np.uint64(1))
@@ -25,13 +27,13 @@ def mix(key, value):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def unit_interval(bits):
     """Map a hash to [0, 1): the upper 53 bits as a fraction."""
     return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def draw_uniform(out, key, first_row, first_column, bound):
     """Draw uniform(-bound, bound) outside the corner of `first_row` rows and `first_column` columns."""
     for i in range(out.shape[0]):
@@ -45,7 +47,7 @@ def fill_uniform(out: NDArray[np.float32], key: int, first_row: int, first_colum
     draw_uniform(out, np.uint64(key), first_row, first_column, bound)
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _fill_normal(out, key, first_row, scale):
     """Draw normal numbers in the rows from `first_row` on (Box and Muller)."""
     for i in range(first_row, out.shape[0]):

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import njit
 
-from braided.kernels.compile import kernel
+from braided.kernels.compile import CACHED, kernel
 
 # Columns of the losses: of the answer, of the two plain guesses (what is usual and what was last), of each learner.
 ANSWER, USUAL, LAST, LEARNERS = 0, 1, 2, 3
@@ -49,7 +49,7 @@ def odds_bin(probability):
     return min(max(place, 0), ODDS_BINS - 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, losses):
     """Count in some records of a classification.
 
@@ -115,7 +115,7 @@ def _add_product(sums, place, huge_place, a, b):
         sums[huge_place] += (a / HUGE_UNIT) * (b / HUGE_UNIT)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def tally_values(predictions, truth, own, sums, losses):
     """Count in some records of a regression: `losses[t]` gets the absolute errors of the answer and each learner."""
     for t in range(predictions.shape[0]):
@@ -130,7 +130,7 @@ def tally_values(predictions, truth, own, sums, losses):
         _add_product(sums, DEVIATIONS, HUGE_DEVIATIONS, gap, _kept(y - sums[MEAN]))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def add_losses(losses, totals, since, numbers, points, within):
     """Add up some records' losses, (n, width), for a curve; see `Curve` for what is kept.
 
@@ -161,7 +161,7 @@ def add_losses(losses, totals, since, numbers, points, within):
             numbers[2] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def guess_classes(truth, come, seen, said, losses):
     """What the plain guesses get wrong: the most frequent class of those that have come, and the one that came last.
 
@@ -180,7 +180,7 @@ def guess_classes(truth, come, seen, said, losses):
         said[1] = label
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def guess_values(truth, come, seen, said, losses):
     """How far off the plain guesses are: the mean of the targets that have come, and the one that came last.
 
@@ -199,7 +199,7 @@ def guess_values(truth, come, seen, said, losses):
         said[1] = y
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=CACHED, nogil=True)
 def count_present(values):
     """How many records of a chunk, (n, columns) with NaN for missing, have a value in each column."""
     counts = np.zeros(values.shape[1], dtype=np.int64)

@@ -14,7 +14,7 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
+from braided.kernels.compile import CACHED, kernel
 from braided.kernels.dense import add_row
 from braided.kernels.inputs import has_planes
 from braided.kernels.posterior import UPPER
@@ -237,7 +237,7 @@ def _learn_linear(shape, hyper, single, second, double, x, active, step, y, grad
     return fine
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _draw_subsets(frequencies, key, first_row, most, early):
     """Give the features from `first_row` on to functions of 1 to `most` features each; frequencies are drawn before.
 

@@ -32,8 +32,9 @@ from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
 from braided.evaluation.older import upgraded_history
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
-from braided.state import ArrayRule, check_arrays, checked
+from braided.state import ArrayRule, check_arrays, checked, holding_together
 from braided.streams import Batch
+from braided.streams.encode.plan import Plan
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.fingerprint import fingerprint
 
@@ -67,6 +68,7 @@ class ResumedJob:
     counts: ReadingCounts
     position: dict[str, Any] | None
     rows_predicted: int | None
+    recognise: bool
 
 
 class RunCheckpoint:
@@ -123,6 +125,7 @@ class RunCheckpoint:
             "options": options.stored(),
             "preset": _settings(options),
             "found": counts.state(),
+            "plan": None if counts.plan is None else counts.plan.document(),
             "position": position,
             "source": self.source,
             "finished": [{"model": run.model, "seed": run.seed, "result": run.result} for run in finished],
@@ -179,6 +182,9 @@ class RunCheckpoint:
         counts.load_state(_found(run.get("found", [0, 0, None])))
         if run.get("position") is not None:
             checked(_WHAT, run, "position", dict)
+        if run.get("plan") is not None:
+            with holding_together(_WHAT):
+                counts.plan = Plan.from_document(run["plan"])
         return ResumedJob(
             task=checks.choice("task", then.get("task", CLASSIFICATION), (AUTO, *TASKS)),
             preset=options.preset,
@@ -190,6 +196,8 @@ class RunCheckpoint:
             rows_predicted=checked(_WHAT, run, "rows_predicted", int)
             if run.get("rows_predicted") is not None
             else None,
+            # An earlier version had learned from identifiers, and taken numbers of other spellings for categories.
+            recognise="plan" in run,
         )
 
     def _current(

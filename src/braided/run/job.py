@@ -20,11 +20,11 @@ from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION
 from braided.estimators.digest import state_digest
-from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
 from braided.kernels.tally import LAST, USUAL
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
+from braided.run.compiling import compile_model
 from braided.run.options import AUTO, RunOptions
 from braided.run.predictions import PredictionFile
 from braided.run.target import LOOKED_AT, NumericTargets, guessed
@@ -101,6 +101,7 @@ class Job:
             raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
         begun = self._checkpoint.load(self.options) if resume and self._checkpoint is not None else None
         self._position: dict[str, Any] | None = None
+        self._recognise = begun is None or begun.recognise
         if begun is not None:
             self.options = replace(self.options, task=begun.task, preset=begun.preset)
             self.finished, self._current, self.n_features = begun.finished, begun.current, begun.n_features
@@ -113,6 +114,7 @@ class Job:
         self._check_models()
         self._read: Stream | None = source
         self._source = source or self._open()
+        self._look_first(LOOKED_AT if self.options.task == AUTO else 1)
         if self.options.task == AUTO:
             self._guess_task()
         chosen(self.options.metrics, self.options.task)  # refused now rather than when the table is made
@@ -148,7 +150,7 @@ class Job:
         """Find the task from the first targets; tell the user if it is a regression."""
         task, why = CLASSIFICATION, ""
         if self.options.stream not in NAMED_STREAMS:
-            labels = self._first_labels()
+            labels = self._first
             task, why = guessed(labels)
             if not labels and self.options.follow:
                 self._tell(
@@ -159,25 +161,34 @@ class Job:
             self._tell(f"{why}: this is taken for a regression; --task classification makes each a class of its own")
         zoo.check(self.options.models, self.options.model_options(self.options.seed))
 
-    def _first_labels(self) -> list[Any]:
+    def _look_first(self, records: int) -> None:
+        """Read the first records before anything is compiled: what is wrong with them is known at once."""
+        self._first: list[Any] = []
         if isinstance(self._source, ArrayStream):
-            return self._source.table.labels[:LOOKED_AT]
+            self._first = self._source.table.labels[:records]
+            return
         if isinstance(self._source, FollowStream):
-            # Of what is there now, as a followed stream may be quiet for long. What does not fit is told later.
-            lenient = replace(self.options, on_error="missing")
-            rules = lenient.rules(self.options.most_names, unlabelled=True)
-            looked_at: Stream = lenient.open(self.options.stream, self.data_dir, rules)
-        else:
-            looked_at = self._source
-        peeked = Peeked(looked_at, LOOKED_AT)
-        if not isinstance(self._source, FollowStream):
-            self._source = peeked
-        return [label for batch in peeked.first for label in batch.labels][:LOOKED_AT]
+            if self._position is None:
+                self._first = self._labels_there_now(self._source, records)
+            return
+        if len(self.finished) < len(self.options.models) * self.options.seeds:
+            if not isinstance(self._source, Peeked):
+                self._source = Peeked(self._source, records)
+            self._first = [label for batch in self._source.first for label in batch.labels][:records]
+
+    def _labels_there_now(self, stream: FollowStream, records: int) -> list[Any]:
+        """The first labels of a followed stream, which may be quiet for long. What does not fit is told later."""
+        lenient = replace(self.options, on_error="missing")
+        rules = lenient.rules(self.options.most_names, self._tell, unlabelled=True)
+        looked_at: Any = lenient.open(self.options.stream, self.data_dir, rules)
+        labels = [label for batch in Peeked(looked_at, records).first for label in batch.labels]
+        stream.counts.plan = looked_at.counts.plan
+        return labels[:records]
 
     def _open(self) -> Stream:
         """The stream before shuffling and masking."""
         options = self.options
-        rules = options.rules(options.most_names, self._tell, unlabelled=True)
+        rules = options.rules(options.most_names, self._tell, unlabelled=True, recognise=self._recognise)
         more: dict[str, Any] = (
             {"follow": True, "idle": options.idle, "position": self._position} if options.follow else {}
         )
@@ -186,7 +197,7 @@ class Job:
         several = len(options.models) * options.seeds > 1
         if options.shuffle or (several and options.stream == "-"):
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
-        return Peeked(stream, 1) if options.stream == "-" and options.always else stream
+        return stream
 
     def _take_counts(self) -> None:
         """Read off the reader what it skips; a finished job keeps what its checkpoint says."""
@@ -222,7 +233,7 @@ class Job:
             first = self._source.first[0] if isinstance(self._source, Peeked) else next(self._source.batches(), None)
             base = () if first is None else first.names[: self.options.always]
         model = zoo.build(name, self.options.model_options(seed, base))
-        warm_up(model)
+        compile_model(model, self._tell)
         history = History(name, model.learner_names, self.options.task == REGRESSION)
         listener = None if self._predictions is None else self._predictions.write
         return Evaluation(model, history, self.options.delay, listener)
@@ -323,6 +334,7 @@ class Job:
             "delay": self.options.delay,
             "mask": self.options.mask,
             "available": self.options.available,
+            "plan": None if self.counts.plan is None else self.counts.plan.document(),
             "skipped_records": self.counts.skipped_records,
             "missing_values": self.counts.missing_values,
             "misfit_values": self.counts.misfit_values,

@@ -66,6 +66,39 @@ class ReadingOptions:
         int,
         Option(help="Values of a text column with a feature of their own; later ones share --hash-buckets features."),
     ] = 100
+    hashed: Annotated[
+        tuple[str, ...],
+        Option("--hash", help="Make --hash-buckets features of this column, as of an identifier. Repeatable."),
+    ] = ()
+    text: Annotated[
+        tuple[str, ...],
+        Option("--text", help="Make --text-features features of the words in this column. Repeatable."),
+    ] = ()
+    text_features: Annotated[int, Option(help="Features that a column of text becomes.")] = 256
+    dates: Annotated[
+        str,
+        Option(
+            help="Dates and times: parts (seconds since the first, hour, weekday, day of the year), age (the first of "
+            "these) or drop."
+        ),
+    ] = "parts"
+    day_first: Annotated[
+        bool | None,
+        Option("--day-first/--month-first", help="Whether 1/2/2024 is in February; if not given, told from the dates."),
+    ] = None
+    na: Annotated[
+        tuple[str, ...],
+        Option("--na", help="VALUE or COLUMN=VALUE: what stands for a missing value, beside the usual. Repeatable."),
+    ] = ()
+    decimal: Annotated[
+        str | None, Option(help="A point or a comma; if not given, told from the first records where it is sure.")
+    ] = None
+    thousands: Annotated[
+        str | None, Option(help="What stands between thousands; if not given, told from the first records likewise.")
+    ] = None
+    encoding: Annotated[
+        str | None, Option(help="Of a text file: utf-8, latin-1, utf-16, ...; if not given, told from its bytes.")
+    ] = None
     on_error: Annotated[
         str,
         Option(
@@ -78,8 +111,9 @@ class ReadingOptions:
         max_features: int = 10_000,
         tell: Callable[[str], None] | None = None,
         unlabelled: bool = False,
+        recognise: bool = True,
     ) -> Rules:
-        """How cells become features; `unlabelled` lets records without a label pass."""
+        """How cells become features; `unlabelled` lets records without a label pass, `recognise` as of `Rules`."""
         return Rules(
             self.categories,
             self.hash_buckets,
@@ -89,6 +123,16 @@ class ReadingOptions:
             unlabelled=unlabelled,
             tell=tell,
             most_categories=self.most_categories,
+            dates=self.dates,
+            day_first=self.day_first,
+            decimal=self.decimal,
+            thousands=self.thousands,
+            na=self.na,
+            text=self.text,
+            text_features=self.text_features,
+            hashed=self.hashed,
+            encoding=self.encoding,
+            recognise=recognise,
         )
 
     def open(self, stream: str, data_dir: Path | None, rules: Rules, **more: Any) -> Stream:

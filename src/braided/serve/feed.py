@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +34,10 @@ from braided.values import printable
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.
 _WAITS = (0.1, 0.3, 1.0, 2.0, 5.0, 5.0, 5.0)
+#: Options that have always been part of a client's name.
+_FIRST_OPTIONS = {
+    "target", "header", "delimiter", "query", "categories", "hash_buckets", "most_categories", "on_error", "drop"
+}  # fmt: skip
 _FOR_THE_MOMENT = {429, 502, 503, 504, 507}
 
 
@@ -80,9 +84,22 @@ class FeedSettings:
         reading = self.reading
         digest = hashlib.sha256(f"{reading.target} {reading.header}".encode(errors="surrogatepass"))
         if replace(reading, target=None, header=None) != ReadingOptions():
-            asked = [reading.delimiter, reading.query, reading.categories, reading.hash_buckets, reading.on_error]
+            asked: list[Any] = [
+                reading.delimiter,
+                reading.query,
+                reading.categories,
+                reading.hash_buckets,
+                reading.on_error,
+            ]
             if reading.most_categories != ReadingOptions().most_categories:
                 asked.append(reading.most_categories)
+            # Options that came later count only where they are given: names that a service knows stay as they are.
+            later = {
+                option.name: value
+                for option in fields(reading)
+                if option.name not in _FIRST_OPTIONS and (value := getattr(reading, option.name)) != option.default
+            }
+            asked += [later] if later else []
             digest.update(json.dumps([*asked, *reading.drop]).encode())
         if self.stream in NAMED_STREAMS and self.stream not in CATALOGUE:
             digest.update(self.stream.encode())

@@ -11,6 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from braided.kernels.compile import CACHED
+
 LEAST_POWER, MOST_POWER = -300, 300
 
 
@@ -32,7 +34,7 @@ def _powers() -> NDArray[np.uint64]:
 POWERS = _powers()
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _multiply(a, b):
     """Upper and lower 64 bits of the product of two 64-bit integers."""
     low = np.uint64(0xFFFFFFFF)
@@ -43,7 +45,7 @@ def _multiply(a, b):
     return upper, a * b
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _bits(w, q, powers):
     """The bits of the float64 nearest to w * 10^q for w > 0, or 0 where this is not decided here."""
     one = np.uint64(1)
@@ -76,7 +78,7 @@ def _bits(w, q, powers):
     return (mantissa & ~(np.uint64(1) << np.uint64(52))) | (np.uint64(exponent) << np.uint64(52))
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def parse_lines(block, delimiter, wanted, powers, out):
     """Read lines of delimited plain numbers into `out`, (lines, wanted columns), as bits of float64.
 
@@ -169,7 +171,7 @@ def parse_lines(block, delimiter, wanted, powers, out):
     return row
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _ends(block, at, end):
     """Whether the carriage return at this place belongs to the end of its line."""
     return at + 1 < end and block[at + 1] == np.uint8(10)

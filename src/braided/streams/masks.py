@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.streams.base import Batch, Stream
 
@@ -127,7 +128,7 @@ class Mask(ABC):
         return self.length
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _hide_iid(values, columns, keys, first_record, available):
     for column, key in zip(columns, keys):  # noqa: B905 (Numba's zip takes no strict)
         for i in range(values.shape[0]):
@@ -204,7 +205,7 @@ class Sudden(Mask):
             values[(record - start) % length < away, column] = np.nan
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _hide_bursts(values, columns, keys, first_record, state, available, recover, fail):
     for j in range(columns.shape[0]):
         # The state is the number of records gone through, and whether the feature was there in the last of them.
@@ -243,7 +244,7 @@ class Bursts(Mask):
         _hide_bursts(values, columns, keys, first_record, state, self.available, recover, fail)
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _hide_by_value(values, columns, keys, first_record, state, available, start):
     for j in range(columns.shape[0]):
         n, mean, squares, shift = state[j]

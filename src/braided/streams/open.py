@@ -122,8 +122,9 @@ def _check_options(
         raise BraidedError(
             f"--target {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
         )
-    if rules.drop and not named:
-        raise BraidedError(f"--drop {rules.drop[0]!r} is for streams with named columns, and {source!r} is none")
+    if rules.named_columns() and not named:
+        option, name = rules.named_columns()[0]
+        raise BraidedError(f"{option} {name!r} is for streams with named columns, and {source!r} is none")
     if not isinstance(stream, CSVStream):
         if header is not None:
             raise BraidedError(f"--header and --no-header are for CSV files, and {source!r} is none")
@@ -146,7 +147,7 @@ def _open_file(
         return CSVStream(path, target, None, header, between, rules=rules)
 
     def as_json() -> EncodedStream:
-        return JSONLinesStream(str(path), lambda: text_files.lines(path), target, rules=rules)
+        return JSONLinesStream(str(path), lambda: text_files.lines(path, rules.encoding), target, rules=rules)
 
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
     kind = suffixes[-1] if suffixes else ""
@@ -166,7 +167,8 @@ def _open_file(
         if path.suffix.lower() in _PACKED:
             raise BraidedError(f"{path}: is packed once more: unpack it, Parquet and Arrow files are packed inside")
         return ArrowStream(path, target, rules=rules)
-    first = next((line for line in text_files.lines(path) if line.strip() and not line.startswith("%")), "")
+    encoding = text_files.encoding_of(path, rules.encoding, latin=rules.recognise)
+    first = next((line for line in text_files.lines(path, encoding) if line.strip() and not line.startswith("%")), "")
     if first.lstrip().startswith("{"):
         return as_json()
     if first.lower().startswith("@relation"):

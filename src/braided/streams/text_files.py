@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zlib
@@ -39,21 +40,82 @@ def open_binary(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
+#: What text is in unless something else is said or found.
+USUAL = "utf-8"
+#: How files begin that are not in UTF-8.
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+#: Bytes that no text in Latin-1 has: control characters but for white space.
+_CONTROLS = bytes(sorted({*range(32), 127} - {*b"\t\n\r\f"}))
+
+
+def encoding_of(path: Path, given: str | None, latin: bool = False) -> str | None:
+    """The encoding of a text file if it is other than UTF-8: as given, or as a byte order mark says.
+
+    With `latin`, text that cannot be UTF-8 is in Windows-1252 or Latin-1, which differ in the bytes from 0x80 to 0x9f.
+    """
+    if given is not None:
+        return None if codecs.lookup(given).name == USUAL else given
+    with errors_in_one_line(path), open_binary(path) as file:
+        first = file.read(BLOCK)
+    if first[:2] in _MARKS:
+        return _MARKS[first[:2]]
+    try:
+        codecs.getincrementaldecoder(USUAL)().decode(first)
+    except UnicodeDecodeError:
+        if latin and not first.translate(None, delete=bytes(set(range(256)) - set(_CONTROLS))):
+            return "cp1252" if any(0x80 <= byte < 0xA0 for byte in first) and _decodes(first, "cp1252") else "latin-1"
+    return None
+
+
+def _decodes(text: bytes, encoding: str) -> bool:
+    try:
+        text.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Recoded:
+    """The bytes of a file of text in another encoding, in UTF-8."""
+
+    def __init__(self, file: IO[bytes], encoding: str, path: Path) -> None:
+        self._file, self._encoding, self._path = file, encoding, path
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._lines = 0
+
+    def read(self, size: int) -> bytes:
+        """About as many bytes, none at the end."""
+        text = ""
+        while not text:
+            piece = self._file.read(size)
+            try:
+                text = self._decoder.decode(piece, final=not piece)
+            except UnicodeError as error:
+                raise BraidedError(
+                    f"{self._path}: is not text in {self._encoding} after line {self._lines} "
+                    f"({getattr(error, 'reason', error)}): give another --encoding"
+                ) from None
+            if not piece:
+                break
+        self._lines += text.count("\n")
+        return text.encode(errors="surrogatepass")
+
+
 def beginning(path: Path, size: int) -> bytes:
     """The first bytes of a file, as they are stored."""
     with errors_in_one_line(path), path.open("rb") as file:
         return file.read(size)
 
 
-def decoded(block: bytes, path: Path, before: int) -> str:
+def decoded(block: bytes, path: Path, before: int, encoding: str = USUAL) -> str:
     """A block of lines as text, without the byte order mark of a file's first; `before` lines came before it."""
     try:
-        text = block.decode()
+        text = block.decode(encoding)
     except UnicodeDecodeError as error:
         line = before + block.count(b"\n", 0, error.start) + 1
         raise BraidedError(
-            f"{path}:{line}: is not text in UTF-8 ({error.reason}, byte {block[error.start]:#04x}): "
-            "convert the file to UTF-8"
+            f"{path}:{line}: is not text in {encoding.upper()} ({error.reason}, byte {block[error.start]:#04x}): "
+            "give --encoding, such as latin-1"
         ) from None
     if b"\0" in block:
         line = before + block.count(b"\n", 0, block.index(b"\0")) + 1
@@ -61,9 +123,9 @@ def decoded(block: bytes, path: Path, before: int) -> str:
     return text.removeprefix("\ufeff") if before == 0 else text
 
 
-def lines(path: Path) -> Iterator[str]:
-    """The lines of a text file, unpacked if its name ends in .gz or .zst."""
-    return lines_of(blocks(path), path)
+def lines(path: Path, encoding: str | None = None) -> Iterator[str]:
+    """The lines of a text file, unpacked if its name ends in .gz or .zst; of no encoding: as it begins, or UTF-8."""
+    return lines_of(blocks(path, encoding_of(path, encoding)), path)
 
 
 def lines_of(some: Iterable[bytes], path: Path, before: int = 0) -> Iterator[str]:
@@ -80,9 +142,10 @@ def too_long(path: Path, line: int) -> BraidedError:
     )
 
 
-def blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a text file in blocks of whole lines, about BLOCK long."""
-    with errors_in_one_line(path), open_binary(path) as file:
+def blocks(path: Path, encoding: str | None = None) -> Iterator[bytes]:
+    """The bytes of a text file in UTF-8, in blocks of whole lines, about BLOCK long; `encoding`: of the file."""
+    with errors_in_one_line(path), open_binary(path) as opened:
+        file = opened if encoding is None else _Recoded(opened, encoding, path)
         rest: list[bytes] = []
         length = before = 0
         while piece := file.read(BLOCK):

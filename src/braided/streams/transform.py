@@ -9,11 +9,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix
 from braided.streams.base import ArrayStream, Batch, Stream, records_before
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def _hashes(key, n):
     """One 64-bit hash per record number."""
     out = np.empty(n, np.uint64)

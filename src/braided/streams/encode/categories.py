@@ -46,6 +46,8 @@ class Categories:
         Number of buckets of a hashed column.
     most
         How many values of a column have a feature of their own under `onehot`; later ones share the buckets.
+    hashed
+        Columns that are hashed under `onehot` too.
     on_shared
         Is called with the column whenever one of its values shares a bucket.
 
@@ -68,10 +70,12 @@ class Categories:
         buckets: int,
         most: int = 100,
         on_shared: Callable[[Hashable], None] = lambda column: None,
+        hashed: Sequence[Hashable] = (),
     ) -> None:
         self.encoding = encoding
         self.buckets = buckets
         self.most = most
+        self.hashed = frozenset(hashed)
         self.on_shared = on_shared
         #: For each column its features' places: of values as text, of shared buckets as a number.
         self.known: dict[Hashable, dict[str | int, int]] = {}
@@ -88,7 +92,7 @@ class Categories:
         """
         places = self.known.setdefault(column, {}) if learn else self.known.get(column, {})
         before = len(places)
-        hashed = self.encoding == "hash"
+        hashed = self.encoding == "hash" or column in self.hashed
         codes = np.empty(len(cells), dtype=np.int64)
         first: list[int] = []
         for row, cell in enumerate(cells):
@@ -122,7 +126,8 @@ class Categories:
         return [self._name(column, value) for value in places], values
 
     def _name(self, column: Hashable, value: str | int) -> str:
-        return f"{column}{'#' if self.encoding == 'hash' or type(value) is int else '='}{value}"
+        shared = self.encoding == "hash" or column in self.hashed or type(value) is int
+        return f"{column}{'#' if shared else '='}{value}"
 
     def state(self) -> list[list[Any]]:
         """What `load_state` takes."""

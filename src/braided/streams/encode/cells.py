@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 import re
 from collections.abc import Sequence
@@ -16,16 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.streams.encode import dates
+from braided.streams.encode.missing import MISSING
+from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
 from braided.values import is_missing, number_of, shown
 
-#: ISO dates, times and both, and days with months and years between slashes or points.
-_DATE = re.compile(
-    r"\d{4}-\d{2}-\d{2}([T ]\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2}|[+-]\d{2})?)?"
-    r"|\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?|\d{1,2}[/.]\d{1,2}[/.]\d{4}([T ]\d{1,2}:\d{2}(:\d{2})?)?"
-)
-_DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-#: What stands for a missing value in text, in small letters.
-MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
 _NUMBERS = frozenset({float, int, bool, type(None)})
 _BOOLEANS = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
@@ -41,6 +35,8 @@ class Kind(StrEnum):
     NUMERIC = "numeric"
     CATEGORICAL = "categorical"
     DATE = "date"
+    TEXT = "text"
+    DROPPED = "dropped"
 
 
 @dataclass(frozen=True)
@@ -53,14 +49,19 @@ class BadCell:
 Cells = Sequence[Any] | NDArray[np.float64]
 
 
-def as_number(cell: Any) -> float | None:
-    """A cell as a number, NaN for missing, or None if it is not a number.
+def as_number(cell: Any, form: NumberForm = PLAIN) -> float | None:
+    """A cell as a number, NaN for missing, or None if it is not a number; `form` is how numbers are spelled in text.
 
     >>> as_number(" 1.5"), as_number("true"), as_number("?"), as_number("red"), as_number("1_000")
     (1.5, 1.0, nan, None, None)
     """
     if not isinstance(cell, str):
         return number_of(cell)
+    if form is not PLAIN:
+        word = cell.strip()
+        plain = form.plain(word)
+        word = word.lower()
+        return float(plain) if plain is not None else math.nan if word in MISSING else _BOOLEANS.get(word)
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
@@ -68,17 +69,27 @@ def as_number(cell: Any) -> float | None:
         return math.nan if word in MISSING else _BOOLEANS.get(word)
 
 
-def as_feature(cell: Any) -> float:
+def as_feature(cell: Any, form: NumberForm = PLAIN) -> float:
     """A cell as a feature's value, NaN for missing; for others an error whose text goes on from "column 'x' "."""
-    number = as_number(cell)
+    number = as_number(cell, form)
     if number is None:
         if isinstance(cell, BadCell):
             raise BraidedError(cell.reason)
         word = cell.strip() if isinstance(cell, str) else cell
-        raise BraidedError(f"is {shown(word)}: features must be numbers, or empty if missing")
+        hint = _spelling_hint(word, form) if isinstance(word, str) else ""
+        raise BraidedError(f"is {shown(word)}: features must be numbers{hint}, or empty if missing")
     if math.isinf(number):
         raise BraidedError(f"is {shown(cell)}: features must be finite, or empty if missing")
     return number
+
+
+def _spelling_hint(word: str, form: NumberForm) -> str:
+    """What to say of a number of another spelling."""
+    if not spelled([word]):
+        return ""
+    usual = "decimal commas" if form.decimal == "," else "decimal points"
+    between = f" and {form.thousands!r} between thousands" if form.thousands else ""
+    return f" with {usual}{between} (--decimal and --thousands say otherwise)"
 
 
 def as_category(cell: Any) -> str | None:
@@ -99,18 +110,17 @@ def as_category(cell: Any) -> str | None:
     return str(cell)
 
 
-def kind_of(cell: Any) -> Kind | None:
+def kind_of(cell: Any, form: NumberForm = PLAIN) -> Kind | None:
     """What one cell is; None if it is missing or of no use."""
     if isinstance(cell, BadCell | bytes | bytearray | memoryview):
         return None
-    number = as_number(cell)
+    number = as_number(cell, form)
     if number is not None:
         return None if math.isnan(number) else Kind.NUMERIC
-    is_date = isinstance(cell, _DATES) or (isinstance(cell, str) and _DATE.fullmatch(cell.strip()))
-    return Kind.DATE if is_date else Kind.CATEGORICAL
+    return Kind.CATEGORICAL if dates.read(cell) is None else Kind.DATE
 
 
-def kind_of_column(cells: Cells) -> Kind | None:
+def kind_of_column(cells: Cells, form: NumberForm = PLAIN) -> Kind | None:
     """What nine in ten of the present values are, categorical if it is a mixture, None if there are none.
 
     >>> kind_of_column(["1", "", "2.5"]), kind_of_column(["red", "1"]), kind_of_column(["?"])
@@ -118,7 +128,7 @@ def kind_of_column(cells: Cells) -> Kind | None:
     """
     if isinstance(cells, np.ndarray):
         return None if np.isnan(cells).all() else Kind.NUMERIC
-    kinds = [kind for kind in map(kind_of, cells) if kind is not None]
+    kinds = [kind for cell in cells if (kind := kind_of(cell, form)) is not None]
     if not kinds:
         return None
     for kind in (Kind.NUMERIC, Kind.DATE):
@@ -127,18 +137,35 @@ def kind_of_column(cells: Cells) -> Kind | None:
     return Kind.CATEGORICAL
 
 
-def numbers(cells: Cells) -> tuple[NDArray[np.float64], list[tuple[int, str]]]:
+def numbers(cells: Cells, form: NumberForm = PLAIN) -> tuple[NDArray[np.float64], list[tuple[int, str]]]:
     """A column as numbers, NaN for missing, and (row, reason) of the cells that are no numbers; these are NaN too."""
-    quick = cells if isinstance(cells, np.ndarray) else _quick(cells)
+    quick = cells if isinstance(cells, np.ndarray) else _quick(cells) if form is PLAIN else None
     if quick is not None and not np.isinf(quick).any():
         return quick, []
     out = np.full(len(cells), np.nan)
     wrong: list[tuple[int, str]] = []
     for i, cell in enumerate(cells):
         try:
-            out[i] = as_feature(cell)
+            out[i] = as_feature(cell, form)
         except BraidedError as error:
             wrong.append((i, str(error)))
+    return out, wrong
+
+
+def moments(cells: Cells, form: dates.DateForm) -> tuple[list[dates.Moment | None], list[tuple[int, str]]]:
+    """A column as points in time, None for missing, and (row, reason) of the cells that are none, None too."""
+    out: list[dates.Moment | None] = []
+    wrong: list[tuple[int, str]] = []
+    for row, cell in enumerate(cells):
+        moment = None
+        try:
+            if isinstance(cell, BadCell):
+                raise BraidedError(cell.reason)
+            if as_category(cell) is not None:
+                moment = form.moment(cell)
+        except BraidedError as error:
+            wrong.append((row, str(error)))
+        out.append(moment)
     return out, wrong
 
 
@@ -172,7 +199,7 @@ class MissingLabelError(BraidedError):
         super().__init__("the label is missing: every record needs one")
 
 
-def as_label(cell: Any, spelled: bool = False) -> Any:
+def as_label(cell: Any, spelled: bool = False, form: NumberForm = PLAIN) -> Any:
     """A cell as a class label; `spelled` if it is of a text file, where only the spelling says what is a number.
 
     Whole numbers are integers; text of a typed source stands as it is.
@@ -183,7 +210,8 @@ def as_label(cell: Any, spelled: bool = False) -> Any:
     [1, 1, 'g', '0.5']
     """
     if spelled and isinstance(cell, str):
-        return _spelled_label(cell)
+        plain = None if form is PLAIN else form.plain(cell.strip())
+        return _spelled_label(cell if plain is None else plain)
     if type(cell) is int:  # most labels of typed sources: the same as below, many times faster
         return cell
     if isinstance(cell, BadCell):

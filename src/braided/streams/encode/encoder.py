@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import astuple, replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,15 +17,17 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.streams.base import Batch
-from braided.streams.encode import cells
+from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.categories import Categories
-from braided.streams.encode.cells import BadCell, Kind
+from braided.streams.encode.cells import BadCell, Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Piece
+from braided.streams.encode.dates import DateForm, form_of
 from braided.streams.encode.flatten import flatten
+from braided.streams.encode.number_form import PLAIN, NumberForm, recognised
+from braided.streams.encode.plan import ColumnPlan, Plan
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 from braided.values import shown
 
-_SHOWN_NAMES = 5
 _LONGEST_NAME = 1_000
 
 
@@ -60,15 +63,24 @@ class Encoder:
         self.target: Hashable | None = None
         self.kinds: dict[Hashable, Kind] = {}
         self.kinds_known = False
-        self.categories = Categories(rules.categories, rules.hash_buckets, rules.most_categories, self._tell_crowded)
+        self.dates: dict[Hashable, DateForm] = {}
+        self.form = recognised([], None, rules.decimal, rules.thousands)
+        #: What the reader found of the file, for the plan: `delimiter`, `encoding`.
+        self.found: dict[str, str] = {}
+        self.categories = Categories(
+            rules.categories, rules.hash_buckets, rules.most_categories, self._tell_crowded, rules.hashed
+        )
+        self._declared: set[Hashable] = set()
 
     def declare(self, column: Hashable, kind: Kind) -> None:
         """Take a column's kind from the file, which says it, not from the values."""
+        self._declared.add(column)
         self.kinds[column] = kind
 
     def all_numbers(self, columns: Sequence[Hashable]) -> bool:
-        """Whether the kinds are known and these columns are numeric, or without any value so far."""
-        return self.kinds_known and all(self.kinds.get(name, Kind.NUMERIC) is Kind.NUMERIC for name in columns)
+        """Whether these columns are known to be plain numbers, or without any value so far."""
+        plain = self.kinds_known and self.form is PLAIN and not self.rules.na
+        return plain and all(self.kinds.get(name, Kind.NUMERIC) is Kind.NUMERIC for name in columns)
 
     def problem(self, where: str, reason: str) -> None:
         """A record that cannot be read: an error, or counted."""
@@ -82,7 +94,7 @@ class Encoder:
         held: list[Chunk | Batch | BadRecord] = []
         for piece in pieces:
             if piece is not None:
-                held.append(piece.without(self.rules.drop) if isinstance(piece, Chunk) else piece)
+                held.append(self._without_codes(piece.without(self.rules.drop) if isinstance(piece, Chunk) else piece))
             enough = self.kinds_known or piece is None or sum(map(len, held)) >= CHUNK_RECORDS
             enough |= isinstance(piece, BadRecord) and self.rules.on_error == "stop"
             if held and enough:
@@ -93,14 +105,39 @@ class Encoder:
     def encode_one(self, record: Mapping[Hashable, Any], learn: bool = True) -> dict[Hashable, float]:
         """The features of one raw record, by the rules that the records so far have settled; missing ones are left out.
 
-        Without `learn` the rules stay as they are: a category that was never seen is none of those that are known. What
-        does not fit is an error, unless `on_error` is `missing`. The target, if it is among the values, is no feature.
+        Without `learn` the rules stay as they are: a category that was never seen is none of those that are known, and
+        a column that was never seen is no feature. What does not fit is an error, unless `on_error` is `missing`. The
+        target, if it is among the values, is no feature.
         """
-        flat = {name: cell for name, cell in flatten(record).items() if name != self.target}
-        chunk = Chunk("the record", (), {name: [cell] for name, cell in flat.items()}, [None])
-        batch = self._batch(chunk.without(self.rules.drop), learn, labelled=False)
-        values = batch.values[0].tolist()
-        return {name: value for name, value in zip(batch.names, values, strict=True) if not math.isnan(value)}
+        left_out = {*self.rules.drop, self.target}
+        flat: dict[Hashable, Cells] = {
+            name: [cell]
+            for name, cell in flatten(record).items()
+            if name not in left_out and (learn or name in self.kinds)
+        }
+        chunk = self._without_codes(Chunk("the record", (), flat, [None]))
+        assert isinstance(chunk, Chunk)
+        read, wrong = self._read_columns(chunk)
+        if wrong and self.rules.on_error != "missing":
+            raise BraidedError(f"the record: {wrong[0][1]}")
+        names, parts = self._features(chunk, read, range(1), learn)
+        values = np.concatenate(parts, axis=1)[0].tolist() if parts else []
+        return {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+
+    def _without_codes(self, piece: Piece) -> Any:
+        """A piece without the values that stand for missing ones, as `na` says."""
+        if not self.rules.na or piece is None or isinstance(piece, BadRecord):
+            return piece
+        if isinstance(piece, Batch):
+            values = piece.values.copy()
+            for i, name in enumerate(piece.names):
+                values[:, i] = without_codes(values[:, i], self.rules.missing_words(name))
+            return replace(piece, values=values)
+        columns: dict[Hashable, Cells] = {
+            name: without_codes(column, self.rules.missing_words(name)) for name, column in piece.columns.items()
+        }
+        labels = without_codes(piece.labels, self.rules.missing_words("" if self.target is None else self.target))
+        return replace(piece, columns=columns, labels=labels)
 
     def _release(self, held: list[Chunk | Batch | BadRecord]) -> Iterator[tuple[Batch, Any]]:
         records = [piece for piece in held if not isinstance(piece, BadRecord)]
@@ -119,67 +156,121 @@ class Encoder:
     def _decide_kinds(self, held: list[Chunk | Batch]) -> None:
         """Decide the kinds of the columns from the first records and announce them."""
         sample: list[Chunk] = []
+        numeric: dict[Hashable, list[NDArray[np.float64]]] = {}
         labels: dict[Any, None] = {}
-        numeric: set[Hashable] = set()
         left = CHUNK_RECORDS
         for piece in held:
-            if isinstance(piece, Batch):
-                numeric |= set(piece.names)
-                labels |= dict.fromkeys(piece.labels[:left])
+            part = piece.part(0, left)
+            if isinstance(part, Chunk):
+                sample.append(part)
             else:
-                sample.append(piece.part(0, left))
-                for cell in sample[-1].labels:
-                    with suppress(BraidedError):  # what is wrong with it is said when its record is read
-                        labels[cells.as_label(cell, piece.spelled)] = None
+                labels |= dict.fromkeys(part.labels)
+                for i, name in enumerate(part.names):
+                    numeric.setdefault(name, []).append(part.values[:, i])
             left -= min(left, len(piece))
-        names = dict.fromkeys(name for chunk in sample for name in chunk.columns)
-        for name in names:
-            kind = self.kinds.get(name)
-            if kind is None:
-                parts = [chunk.columns[name] for chunk in sample if name in chunk.columns]
-                kind = cells.kind_of_column(parts[0] if len(parts) == 1 else [cell for part in parts for cell in part])
-            if kind is not None:
-                self._fix_kind(name, kind, sample)
+        columns = {name: _joined(sample, name) for name in dict.fromkeys(n for chunk in sample for n in chunk.columns)}
+        if self.rules.recognise:
+            spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
+            spelled = first_look.words_of_numbers([*columns.values(), spelled_labels])
+            self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
+            self.form = PLAIN if self.form == PLAIN else self.form
+        why = {name: self._settle(name, column, sample) for name, column in columns.items()}
         self.kinds_known = True
-        self._announce([*names, *(name for name in numeric if name not in names)], numeric, len(labels))
+        labels |= dict.fromkeys(self._sample_labels(sample))
+        joined = {name: np.concatenate(parts) for name, parts in numeric.items() if name not in columns}
+        self._announce(CHUNK_RECORDS - left, {**columns, **joined}, set(joined), why, len(labels))
+
+    def _sample_labels(self, sample: list[Chunk]) -> Iterator[Any]:
+        for chunk in sample:
+            for cell in chunk.labels:
+                with suppress(BraidedError):  # what is wrong with it is said when its record is read
+                    yield cells.as_label(cell, chunk.spelled, self.form)
+
+    def _settle(self, name: Hashable, column: Cells, sample: Sequence[Chunk]) -> str:
+        """Fix the kind of a column by its first cells; why it is dropped, if it is."""
+        kind = self.kinds.get(name)
+        why = ""
+        if kind is None or name in self.rules.text or name in self.rules.hashed:
+            kind = self._kind_of(name, column)
+        if kind is Kind.DATE and self.rules.dates == "drop":
+            kind, why = Kind.DROPPED, "dates, and --dates drop"
+        plain = self.rules.categories == "onehot" and name not in (*self.rules.hashed, *self._declared)
+        if kind is Kind.CATEGORICAL and plain and self.rules.recognise and first_look.is_identifier(column):
+            kind, why = Kind.DROPPED, first_look.why_dropped(name, column)
+        if kind is not None:
+            self._fix_kind(name, kind, sample)
+        return why
+
+    def _kind_of(self, name: Hashable, column: Cells) -> Kind | None:
+        """What a column is: as a user says, else as its values look."""
+        if name in self.rules.text:
+            return Kind.TEXT
+        kind = cells.kind_of_column(column, self.form)
+        return Kind.CATEGORICAL if kind is not None and name in self.rules.hashed else kind
 
     def _fix_kind(self, name: Hashable, kind: Kind, chunks: Sequence[Chunk]) -> None:
         """Fix a column's kind; refused ones are errors that name the first value of the kind."""
-        refuse = kind is Kind.CATEGORICAL and self.rules.categories == "refuse"
+        refuse = kind is Kind.CATEGORICAL and self.rules.categories == "refuse" and name not in self.rules.hashed
         if kind is Kind.DATE or refuse:
             where, cell = next(
                 (
                     (chunk.where(row), cell)
                     for chunk in chunks
                     for row, cell in enumerate(chunk.columns.get(name, ()))
-                    if cells.kind_of(cell) is kind
+                    if cells.kind_of(cell, self.form) is kind
                 ),
                 (chunks[0].where(0) if chunks and len(chunks[0]) else "the stream", None),
             )
-            said = shown(cell.strip() if isinstance(cell, str) else cell)
             if refuse:
+                said = shown(cell.strip() if isinstance(cell, str) else cell)
                 raise BraidedError(
                     f"{where}: column {name!r} is {said}: features must be numbers, or empty if missing; encode "
                     "categories as numbers first, or give --categories onehot or hash"
                 )
-            raise no_dates(where, name, f"is {said}")
+            try:
+                column = [cell for chunk in chunks for cell in chunk.columns.get(name, ())]
+                self.dates[name] = form_of(column, self.rules.day_first)
+            except BraidedError as error:
+                raise BraidedError(f"{where}: column {name!r} {error}; --drop {name} leaves the column out") from None
         self.kinds[name] = kind
 
-    def _announce(self, names: Sequence[Hashable], numeric: set[Hashable], n_classes: int) -> None:
-        groups: dict[str, list[Hashable]] = {"numeric": [], "categorical": [], "empty so far": []}
-        for name in names:
-            kind = Kind.NUMERIC if name in numeric else self.kinds.get(name)
-            groups["empty so far" if kind is None else kind.value].append(name)
-        parts = [f"{len(groups['numeric'])} numeric"]
-        for word in ("categorical", "empty so far"):
-            if groups[word]:
-                parts.append(f"{len(groups[word])} {word} ({listed(groups[word])})")
-        target = "target" if self.target is None else f"target {self.target}"
-        parts.append(f"{target}: {n_classes} different {'value' if n_classes == 1 else 'values'} seen")
-        message = ", ".join(parts)
-        if self.counts.kinds is None:
-            self.rules.say(message)
-        self.counts.kinds = message
+    def _announce(
+        self,
+        n: int,
+        columns: Mapping[Hashable, Cells],
+        numeric: set[Hashable],
+        why: dict[Hashable, str],
+        n_classes: int,
+    ) -> None:
+        """Make the plan and tell it, once for all passes over the stream."""
+        plans = tuple(
+            first_look.plan_of(
+                name,
+                column,
+                Kind.NUMERIC if name in numeric else self.kinds.get(name),
+                self.form,
+                self.dates.get(name),
+                self.rules,
+                why.get(name, ""),
+            )
+            for name, column in columns.items()
+        )
+        text = any(not isinstance(column, np.ndarray) for column in columns.values())
+        plan = Plan(
+            records=n,
+            target=None if self.target is None else str(self.target),
+            target_values=n_classes,
+            encoding=self.found.get("encoding"),
+            delimiter=self.found.get("delimiter"),
+            decimal=self.form.decimal if text else None,
+            thousands=self.form.thousands if text else None,
+            notes=tuple(first_look.settings_notes(self.form, self.found, self.rules)),
+            columns=(*plans, *(ColumnPlan(name, "dropped", note="--drop") for name in self.rules.drop)),
+        )
+        if self.counts.plan is None:
+            for line in plan.lines():
+                self.rules.say(line)
+        self.counts.plan = plan
 
     def _tell_crowded(self, column: Hashable) -> None:
         """Warn of a column with ever new values, once for all passes over the stream."""
@@ -191,48 +282,87 @@ class Encoder:
                 "them a feature with --most-categories"
             )
 
-    def _batch(self, chunk: Chunk, learn: bool = True, labelled: bool = True) -> Batch:
+    def _batch(self, chunk: Chunk) -> Batch:
         """A chunk as numbers."""
-        wrong: list[tuple[int, str, bool]] = []
         labels: list[Any] = []
-        for row, cell in enumerate(chunk.labels if labelled else ()):
+        read, wrong = self._read_columns(chunk)
+        for row, cell in enumerate(chunk.labels):
             try:
-                labels.append(cells.as_label(cell, chunk.spelled))
+                labels.append(cells.as_label(cell, chunk.spelled, self.form))
             except BraidedError as error:
                 labels.append(None)
                 if not (self.rules.unlabelled and isinstance(error, cells.MissingLabelError)):
                     wrong.append((row, str(error), True))
-        numeric: dict[Hashable, NDArray[np.float64]] = {}
-        for name, column in chunk.columns.items():
-            if name not in self.kinds:
-                kind = next(filter(None, map(cells.kind_of, column)), None)
-                if kind is not None and learn:
-                    self._fix_kind(name, kind, [chunk])
-            if self.kinds.get(name, Kind.NUMERIC) is Kind.NUMERIC:
-                numeric[name], misfits = cells.numbers(column)
-            else:
-                misfits = cells.not_categories(column)
-            wrong += [(row, f"column {name!r} {reason}", False) for row, reason in misfits]
         misfits_before = self.counts.misfit_values
         keep = self._apply_policy(chunk, wrong)
         kept = range(len(chunk)) if keep is None else keep
-        names: list[Hashable] = []
-        parts: list[NDArray[np.float64]] = []
-        for name, column in chunk.columns.items():
-            if name in numeric:
-                names.append(name)
-                parts.append(numeric[name][:, None] if keep is None else numeric[name][keep, None])
-            else:
-                chosen = [None if isinstance(column[i], BadCell | bytes) else column[i] for i in kept]
-                found, values = self.categories.encode(name, chosen, self._room_check(chunk, name, kept), learn)
-                names += found
-                parts.append(values)
+        names, parts = self._features(chunk, read, kept)
         if chunk.table:
             # A category is missing where none of its column's features has a value.
             missing = sum(int(np.isnan(part).all(axis=1).sum()) for part in parts)
             self.counts.empty_cells += missing - (self.counts.misfit_values - misfits_before)
         values = np.concatenate(parts, axis=1) if parts else np.empty((len(kept), 0))
         return Batch(tuple(names), values, labels if keep is None else [labels[i] for i in keep])
+
+    def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[tuple[int, str, bool]]]:
+        """Numbers and points in time of the columns that hold such, and (row, reason, False) of what does not fit."""
+        wrong: list[tuple[int, str, bool]] = []
+        read: dict[Hashable, Any] = {}
+        for name, column in chunk.columns.items():
+            if name not in self.kinds:
+                self._settle_late(name, chunk)
+            kind = self.kinds.get(name, Kind.NUMERIC)
+            if kind is Kind.DROPPED:
+                continue
+            if kind is Kind.NUMERIC:
+                read[name], misfits = cells.numbers(column, self.form)
+            elif kind is Kind.DATE:
+                read[name], misfits = cells.moments(column, self.dates[name])
+            else:
+                misfits = cells.not_categories(column)
+            wrong += [(row, f"column {name!r} {reason}", False) for row, reason in misfits]
+        return read, wrong
+
+    def _settle_late(self, name: Hashable, chunk: Chunk) -> None:
+        """Fix the kind of a column that the first records did not have by its first value, wherever chunks are cut."""
+        row = next(
+            (i for i, cell in enumerate(chunk.columns[name]) if cells.kind_of(cell, self.form) is not None), None
+        )
+        if row is not None:
+            first = chunk.part(row, row + 1)
+            self._settle(name, first.columns[name], [first])
+
+    def _features(
+        self, chunk: Chunk, read: dict[Hashable, Any], kept: Sequence[int], learn: bool = True
+    ) -> tuple[list[Hashable], list[NDArray[np.float64]]]:
+        """Names, and for each column the values, (kept, names), of the rows that stay."""
+        names: list[Hashable] = []
+        parts: list[NDArray[np.float64]] = []
+        whole = len(kept) == len(chunk)
+        for name, column in chunk.columns.items():
+            kind = self.kinds.get(name, Kind.NUMERIC)
+            if kind is Kind.DROPPED:
+                continue
+            found: Sequence[Hashable] = [name]
+            if kind is Kind.NUMERIC:
+                values = read[name][:, None] if whole else read[name][list(kept), None]
+            elif kind is Kind.DATE:
+                moments = [read[name][i] for i in kept]
+                form = self.dates[name].since(moments)
+                if learn:
+                    self.dates[name] = form
+                found, values = form.names(name, self.rules.dates), form.values(moments, self.rules.dates)
+            else:
+                chosen = [None if isinstance(column[i], BadCell | bytes) else column[i] for i in kept]
+                if kind is Kind.TEXT:
+                    n = self.rules.text_features
+                    found, values = words.names(name, n), words.values(chosen, n)
+                else:
+                    on_new = self._room_check(chunk, name, kept)
+                    found, values = self.categories.encode(name, chosen, on_new, learn)
+            names += found
+            parts.append(values)
+        return names, parts
 
     def _apply_policy(self, chunk: Chunk, wrong: list[tuple[int, str, bool]]) -> list[int] | None:
         """The rows that stay, None for all, after errors were raised or counted as the rules say."""
@@ -251,13 +381,15 @@ class Encoder:
 
     def _room_check(self, chunk: Chunk, column: Hashable, kept: Sequence[int]) -> Callable[[int, str], None]:
         """Refuses a category that would be a feature too many."""
-        n_numeric = sum(kind is Kind.NUMERIC for kind in self.kinds.values())
+        widths = {Kind.NUMERIC: 1, Kind.TEXT: self.rules.text_features}
+        n_numeric = sum(widths.get(kind, 0) for kind in self.kinds.values())
+        n_numeric += sum(len(form.names(name, self.rules.dates)) for name, form in self.dates.items())
 
         def on_new(row: int, name: str) -> None:
             if len(name) > _LONGEST_NAME:
                 raise BraidedError(
                     f"{chunk.where(kept[row])}: column {column!r} is {shown(name.partition('=')[2])}, too long for a "
-                    f"category: give --categories hash, or leave the column out with --drop {column}"
+                    f"category: give --text {column} or --hash {column}, or leave the column out with --drop {column}"
                 )
             if n_numeric + len(self.categories) >= self.rules.max_features:
                 raise BraidedError(
@@ -275,7 +407,10 @@ class Encoder:
             "target": self.target,
             "kinds": [[name, kind.value] for name, kind in self.kinds.items()],
             "categories": self.categories.state(),
-            "found": [*self.counts.state(), self.counts.kinds],
+            "dates": [[name, *astuple(form)] for name, form in self.dates.items()],
+            "numbers": astuple(self.form),
+            "found": [*self.counts.state(), None],
+            "plan": None if self.counts.plan is None else self.counts.plan.document(),
         }
 
     @classmethod
@@ -290,20 +425,31 @@ class Encoder:
         """Go on as another encoder would have; the rules stay this one's."""
         self.kinds = {name: Kind(kind) for name, kind in state["kinds"]}
         self.categories.load_state(state["categories"])
-        *counts, self.counts.kinds = state["found"]
+        self.dates = {name: DateForm(*form) for name, *form in state.get("dates", ())}
+        form = NumberForm(*state.get("numbers", ()))
+        self.form = PLAIN if form == PLAIN else form
+        plan = state.get("plan")  # an earlier version had a line in words in its place
+        self.counts.plan = None if plan is None else Plan.from_document(plan)
+        *counts, _ = state["found"]
         self.counts.load_state(counts)
         self.kinds_known = True
 
 
-def no_dates(where: str, column: Hashable, said: str) -> BraidedError:
-    """The refusal of a column of dates."""
-    return BraidedError(
-        f"{where}: column {column!r} {said}: dates and times are not taken; make numbers of them that say what matters "
-        f"(age in days, hour, weekday), or leave the column out with --drop {column}"
-    )
+def _joined(sample: Sequence[Chunk], name: Hashable) -> Cells:
+    """The first cells of a column."""
+    parts = [chunk.columns[name] for chunk in sample if name in chunk.columns]
+    return parts[0] if len(parts) == 1 else [cell for part in parts for cell in part]
 
 
-def listed(names: Sequence[Hashable]) -> str:
-    """The first few names, and how many more there are."""
-    more = len(names) - _SHOWN_NAMES
-    return ", ".join(map(str, names[:_SHOWN_NAMES])) + (f" and {more} more" if more > 0 else "")
+def without_codes(column: Any, codes: frozenset[str]) -> Any:
+    """A column without the values that stand for missing ones, whether as they are spelled or as numbers."""
+    known = {number for code in codes if (number := cells.as_number(code)) is not None and not math.isnan(number)}
+    if not codes:
+        return column
+    if isinstance(column, np.ndarray):
+        return np.where(np.isin(column, sorted(known)), np.nan, column)
+
+    def is_code(cell: Any) -> bool:
+        return (isinstance(cell, str) and cell.strip() in codes) or (bool(known) and cells.as_number(cell) in known)
+
+    return [None if is_code(cell) else cell for cell in column]

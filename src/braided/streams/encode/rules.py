@@ -8,9 +8,13 @@ from typing import Any
 
 from braided import checks
 from braided.errors import BraidedError
+from braided.streams.encode import dates
+from braided.streams.encode.number_form import SEPARATORS
+from braided.streams.encode.plan import Plan
 
 ENCODINGS = ("onehot", "hash", "refuse")
 POLICIES = ("stop", "skip", "missing")
+_MOST_TEXT_FEATURES = 2**16
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,24 @@ class Rules:
         How many features there may be; only categories are counted against it here.
     unlabelled
         Whether a record without a label passes, with None for its label; if not, it counts as one that does not fit.
+    dates
+        What becomes of dates and times: `parts` (the age in seconds since the first, hour, weekday, day of the year),
+        the `age` alone, or `drop`.
+    day_first
+        Whether 1/2/2024 is in February; None: seen from the first records, or an error where they do not show it.
+    decimal, thousands
+        How numbers are spelled in text; None: recognised from the first records where it is unmistakable.
+    na
+        What stands for a missing value beside the usual: `VALUE` in every column, `COLUMN=VALUE` in one.
+    text
+        Columns of text whose words become features, `text_features` of them.
+    hashed
+        Columns whose values share `hash_buckets` features, also where nearly every record has another value.
+    encoding
+        Of text files; None: UTF-8, or UTF-16 where a byte order mark says so, or in CSV files Latin-1 where it cannot
+        be UTF-8.
+    recognise
+        Whether identifiers, numbers of other spellings and encodings are recognised at all.
     tell
         A function that is called with a line of text when the kinds of the columns are known, and when something
         else happens that a user should know, such as that a followed file was replaced.
@@ -48,6 +70,16 @@ class Rules:
     unlabelled: bool = False
     tell: Callable[[str], None] | None = field(default=None, compare=False)
     most_categories: int = 100
+    dates: str = "parts"
+    day_first: bool | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    na: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    text_features: int = 256
+    hashed: tuple[str, ...] = ()
+    encoding: str | None = None
+    recognise: bool = True
 
     def __post_init__(self) -> None:
         checks.choice("--categories", self.categories, ENCODINGS)
@@ -56,6 +88,29 @@ class Rules:
         if self.most_categories < 1:
             raise BraidedError(f"--most-categories is {self.most_categories}: give a whole number from 1 on")
         checks.choice("--on-error", self.on_error, POLICIES)
+        checks.choice("--dates", self.dates, dates.CHOICES)
+        if not 1 <= self.text_features <= _MOST_TEXT_FEATURES:
+            raise BraidedError(
+                f"--text-features is {self.text_features}: give a whole number from 1 to {_MOST_TEXT_FEATURES:,}"
+            )
+        if self.decimal is not None:
+            checks.choice("--decimal", self.decimal, (".", ","))
+        if self.thousands is not None:
+            checks.choice("--thousands", self.thousands, ("", *SEPARATORS))
+            if self.thousands == (self.decimal or "."):
+                raise BraidedError(f"--thousands {self.thousands!r} is what stands before decimals: give --decimal too")
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+
+    def named_columns(self) -> list[tuple[str, str]]:
+        """The columns that options name, each with the option."""
+        options = (("--drop", self.drop), ("--text", self.text), ("--hash", self.hashed))
+        found = [(option, name) for option, names in options for name in names]
+        return found + [("--na", column) for column, _ in map(_split_na, self.na) if column]
+
+    def missing_words(self, column: Hashable) -> frozenset[str]:
+        """What stands for a missing value in a column beside the usual."""
+        return frozenset(value for of, value in map(_split_na, self.na) if of in ("", str(column)))
 
     def state(self) -> dict[str, Any]:
         """All but `tell`, as JSON can hold it."""
@@ -65,7 +120,10 @@ class Rules:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Rules:
         """The rules that `state` is of; what an earlier version did not have is as usual."""
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in state.items()})
+        held: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in state.items()
+        }
+        return cls(**held)
 
     def say(self, message: str) -> None:
         """Call `tell`, if there is one."""
@@ -76,30 +134,43 @@ class Rules:
 DEFAULT_RULES = Rules()
 
 
+def _split_na(given: str) -> tuple[str, str]:
+    """Column and value of `--na COLUMN=VALUE`; `=VALUE` is a value of every column that has such a sign itself."""
+    column, equals, value = given.partition("=")
+    return (column.strip(), value.strip()) if equals else ("", given.strip())
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        raise BraidedError(f"--encoding {name!r} is not known: give one such as utf-8, latin-1 or utf-16") from None
+
+
 @dataclass
 class ReadingCounts:
     """What was noticed while a stream was read, up to the records given so far.
 
     Attributes
     ----------
-    kinds
-        The columns in words, once they are known.
     skipped_records, misfit_values
         What `on_error` let pass: records left out, and values that are taken as missing.
     first_problem
         The first of these, with its file and line.
     empty_cells
         Cells of a table without a value, in the records that are not left out.
+    plan
+        How each column is read, once that is known.
     crowded
         Columns with more values than have a feature of their own.
     """
 
-    kinds: str | None = None
     skipped_records: int = 0
     misfit_values: int = 0
     first_problem: str | None = None
     empty_cells: int = 0
     crowded: set[Hashable] = field(default_factory=set)
+    plan: Plan | None = None
 
     @property
     def missing_values(self) -> int:

@@ -12,7 +12,7 @@ from braided.errors import BraidedError
 from braided.streams import text_files
 from braided.streams.encode.cells import BadCell, Kind
 from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
-from braided.streams.encode.encoder import Encoder, no_dates
+from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import FileStream, target_place
 from braided.values import shown
 
@@ -112,7 +112,7 @@ class ARFFStream(FileStream):
         """The declared columns, and the number of the line @data."""
         found: list[_Attribute] = []
         count = 0
-        for count, line in enumerate(text_files.lines(self.path), start=1):
+        for count, line in enumerate(text_files.lines(self.path, self.rules.encoding), start=1):
             line = line.strip()
             if not line or line.startswith("%"):
                 continue
@@ -136,11 +136,9 @@ class ARFFStream(FileStream):
         """The records."""
         attributes, data = self._attributes()
         names = [attribute.name for attribute in attributes]
-        target = target_place(names, self.target, str(self.path), self.rules.drop)
+        target = target_place(names, self.target, str(self.path), self.rules)
         encoder.target = names[target]
         for attribute in attributes:
-            if attribute.kind is Kind.DATE and attribute.name not in {*self.rules.drop, names[target]}:
-                raise no_dates(str(self.path), attribute.name, "is declared a date")
             if attribute.kind is not None:
                 encoder.declare(attribute.name, attribute.kind)
         checks = [_check(attribute) for attribute in attributes]
@@ -158,7 +156,7 @@ class ARFFStream(FileStream):
 
     def _rows(self, data: int, absent: list[Any]) -> Iterator[tuple[int, list[Any]] | BadRecord]:
         """The rows after the line @data, each with its line."""
-        for count, line in islice(enumerate(text_files.lines(self.path), start=1), data, None):
+        for count, line in islice(enumerate(text_files.lines(self.path, self.rules.encoding), start=1), data, None):
             line = line.strip()
             if not line or line.startswith("%"):
                 continue

@@ -12,7 +12,7 @@ from braided.extras import require
 from braided.streams import text_files
 from braided.streams.encode.cells import Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
-from braided.streams.encode.encoder import Encoder, no_dates
+from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import FileStream, target_place
 from braided.streams.readers.mappings import unnested
 
@@ -64,13 +64,17 @@ class ArrowStream(FileStream):
         with self._opened() as (schema, batches):
             if len(schema.names) < 2:
                 raise BraidedError(f"{self.path}: {len(schema.names)} columns: give a target and a feature at least")
-            place = target_place(schema.names, self.target, str(self.path), self.rules.drop)
+            place = target_place(schema.names, self.target, str(self.path), self.rules)
             encoder.target = schema.names[place]
             for name, kind in zip(schema.names, schema.types, strict=True):
                 if arrow.types.is_dictionary(kind):
                     encoder.declare(name, Kind.CATEGORICAL)
-                if arrow.types.is_temporal(kind) and name not in {*self.rules.drop, schema.names[place]}:
-                    raise no_dates(str(self.path), name, f"is of type {kind}")
+                if arrow.types.is_interval(kind) and name not in {*self.rules.drop, schema.names[place]}:
+                    raise BraidedError(
+                        f"{self.path}: column {name!r} is of type {kind}: leave it out with --drop {name}"
+                    )
+                if arrow.types.is_temporal(kind):
+                    encoder.declare(name, Kind.DATE)
             before = 0
             for batch in batches:
                 batch.validate(full=True)  # a damaged file can hold lengths that lead out of it
@@ -93,5 +97,10 @@ def _cells(column: Any, arrow: Any) -> Cells:
     if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         values: Cells = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
         return values
+    if types.is_timestamp(kind) or types.is_duration(kind):  # what is finer, Python's dates cannot hold
+        make = arrow.timestamp if types.is_timestamp(kind) else arrow.duration
+        column = column.cast(make("us", kind.tz) if types.is_timestamp(kind) else make("us"), safe=False)
+    elif types.is_time64(kind):
+        column = column.cast(arrow.time64("us"), safe=False)
     cells: list[Any] = column.to_pylist()
     return cells

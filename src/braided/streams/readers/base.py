@@ -12,7 +12,8 @@ from typing import ClassVar, Self
 from braided.errors import BraidedError
 from braided.streams.base import Batch
 from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder, listed
+from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.plan import listed
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 
 #: Column names that are taken for the target when none is named.
@@ -83,18 +84,18 @@ class FileStream(EncodedStream):
 
 
 def target_place(
-    names: Sequence[str], target: str | None, where: str, drop: Sequence[str] = (), named: bool = True
+    names: Sequence[str], target: str | None, where: str, rules: Rules = DEFAULT_RULES, named: bool = True
 ) -> int:
     """The target among the columns: the one asked for; if none was, one called target, label, class or y, or the last.
 
-    A table with a repeated column is refused, and so is to choose or drop a column that is not there.
+    A table with a repeated column is refused, and so is an option for a column that is not there.
     """
     if len(set(names)) != len(names):
         repeated = next(name for name in names if list(names).count(name) > 1)
         raise BraidedError(f"{where}: column {repeated!r} appears twice: rename one of them")
-    for option, name in [*(("--drop", name) for name in drop), ("--target", target)]:
+    for option, name in [*rules.named_columns(), ("--target", target)]:
         if name is not None and name not in names:
-            raise BraidedError(f"{where}: there is no column {name!r}: choose {option} from {listed(names)}")
+            raise BraidedError(f"{where}: there is no column {name!r}: choose {option} from {listed(list(names))}")
     if target is not None:
         return list(names).index(target)
     usual = [i for i, name in enumerate(names) if named and str(name).lower() in TARGET_NAMES]

@@ -17,9 +17,9 @@ from braided.errors import BraidedError
 from braided.streams import text_files
 from braided.streams.base import BATCH, Batch
 from braided.streams.decimal import POWERS, parse_lines
-from braided.streams.encode.cells import MISSING
 from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
 from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.missing import MISSING
 from braided.streams.encode.rules import Rules
 from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 
@@ -111,7 +111,7 @@ def layout(
     names = [field.strip() for field in first] if named else [str(i) for i in range(len(first))]
     if len(names) < 2:
         raise BraidedError(f"{source}:{line}: only one column: fields are separated by one of , ; | or a tab")
-    place = target_place(names, target, f"{source}:{line}", rules.drop, named)
+    place = target_place(names, target, f"{source}:{line}", rules, named)
     features = [i for i in range(len(names)) if i != place and names[i] not in rules.drop]
     return Layout(names, named, place, features)
 
@@ -140,20 +140,24 @@ class CSVStream(FileStream):
     header: bool | None = None
     delimiter: str | None = None
 
-    def _delimiter(self) -> str:
+    def _encoding(self) -> str | None:
+        return text_files.encoding_of(self.path, self.rules.encoding, latin=self.rules.recognise)
+
+    def _delimiter(self, encoding: str | None) -> str:
         if self.delimiter is not None:
             return check_delimiter(self.delimiter)
-        return delimiter_of(next((line for line in text_files.lines(self.path) if line.strip()), ""))
+        return delimiter_of(next((line for line in text_files.lines(self.path, encoding) if line.strip()), ""))
 
-    def _layout(self, delimiter: str) -> Layout:
-        opening = list(islice(rows(text_files.lines(self.path), delimiter), 2))
+    def _layout(self, delimiter: str, encoding: str | None) -> Layout:
+        opening = list(islice(rows(text_files.lines(self.path, encoding), delimiter), 2))
         if not opening:
             raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record per line")
         return layout(opening, self.header, self.target, str(self.path), self.rules)
 
     def columns(self) -> list[str]:
         """The names of all columns, numbers if the file gives none."""
-        return self._layout(self._delimiter()).names
+        encoding = self._encoding()
+        return self._layout(self._delimiter(encoding), encoding).names
 
     def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records.
@@ -162,12 +166,14 @@ class CSVStream(FileStream):
         same values; any other block is read by Python, which knows missing values, words and what to say about a bad
         line.
         """
-        delimiter = self._delimiter()
-        shape = self._layout(delimiter)
+        encoding = self._encoding()
+        delimiter = self._delimiter(encoding)
+        shape = self._layout(delimiter, encoding)
+        encoder.found |= {"delimiter": delimiter, "encoding": encoding or text_files.USUAL}
         encoder.target = shape.names[shape.target]
         shape = replace(shape, features=shape.features[: self.n_features])
         kept = tuple(shape.names[i] for i in shape.features)
-        blocks, before = text_files.blocks(self.path), 0
+        blocks, before = text_files.blocks(self.path, encoding), 0
         for block in blocks:
             plain = None
             if before and encoder.all_numbers(kept):

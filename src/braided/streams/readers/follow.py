@@ -129,7 +129,8 @@ class FollowStream:
                 encoder.load_state(start["encoder"])
                 _check_spot(start["file"], start["spot"])
         if start is not None:
-            self.rules.say(str(self.counts.kinds))
+            for line in () if self.counts.plan is None else self.counts.plan.lines():
+                self.rules.say(line)
         self._last = time.monotonic()
         for batch, after in encoder.encode(self._pieces(encoder, start)):
             records += len(batch)
@@ -167,7 +168,10 @@ class FollowStream:
         if kind is None:
             yield from self._whole(path, encoder, 0 if spot is None else spot[0])
         else:
-            tail = Tail(path, FilePosition(*(spot or ())), self._over, self.rules.say)
+            encoding = None
+            if path.exists():
+                encoding = text_files.encoding_of(path, self.rules.encoding, self.rules.recognise and kind == "csv")
+            tail = Tail(path, FilePosition(*(spot or ())), self._over, self.rules.say, encoding)
             try:
                 yield from (self._csv if kind == "csv" else self._json)(tail, encoder)
             finally:
@@ -276,7 +280,7 @@ class FollowStream:
         source = str(tail.path)
         delimiter = "\t" if tail.path.suffix.lower() == ".tsv" and self.delimiter is None else self.delimiter
         # The first two rows are read apart, so that it does not matter where in the file the tail begins.
-        start = Tail(tail.path, FilePosition(), self._over, lambda _: None)
+        start = Tail(tail.path, FilePosition(), self._over, lambda _: None, tail.encoding)
         first = next((line for line in start if line.strip()), None)
         if first is None:
             return
@@ -285,6 +289,7 @@ class FollowStream:
         start.close()
         shape = csv.layout(opening, self.header, self.target, source, self.rules)
         encoder.target = encoder.target or shape.names[shape.target]
+        encoder.found |= {"delimiter": chosen, "encoding": tail.encoding or text_files.USUAL}
 
         def records() -> Iterator[tuple[Any, str | None]]:
             for _, fields in csv.rows(tail, chosen):

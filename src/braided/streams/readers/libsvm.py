@@ -51,7 +51,7 @@ class LibsvmStream(FileStream):
     n_features: int | None = None
 
     def _records(self, encoder: Encoder) -> Iterator[tuple[str, Any, list[tuple[int, float]]]]:
-        for count, line in enumerate(text_files.lines(self.path), start=1):
+        for count, line in enumerate(text_files.lines(self.path, self.rules.encoding), start=1):
             fields = line.split("#")[0].split()
             if not fields:
                 continue

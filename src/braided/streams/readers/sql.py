@@ -109,7 +109,7 @@ class SQLStream(EncodedStream):
             names = [column[0] for column in cursor.description]
             if len(names) < 2:
                 raise BraidedError(f"{self.name}: {len(names)} columns: select a target and a feature at least")
-            target = target_place(names, self.target, self.name, self.rules.drop)
+            target = target_place(names, self.target, self.name, self.rules)
             encoder.target = names[target]
             before = 0
             while rows:

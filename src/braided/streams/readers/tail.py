@@ -49,11 +49,21 @@ class Tail:
         Whether to stop waiting: None for not yet, else whether a last line without an end counts as a line.
     say
         Called with a line of text when a file was cut or replaced.
+    encoding
+        Of the file; None: UTF-8.
     """
 
     def __init__(
-        self, path: Path, position: FilePosition, over: Callable[[], bool | None], say: Callable[[str], None]
+        self,
+        path: Path,
+        position: FilePosition,
+        over: Callable[[], bool | None],
+        say: Callable[[str], None],
+        encoding: str | None = None,
     ) -> None:
+        if encoding is not None and "\n".encode(encoding) != b"\n":
+            raise BraidedError(f"--follow {path}: text in {encoding} cannot be followed: write it in UTF-8 or Latin-1")
+        self.encoding = encoding
         self.path = path
         self._over = over
         self._say = say
@@ -113,7 +123,7 @@ class Tail:
         line = self._lines.popleft()
         before, self.line = self.line, self.line + 1
         self.offset += len(line)
-        return text_files.decoded(line, self.path, before)
+        return text_files.decoded(line, self.path, before, self.encoding or text_files.USUAL)
 
     def _replaced(self) -> bool:
         """Whether the file was cut or another took its name; then the next line is the first."""

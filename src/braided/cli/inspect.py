@@ -1,0 +1,42 @@
+"""`braided inspect`: how a stream would be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from braided.cli.options import DataDirOption, JsonOption, teller, with_options
+from braided.errors import BraidedError
+from braided.run.options import ReadingOptions
+from braided.streams import Peeked
+
+
+@with_options(ReadingOptions, "reading")
+def inspect(
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="What to look at: anything that `braided run` reads.")
+    ],
+    reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a stream would be read, from its first records: each column, and how many values are missing.
+
+    `braided run` prints the same before it begins.
+    """
+    opened = reading.open(stream, data_dir, reading.rules(unlabelled=True))
+    first = Peeked(opened, 1).first
+    if not first:
+        raise BraidedError(f"stream {stream!r} has no records: give at least one")
+    counts = getattr(opened, "counts", None)
+    if counts is None or counts.plan is None:
+        raise BraidedError(f"{stream!r} is a data set with a name, whose columns are numbers: give a file to look at")
+    if as_json:
+        typer.echo(json.dumps(counts.plan.document()))
+        return
+    say = teller(Console())
+    for line in counts.plan.lines():
+        say(line)

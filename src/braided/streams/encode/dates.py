@@ -1,0 +1,288 @@
+"""Dates and times as numbers that a model can use: the age, and where in the day, the week and the year it falls."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.values import shown
+
+#: `--dates`: parts of the day, the week and the year and the age; the age alone; or nothing.
+CHOICES = ("parts", "age", "drop")
+_TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_ZONE = r"(?:\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
+_HOURS = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:\s*([AaPp])\.?[Mm]\.?)?"
+_CLOCK = rf"(?:(?:T|,?\s+){_HOURS}{_ZONE})?"
+_YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}", re.ASCII)
+_YEAR_LAST = re.compile(
+    rf"(?:(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}})|(\d{{1,2}})/(\d{{1,2}})/(\d{{2}})|(\d\d)\.(\d\d)\.(\d\d)){_CLOCK}",
+    re.ASCII,
+)
+_DAY_AND_NAME = re.compile(
+    rf"(?:[A-Z][a-z]{{2}},? )?(\d{{1,2}})[ -]([A-Za-z]{{3,9}})\.?,?[ -](\d{{4}}){_CLOCK}", re.ASCII
+)
+_NAME_AND_DAY = re.compile(rf"([A-Za-z]{{3,9}})\.? (\d{{1,2}}),? (\d{{4}}){_CLOCK}", re.ASCII)
+_TIME = re.compile(_HOURS, re.ASCII)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_EPOCH = datetime.datetime(1970, 1, 1)
+_DAY_US = 86_400 * 10**6
+#: Years of two digits from here on are of the last century.
+_CENTURY = 69
+
+YEAR_FIRST, YEAR_LAST, BY_NAME = "year first", "day and month first", "month by name"
+TIME, TYPED, DURATION = "time", "typed", "duration"
+
+
+class Spelled(NamedTuple):
+    """A date, time or duration as it was written: parts that may be no day of the calendar, and microseconds.
+
+    `parts` are year, month and day, or two numbers in the order in which they stand and the year; none for a time.
+    """
+
+    shape: str
+    parts: tuple[int, ...]
+    clock_us: int | None
+    offset_us: int = 0
+    mark: str = ""
+
+
+class Moment(NamedTuple):
+    """A point in time: microseconds since 1970 (of the day, or of a duration), and the day that the calendar shows."""
+
+    us: int
+    clock_us: int
+    day: datetime.date | None
+
+
+def read(cell: Any) -> Spelled | None:
+    """What a cell is as a date, time or duration; None if it is none.
+
+    >>> read("2024-01-05 10:20").clock_us, read("5/1/2024").parts, read("7")
+    (37200000000, (5, 1, 2024), None)
+    """
+    if isinstance(cell, str):
+        word = cell.strip()
+        return _read(word) if len(word) < 50 and any(c.isdigit() for c in word) else None
+    return _typed(cell) if isinstance(cell, _TYPES) else None
+
+
+@lru_cache(maxsize=4_096)
+def _read(word: str) -> Spelled | None:
+    if match := _YEAR_FIRST.fullmatch(word):
+        year, _, month, day, *clock = match.groups()
+        return _spelled(YEAR_FIRST, (int(year), int(month), int(day)), clock)
+    if match := _YEAR_LAST.fullmatch(word):
+        first, mark, second, year, *others = match.groups()
+        short, clock = others[:6], others[6:]
+        if first is None:
+            first, second, year = short[:3] if short[0] is not None else short[3:]
+            mark = "/" if short[0] is not None else "."
+            year = int(year) + (1900 if int(year) >= _CENTURY else 2000)
+        return _spelled(YEAR_LAST, (int(first), int(second), int(year)), clock, mark)
+    for pattern in (_DAY_AND_NAME, _NAME_AND_DAY):
+        if match := pattern.fullmatch(word):
+            one, other, year, *clock = match.groups()
+            name, day = (other, one) if pattern is _DAY_AND_NAME else (one, other)
+            if name[:3].lower() in _MONTHS:
+                month = _MONTHS.index(name[:3].lower()) + 1
+                return _spelled(BY_NAME, (int(year), month, int(day)), clock)
+    if match := _TIME.fullmatch(word):
+        return _spelled(TIME, (), match.groups())
+    return None
+
+
+def _spelled(shape: str, parts: tuple[int, ...], clock: Sequence[str | None], mark: str = "") -> Spelled:
+    hour, minute, second, fraction, half, *zone = clock
+    if hour is None:
+        return Spelled(shape, parts, None, 0, mark)
+    hours = int(hour) % 12 + 12 * (half.lower() == "p") if half else int(hour)
+    us = ((hours * 60 + int(minute or 0)) * 60 + int(second or 0)) * 10**6
+    us += int((fraction or "").ljust(6, "0")[:6])
+    offset = 0
+    if zone and zone[0] and zone[0][0] in "+-":
+        digits = zone[0][1:].replace(":", "").ljust(4, "0")
+        offset = (int(digits[:2]) * 60 + int(digits[2:])) * 60 * 10**6 * (-1 if zone[0][0] == "-" else 1)
+    return Spelled(shape, parts, us, offset, mark)
+
+
+def _typed(cell: Any) -> Spelled | None:
+    """The dates of Python and NumPy."""
+    if isinstance(cell, np.datetime64 | np.timedelta64):
+        unit = "M8[us]" if isinstance(cell, np.datetime64) else "m8[us]"
+        cell = cell.astype(unit).item()
+        if not isinstance(cell, datetime.date | datetime.timedelta):
+            return None
+    if isinstance(cell, datetime.timedelta):
+        return Spelled(DURATION, (), _us(cell))
+    if isinstance(cell, datetime.time):
+        return Spelled(TIME, (), _clock_us(cell))
+    if isinstance(cell, datetime.datetime):
+        offset = cell.utcoffset()
+        parts = (cell.year, cell.month, cell.day)
+        return Spelled(TYPED, parts, _clock_us(cell), 0 if offset is None else _us(offset))
+    return Spelled(TYPED, (cell.year, cell.month, cell.day), None)
+
+
+def _us(span: datetime.timedelta) -> int:
+    return span // datetime.timedelta(microseconds=1)
+
+
+def _clock_us(at: Any) -> int:
+    return int(((at.hour * 60 + at.minute) * 60 + at.second) * 10**6 + at.microsecond)
+
+
+@dataclass(frozen=True)
+class DateForm:
+    """How the dates of one column are written, and what becomes of them.
+
+    Attributes
+    ----------
+    shape
+        What stands first; empty: a user has said in which order day and month stand, so that all shapes will do.
+    day_first
+        Whether days stand before months where both are numbers before the year.
+    clock
+        Whether there are times of the day.
+    first_us
+        The first value of the column, from which the age counts; None: there was none yet.
+    """
+
+    shape: str
+    day_first: bool = False
+    clock: bool = False
+    first_us: int | None = None
+
+    def moment(self, cell: Any) -> Moment:
+        """A cell as a point in time; an error goes on from "column 'x' "."""
+        written = read(cell)
+        plain = self.shape in {TIME, DURATION}
+        if (
+            written is None
+            or (written.shape != self.shape and (self.shape or plain))
+            or (not plain and not written.parts)
+        ):
+            raise BraidedError(f"is {shown(_stripped(cell))}: {self._expected()}")
+        if not written.parts:
+            clock = written.clock_us or 0
+            if written.shape == TIME and clock >= _DAY_US:
+                raise BraidedError(f"is {shown(_stripped(cell))}: no time of the day")
+            return Moment(clock, clock, None)
+        if written.shape == YEAR_LAST:
+            first, second, year = written.parts
+            day, month = (first, second) if self.day_first else (second, first)
+        else:
+            year, month, day = written.parts
+        try:
+            date = datetime.datetime(year, month, day)
+            if not 0 <= (written.clock_us or 0) < _DAY_US:
+                raise ValueError
+        except ValueError:
+            order = ""
+            if written.shape == YEAR_LAST:
+                order = f", if the {'day' if self.day_first else 'month'} stands first"
+            raise BraidedError(f"is {shown(_stripped(cell))}: no day of the calendar{order}") from None
+        clock = written.clock_us or 0
+        return Moment(_us(date - _EPOCH) + clock - written.offset_us, clock, date.date())
+
+    def _expected(self) -> str:
+        return {
+            YEAR_FIRST: "the dates of this column have the year first, such as 2024-01-31",
+            YEAR_LAST: "the dates of this column have the day and the month first, such as 31/1/2024",
+            BY_NAME: "the dates of this column name the month, such as 31 Jan 2024",
+            TIME: "this column holds times, such as 10:20",
+            DURATION: "this column holds durations",
+        }.get(self.shape, "this column holds dates") + ", or empty if missing"
+
+    def names(self, column: Hashable, choice: str) -> list[str]:
+        """The features that the column becomes."""
+        if self.shape == DURATION:
+            return [f"{column}.seconds"]
+        hours = ["hour", "hour.sin", "hour.cos"]
+        if choice == "age":
+            parts = ["seconds" if self.shape == TIME else "age"]
+        elif self.shape == TIME:
+            parts = hours
+        else:
+            parts = ["age", *(hours if self.clock else ()), "weekday", "day_of_year.sin", "day_of_year.cos"]
+        return [f"{column}.{part}" for part in parts]
+
+    def since(self, moments: Iterable[Moment | None]) -> DateForm:
+        """The same with the first of these as the first value, if there was none before."""
+        if self.first_us is not None:
+            return self
+        first = next((moment for moment in moments if moment is not None), None)
+        return self if first is None else replace(self, first_us=0 if first.day is None else first.us)
+
+    def values(self, moments: Sequence[Moment | None], choice: str) -> NDArray[np.float64]:
+        """The features, (n, names), NaN where there is no moment."""
+        out = np.full((len(moments), len(self.names("", choice))), np.nan)
+        for row, moment in enumerate(moments):
+            if moment is not None:
+                out[row] = self._numbers(moment, choice)
+        return out
+
+    def _numbers(self, moment: Moment, choice: str) -> list[float]:
+        age = (moment.us - (self.first_us or 0)) / 10**6
+        if choice == "age" or self.shape == DURATION:
+            return [age]
+        hours = [moment.clock_us / 3.6e9, *_on_circle(moment.clock_us / _DAY_US)]
+        if moment.day is None:
+            return hours
+        year = _on_circle((moment.day.timetuple().tm_yday - 1) / 366)
+        return [age, *(hours if self.clock else ()), float(moment.day.weekday()), *year]
+
+
+def _on_circle(share: float) -> list[float]:
+    return [math.sin(2 * math.pi * share), math.cos(2 * math.pi * share)]
+
+
+def _stripped(cell: Any) -> Any:
+    return cell.strip() if isinstance(cell, str) else cell
+
+
+def form_of(cells: Iterable[Any], day_first: bool | None) -> DateForm:
+    """The form of a column's first dates; those that are mixed, or may be read in two ways, are errors.
+
+    The error's text goes on from "column 'x' ".
+
+    >>> form_of(["31/1/2024", "1/2/2024"], None)
+    DateForm(shape='day and month first', day_first=True, clock=False, first_us=None)
+    """
+    found = [(written, cell) for cell in cells if (written := read(cell)) is not None]
+    # A typed column is of one type, whatever its values are.
+    shapes = {written.shape: cell for written, cell in reversed(found)}
+    clock = any(written.clock_us is not None for written, _ in found)
+    settle = "give --day-first or --month-first if such dates are to be read in the same way"
+    if len(shapes) > 1 and (day_first is None or {TIME, DURATION} & set(shapes)):
+        one, other = (shown(_stripped(cell)) for cell in list(shapes.values())[:2])
+        raise BraidedError(f"mixes dates of different forms, such as {one} and {other}: {settle}, or mend them")
+    shape = next(iter(shapes), TYPED)
+    if day_first is None and YEAR_LAST in shapes:
+        day_first = _order(found, settle)
+    return DateForm(shape if len(shapes) == 1 else "", bool(day_first), clock)
+
+
+def _order(found: list[tuple[Spelled, Any]], settle: str) -> bool:
+    """Whether days stand before months, as the numbers that are no months show."""
+    days = next((cell for written, cell in found if written.parts[0] > 12), None)
+    months = next((cell for written, cell in found if written.parts[1] > 12), None)
+    if days is not None and months is not None:
+        raise BraidedError(
+            f"mixes dates with the day first and with the month first, such as {shown(_stripped(days))} and "
+            f"{shown(_stripped(months))}: mend them, or give --day-first or --month-first"
+        )
+    if days is None and months is None and found[0][0].mark != ".":
+        raise BraidedError(
+            f"is {shown(_stripped(found[0][1]))}, and no date shows whether the day or the month stands first: give "
+            "--day-first or --month-first"
+        )
+    return months is None

@@ -1,0 +1,143 @@
+"""What the first records of a column show: identifiers, codes for missing values, counters, and text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.streams.encode.cells import Cells, Kind, as_category, numbers
+from braided.streams.encode.dates import DateForm
+from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
+from braided.streams.encode.plan import ColumnPlan
+from braided.streams.encode.rules import Rules
+
+#: Fewer values than this say nothing about what a column is.
+_LEAST = 50
+#: A text column is one of identifiers if at least this share of its values are different.
+_SHARE = 0.9
+#: A code for missing values is in at least this share of the records, so many times as far off as all others span.
+_CODE_SHARE, _FAR = 0.02, 2.0
+#: Values of so many words on average are text.
+_WORDS = 3.0
+
+
+def is_identifier(cells: Cells) -> tuple[int, int] | None:
+    """Different values and values of a text column in which nearly each is another; None for any other."""
+    present = [word for cell in cells if (word := as_category(cell)) is not None]
+    different = len(set(present))
+    return (different, len(present)) if len(present) >= _LEAST and different >= _SHARE * len(present) else None
+
+
+def why_dropped(name: Hashable, cells: Cells) -> str:
+    """What to say of a column of identifiers."""
+    found = is_identifier(cells)
+    assert found is not None
+    words = [len(word.split()) for cell in cells if (word := as_category(cell)) is not None]
+    if sum(words) >= _WORDS * len(words):
+        return f"{found[0]} different texts in {found[1]} records; --text {name} reads their words"
+    return f"{found[0]} different values in {found[1]} records; --hash {name} keeps it"
+
+
+def plan_of(
+    name: Hashable,
+    cells: Cells,
+    kind: Kind | None,
+    form: NumberForm,
+    date: DateForm | None,
+    rules: Rules,
+    why: str,
+) -> ColumnPlan:
+    """The plan of one column, from its first cells."""
+    if isinstance(cells, np.ndarray):
+        missing = int(np.isnan(cells).sum())
+    else:
+        missing = sum(as_category(cell) is None for cell in cells)
+    if kind is None:
+        return ColumnPlan(str(name), "empty", missing)
+    if kind is Kind.DROPPED:
+        return ColumnPlan(str(name), "dropped", missing, features=0, note=why)
+    if kind is Kind.TEXT:
+        n = rules.text_features
+        return ColumnPlan(str(name), "text", missing, features=n, note=f"words and pairs of words in {n} features")
+    if kind is Kind.DATE:
+        assert date is not None
+        names = date.names(name, rules.dates)
+        return ColumnPlan(str(name), "date", missing, features=len(names), note=_date_note(name, names, date))
+    if kind is Kind.NUMERIC:
+        return ColumnPlan(str(name), "number", missing, features=1, hint=_number_hint(name, cells, form))
+    return _category_plan(name, cells, missing, form, rules)
+
+
+def _date_note(name: Hashable, names: Sequence[str], date: DateForm) -> str:
+    order = ""
+    if date.shape == "day and month first":
+        order = "day first, " if date.day_first else "month first, "
+    return f"{order}as {', '.join(part.removeprefix(str(name)) for part in names)}"
+
+
+def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm, rules: Rules) -> ColumnPlan:
+    values = len({word for cell in cells if (word := as_category(cell)) is not None})
+    hashed = rules.categories == "hash" or name in rules.hashed
+    note, hint = "", ""
+    if hashed:
+        note = f"hashed into {rules.hash_buckets} features"
+    elif values > rules.most_categories:
+        note = f"the first {rules.most_categories:,} have a feature each, the others share {rules.hash_buckets}"
+    words = spelled(cells)
+    if words and not hashed:
+        other = "," if form.decimal == "." else "."
+        hint = f"looks like numbers, such as {words[0]}: give --decimal '{other}' or --thousands if it is one"
+    return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
+
+
+def _number_hint(name: Hashable, cells: Cells, form: NumberForm) -> str:
+    values, _ = numbers(cells, form)
+    present = values[~np.isnan(values)]
+    if len(present) < _LEAST:
+        return ""
+    code = _missing_code(present)
+    if code is not None:
+        times = int((present == code).sum())
+        said = f"{code:g}"
+        return f"{said} in {times} of {len(values)} records: if it means missing, give --na {name}={said}"
+    if (np.diff(present) > 0).all() and (present == np.trunc(present)).all():
+        return f"only counts up: if it numbers the records, leave it out with --drop {name}"
+    return ""
+
+
+def _missing_code(present: NDArray[np.float64]) -> float | None:
+    """An extreme value that many records have, far off all others."""
+    for code in (float(present.min()), float(present.max())):
+        others = present[present != code]
+        if len(others) == 0 or len(present) - len(others) < max(_CODE_SHARE * len(present), 2):
+            continue
+        low, high = float(others.min()), float(others.max())
+        if low < high and max(low - code, code - high) > _FAR * (high - low):
+            return code
+    return None
+
+
+def words_of_numbers(columns: Sequence[Cells]) -> list[str]:
+    """The words in the first records that are digits with something between them."""
+    found: list[str] = []
+    for cells in columns:
+        if not isinstance(cells, np.ndarray):
+            found += spelled(cells)
+    return found
+
+
+def settings_notes(form: NumberForm, found: dict[str, Any], rules: Rules) -> list[str]:
+    """What was recognised of the spelling and the file, for the plan."""
+    notes = []
+    if found.get("encoding", "utf-8") != "utf-8" and rules.encoding is None:
+        notes.append(f"text in {found['encoding']}, recognised from its bytes; --encoding says otherwise")
+    if form is not PLAIN and form.decimal == "," and rules.decimal is None:
+        notes.append("decimal commas, recognised from the first records; --decimal . says otherwise")
+    if form.thousands and rules.thousands is None:
+        notes.append(
+            f"{form.thousands!r} between thousands, recognised from the first records; --thousands '' says not"
+        )
+    return notes
