@@ -56,6 +56,9 @@ _ROWS = 12
 _WITHIN = "roc_auc_within"
 escape = html.escape
 
+#: Columns of the stream that are listed.
+_MOST_COLUMNS = 200
+
 
 def svg(draw: Callable[[Axes], Any], title: str, prefix: str, height: float = 2.8) -> str:
     """A picture as inline SVG that takes its colours from the page; `prefix` keeps its ids apart from others'."""
@@ -456,6 +459,18 @@ class _Page:
             height=max(0.8 + 0.15 * len(rows), 1.4),
         )
 
+    def columns(self) -> str:
+        """How each column was read; nothing of a stream whose columns are known."""
+        plan = self.job.counts.plan
+        if plan is None:
+            return ""
+        rows = [(column.name, column.words(), column.hint) for column in plan.columns[:_MOST_COLUMNS]]
+        more = len(plan.columns) - len(rows)
+        left_out = f"<p>And {more:,} more columns, which metrics.json has.</p>" if more else ""
+        notes = "".join(f"<p>{escape(note)}.</p>" for note in plan.notes)
+        words = f"<p>As the first {counted(plan.records, 'record')} showed.</p>{notes}"
+        return self.section("How it was read", words + table(["column", "read as", "hint"], rows, "words") + left_out)
+
     def provenance(self) -> str:
         """How it was made."""
         options = self.job.options
@@ -478,6 +493,7 @@ class _Page:
         if len(self.histories) > _DETAILED:
             parts.append(self.section("More models", f"<p>Pictures of the first {_DETAILED} models are above.</p>"))
         parts.append(self.features())
+        parts.append(self.columns())
         parts.append(self.provenance())
         return "".join(parts) + "</main></body></html>\n"
 

@@ -236,4 +236,7 @@ def screen_table(document: dict[str, Any]) -> Table:
         if heading and table.row_count:
             table.add_section()
         table.add_row(*(Text("\n".join(lines), style="bold" if heading else "") for lines in row))
+    if any(cell.get("sample") and "paper_mean" in cell and cell["unit"] == "errors" for cell in document["cells"]):
+        table.caption = "the paper's figures are of all records: scaled to as many as were run, at the same error rate"
+        table.caption_justify = "left"
     return table

@@ -29,12 +29,17 @@ def _with_sd(mean: float, sd: float | None, unit: str) -> str:
     return number(mean, unit) + (f" ± {number(sd, unit)}" if sd is not None else "")
 
 
+def _ours(cell: dict[str, Any]) -> str:
+    """Our mean, and the deviation if there are several seeds."""
+    return _with_sd(cell["ours_mean"], cell["ours_sd"] if cell["seeds"] > 1 else None, cell["unit"])
+
+
 def _cell(cell: dict[str, Any]) -> list[str]:
     """Ours, the paper's, and the difference; or why there is nothing."""
     unit = cell["unit"]
     if "ours_mean" not in cell:
         return [f"failed: {cell['error']}"] if "error" in cell else ["not run"]
-    lines = [_with_sd(cell["ours_mean"], cell["ours_sd"], unit)]
+    lines = [_ours(cell)]
     if "p_value" in cell:
         lines[0] += f" (p {cell['p_value']:.2g})"
     if "paper_mean" in cell:
@@ -98,7 +103,7 @@ def make_long(document: dict[str, Any]) -> Grid:
         ours, paper, difference, p_value = _cell(cell)[:1], [""], "", ""
         if "ours_mean" in cell:
             unit = cell["unit"]
-            ours = [_with_sd(cell["ours_mean"], cell["ours_sd"], unit)]
+            ours = [_ours(cell)]
             ours += [f"{cell['failed']} failed: {cell['error']}"] if "failed" in cell else []
             p_value = f"{cell['p_value']:.2g}" if "p_value" in cell else ""
             if "paper_mean" in cell:

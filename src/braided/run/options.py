@@ -74,7 +74,7 @@ class ReadingOptions:
         tuple[str, ...],
         Option("--text", help="Make --text-features features of the words in this column. Repeatable."),
     ] = ()
-    text_features: Annotated[int, Option(help="Features that a column of text becomes.")] = 256
+    text_features: Annotated[int, Option(help="Features that a column of text becomes.")] = 128
     dates: Annotated[
         str,
         Option(

@@ -76,7 +76,7 @@ class Rules:
     thousands: str | None = None
     na: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
-    text_features: int = 256
+    text_features: int = 128
     hashed: tuple[str, ...] = ()
     encoding: str | None = None
     recognise: bool = True

@@ -1,0 +1,117 @@
+"""`braided inspect`, the plan before a run, and what a first run says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from braided import MODLClassifier
+from braided.run import compiling
+from command import braided
+
+ORDERS = (
+    "order;placed;customer;weight;region;late\n"
+    + "".join(
+        f"{1000 + i};{1 + i % 28:02}.03.2024 {i % 24:02}:00;K-{i * 7919 % 9973};{i % 30},5;{'NS'[i % 2]};{i % 3 == 0}\n"
+        for i in range(120)
+    )
+    + "7;01.04.2024 10:00;K-1;;NA;False\n"
+)  # fmt: skip
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    path = tmp_path / "orders.csv"
+    path.write_text(ORDERS)
+    return path
+
+
+def test_the_plan_alone_and_before_a_run(orders: Path) -> None:
+    plan = braided("inspect", str(orders)).stdout
+    assert [line.split()[0] for line in plan.splitlines()[2:]] == [
+        "order", "placed", "customer", "weight", "region"
+    ]  # fmt: skip
+    assert "dropped: 121 different values in 121 records; --hash customer keeps it" in plan
+    assert "weight    number, 1 missing" in plan
+    assert "decimal commas, recognised" in plan
+    run = braided("run", str(orders), "--model", "majority", "--json")
+    assert run.stderr == plan
+    document = json.loads(braided("inspect", str(orders), "--json").stdout)
+    assert document == json.loads(run.stdout)["plan"]
+    assert (document["delimiter"], document["decimal"], document["target"]) == (";", ",", "late")
+    kinds = {column["name"]: column["read_as"] for column in document["columns"]}
+    assert kinds == {
+        "order": "number", "placed": "date", "customer": "dropped", "weight": "number", "region": "category"
+    }  # fmt: skip
+    assert "date (day first, as .age)" in braided("inspect", str(orders), "--dates", "age").stdout
+
+
+def test_quiet_says_nothing_but_the_result(orders: Path) -> None:
+    done = braided("run", str(orders), "--model", "majority", "--quiet", "--json")
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["records"] == 121
+    assert braided("run", str(orders), "--quiet", "--model", "oracle", code=2).stderr.startswith("braided: model")
+
+
+def test_what_cannot_be_inspected_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("a,y\n")
+    for stream, message in ((str(tmp_path / "empty.csv"), "has no records"), ("shuttle", "is a data set with a name")):
+        done = braided("inspect", stream, code=2)
+        assert message in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_bad_date_is_known_before_anything_is_compiled(orders: Path, tmp_path: Path) -> None:
+    """With an empty cache, which stays empty."""
+    lines = ORDERS.splitlines(keepends=True)
+    lines[1] = lines[1].replace("01.03.2024", "31.02.2024")
+    orders.write_text("".join(lines))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for more in ([], ["--task", "classification"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "braided", "run", str(orders), *more],
+            capture_output=True,
+            text=True,
+            env=environment,
+        )
+        assert done.returncode == 2
+        assert "orders.csv:2: column 'placed' is '31.02.2024 00:00': no day of the calendar" in done.stderr
+        assert not list((tmp_path / "cache").rglob("*.nbi"))
+
+
+def test_a_first_run_tells_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    model = MODLClassifier()
+    monkeypatch.setattr(compiling, "warm_up", lambda model: None)
+    monkeypatch.setattr(compiling, "compiled_before", lambda: False)
+    compiling.compile_model(model, told.append)
+    assert "about a minute" in told[0]
+    assert told[1] == "compiled in 0 s"
+    monkeypatch.setattr(compiling, "compiled_before", lambda: True)
+    compiling.compile_model(model, told.append)
+    assert len(told) == 2
+
+
+def test_warm_up_compiles_for_both_tasks() -> None:
+    done = braided("warm-up")
+    assert "compiled and kept in" in done.stderr
+    assert compiling.compiled_before()
+    assert "model 'oracle' is not known" in braided("warm-up", "--model", "oracle", code=2).stderr
+
+
+def test_help_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "braided[ray]" in braided("reproduce", "--help").stdout
+    assert "http://127.0.0.1:8000/models/demo" in braided("feed", "--help").stdout
+    assert "--install-completion" in braided("--help").stdout
+
+
+def test_resuming_without_a_checkpoint_says_so(orders: Path, tmp_path: Path) -> None:
+    arguments = ["run", str(orders), "--model", "olr", "--checkpoint", str(tmp_path / "c"), "--resume"]
+    assert "yet: starting from the first record" in braided(*arguments).stderr
+    assert "yet: starting" not in braided(*arguments).stderr

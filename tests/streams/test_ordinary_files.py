@@ -1,0 +1,246 @@
+"""Files as people have them: decimal commas, codes for missing values, encodings, identifiers, text; and their plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided import BraidedError
+from braided.run import Job, RunOptions
+from braided.streams import Batch, IterableStream, Rules, open_stream, read_whole, text_files
+from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.plan import ColumnPlan, Plan
+
+
+def looked_at(path: Path, content: str | bytes, /, **rules: Any) -> tuple[Batch, Plan]:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    stream: Any = open_stream(str(path), rules=Rules(**rules))
+    read = read_whole(stream).table
+    assert stream.counts.plan is not None
+    return read, stream.counts.plan
+
+
+def column(plan: Plan, name: str) -> ColumnPlan:
+    return next(column for column in plan.columns if column.name == name)
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "values"),
+    [
+        ("a;b;y\n1,5;2;u\n0,25;3;v\n", {}, [[1.5, 2], [0.25, 3]]),
+        ("a;y\n1.234,5;u\n2,5;v\n", {}, [[1234.5], [2.5]]),
+        ("a;b;y\n1,5;1.234;u\n2,25;12.345;v\n", {}, [[1.5, 1234], [2.25, 12345]]),
+        ("a\ty\n1 234,5\tu\n-2,5\tv\n", {}, [[1234.5], [-2.5]]),
+        ('a,y\n"1,234.5",u\n"12,345",v\n', {}, [[1234.5], [12345]]),
+        ('a,y\n"1,5",u\n"2,5",v\n', {"decimal": ","}, [[1.5], [2.5]]),
+        ("a;y\n1,234;u\n2,345;v\n", {"decimal": ","}, [[1.234], [2.345]]),
+        ("a;y\n1,234;u\n2,345;v\n", {"thousands": ","}, [[1234], [2345]]),
+        ("a;when;y\n1,5;05.01.2024;u\n2,5;06.01.2024;v\n", {"dates": "drop"}, [[1.5], [2.5]]),
+        ("a;y\n1,5;u\nNA;v\n2,5e3;u\n", {}, [[1.5], [np.nan], [2500]]),
+    ],
+)
+def test_numbers_of_other_spellings(text: str, rules: dict[str, Any], values: list[Any], tmp_path: Path) -> None:
+    read, _ = looked_at(tmp_path / "d.csv", text, **rules)
+    np.testing.assert_array_equal(read.values, values)
+
+
+def test_what_is_not_sure_is_left_alone_with_a_hint(tmp_path: Path) -> None:
+    read, plan = looked_at(tmp_path / "d.csv", "a;b;y\n1,5;1.5;u\n2,5;2.25;v\n")
+    assert read.names == ("a=1,5", "a=2,5", "b")
+    assert "looks like numbers, such as 1,5: give --decimal ','" in column(plan, "a").hint
+    assert (plan.decimal, plan.notes) == (".", ())
+    _, plan = looked_at(tmp_path / "d.csv", 'a,y\n"1,5",u\n"2,5",v\n')
+    assert column(plan, "a").read_as == "category"
+    _, plan = looked_at(tmp_path / "d.csv", "a;y\n1,5;u\n2,5;v\n")
+    assert plan.notes == ("decimal commas, recognised from the first records; --decimal . says otherwise",)
+
+
+def test_a_later_number_of_another_spelling_is_no_other_number(tmp_path: Path) -> None:
+    with pytest.raises(BraidedError, match=r"d.csv:602: column 'a' is '1.5': features must be numbers with decimal"):
+        looked_at(tmp_path / "d.csv", "a;y\n" + "1,5;u\n" * 600 + "1.5;v\n")
+
+
+def test_targets_are_spelled_in_the_same_way(tmp_path: Path) -> None:
+    rows = "".join(f"{i},5;{2 * i},25\n" for i in range(60))
+    (tmp_path / "d.csv").write_text("a;y\n" + rows)
+    job = Job(RunOptions(stream=str(tmp_path / "d.csv"), models=("river-linear",)))
+    assert job.options.task == "regression"
+    assert job._first[:2] == ["0.25", "2.25"]
+
+
+@pytest.mark.parametrize("block", [50, 2**20])
+def test_blocks_do_not_matter(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "a;b;when;note;y\n" + "".join(
+        f"{i % 90},{i % 7};{-999 if i % 9 == 0 else i};{1 + i % 28:02}.03.2024;word{i % 5} of {i};{i % 2}\n"
+        for i in range(1_200)
+    )
+    rules = {"na": ("b=-999",), "text": ("note",), "text_features": 8}
+    whole, _ = looked_at(tmp_path / "d.csv", text, **rules)
+    monkeypatch.setattr(text_files, "BLOCK", block)
+    again, _ = looked_at(tmp_path / "d.csv", text.encode("utf-16"), **rules)
+    assert whole.names == again.names
+    np.testing.assert_array_equal(whole.values, again.values)
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    header, *lines = text.splitlines(keepends=True)
+    for start in range(0, 1_200, 170):
+        (folder / f"{start:04}.csv").write_text(header + "".join(lines[start : start + 170]))
+    parts = read_whole(open_stream(str(folder), rules=Rules(**rules))).table
+    np.testing.assert_array_equal(whole.values, parts.values)
+
+
+@pytest.mark.parametrize("kind", ["d.csv", "d.jsonl"])
+def test_codes_for_missing_values(kind: str, tmp_path: Path) -> None:
+    records = [{"a": -999, "b": "-999", "c": "none given", "y": 0}, {"a": 1.5, "b": "2", "c": "red", "y": 1}]
+    if kind == "d.csv":
+        text = "a,b,c,y\n" + "".join(",".join(map(str, record.values())) + "\n" for record in records)
+    else:
+        text = "".join(json.dumps(record) + "\n" for record in records)
+    read, plan = looked_at(tmp_path / kind, text, na=("a=-999.0", "c=none given"))
+    assert read.names == ("a", "b", "c=red")
+    np.testing.assert_array_equal(read.values, [[np.nan, -999, np.nan], [1.5, 2, 1]])
+    assert [column(plan, name).missing for name in "abc"] == [1, 0, 1]
+    read, _ = looked_at(tmp_path / kind, text, na=("-999", "=none given"))
+    np.testing.assert_array_equal(read.values, [[np.nan, np.nan, np.nan], [1.5, 2, 1]])
+    with pytest.raises(BraidedError, match="there is no column 'z': choose --na from a, b, c, y"):
+        looked_at(tmp_path / "d.csv", "a,b,c,y\n1,2,3,4\n", na=("z=1",))
+
+
+def test_missing_values_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,b,y\n" + "1,-9,u\n,2,v\n3,,u\n" * 20)
+    job = Job(RunOptions(stream=str(tmp_path / "d.csv"), models=("majority",), na=("b=-9",)))
+    list(job.run())
+    document = job.document()
+    assert document["missing_values"] == 60
+    assert [column["missing"] for column in document["plan"]["columns"]] == [20, 40]
+
+
+def test_odd_columns_get_a_hint_and_no_guess(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{-999 if i % 10 == 0 else i % 13},{i % 13},{0 if i % 4 else 1},{i % 2}\n" for i in range(200))
+    read, plan = looked_at(tmp_path / "d.csv", "number,coded,plain,flag,y\n" + rows)
+    assert column(plan, "coded").hint == "-999 in 20 of 200 records: if it means missing, give --na coded=-999"
+    assert column(plan, "number").hint.startswith("only counts up")
+    assert column(plan, "plain").hint == column(plan, "flag").hint == ""
+    assert read.names == ("number", "coded", "plain", "flag")
+    assert (read.values[:, 1] == -999).sum() == 20
+
+
+def test_identifiers_are_dropped_and_can_be_kept(tmp_path: Path) -> None:
+    rows = "".join(f"c{i * 7919 % 100_003},{i % 5},{i % 2}\n" for i in range(900))
+    text = "customer,size,y\n" + rows
+    read, plan = looked_at(tmp_path / "d.csv", text)
+    assert read.names == ("size",)
+    dropped = column(plan, "customer")
+    assert (dropped.read_as, dropped.note) == (
+        "dropped", "500 different values in 500 records; --hash customer keeps it"
+    )  # fmt: skip
+    read, plan = looked_at(tmp_path / "d.csv", text, hashed=("customer",), hash_buckets=16)
+    assert {name for name in read.names if name != "size"} == {f"customer#{i}" for i in range(16)}
+    assert column(plan, "customer").note == "hashed into 16 features"
+    assert len(looked_at(tmp_path / "d.csv", text, categories="hash", hash_buckets=16)[0].names) == 17
+    few, _ = looked_at(tmp_path / "d.csv", "customer,size,y\n" + "".join(rows.splitlines(keepends=True)[:20]))
+    assert len(few.names) == 21, "twenty values say nothing"
+
+
+def test_an_identifier_is_none_of_an_earlier_checkpoint(tmp_path: Path) -> None:
+    """What was learned from it then is learned from it further."""
+    from braided import checkpoint
+    from braided.estimators import ESTIMATORS
+
+    (tmp_path / "d.csv").write_text("id,a,y\n" + "".join(f"c{i},{i % 3},{i % 2}\n" for i in range(1_300)))
+    options = RunOptions(stream=str(tmp_path / "d.csv"), models=("olr",), most_categories=10, hash_buckets=5)
+    job = Job(options, checkpoint=tmp_path / "c", every=0.0)
+    job._recognise = False
+    job._source = job._open()
+    steps = job.run()
+    next(steps)
+    steps.close()
+    saved = checkpoint.read(tmp_path / "c", *ESTIMATORS)
+    del saved.metadata["run"]["plan"]
+    checkpoint.write(tmp_path / "c", saved.kind, saved.metadata, saved.arrays)
+    resumed = Job(options, checkpoint=tmp_path / "c", resume=True)
+    list(resumed.run())
+    assert resumed.document()["features"] == 16
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "latin-1", "cp1252", "utf-8-sig", "utf-8"])
+def test_encodings_are_recognised(encoding: str, tmp_path: Path) -> None:
+    price = "12 \u20ac" if encoding != "latin-1" else "12 \u00a3"
+    text = f"stra\u00dfe,preis,y\nM\u00fchlweg,{price},u\n\u00d6dweg,{price},v\n"
+    content = (b"\xfe\xff" if encoding == "utf-16-be" else b"") + text.encode(encoding)
+    read, plan = looked_at(tmp_path / "d.csv", content)
+    assert read.names == ("stra\u00dfe=M\u00fchlweg", "stra\u00dfe=\u00d6dweg", f"preis={price}")
+    usual = encoding.startswith("utf-8")
+    assert bool(plan.notes) != usual
+    given, plan = looked_at(tmp_path / "d.csv", content, encoding=encoding.removesuffix("-be"))
+    assert (given.names, plan.notes) == (read.names, ())
+
+
+def test_an_encoding_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BraidedError, match="--encoding 'klingon' is not known"):
+        Rules(encoding="klingon")
+    with pytest.raises(BraidedError, match=r"d.csv: is not text in ascii after line 0 .*give another --encoding"):
+        looked_at(tmp_path / "d.csv", "a,y\n\u00e4,1\n", encoding="ascii")
+    (tmp_path / "d.csv").write_bytes("a,y\n1,2\n".encode("utf-16"))
+    with pytest.raises(BraidedError, match="text in utf-16 cannot be followed"):
+        list(open_stream(str(tmp_path / "d.csv"), follow=True, idle=0.0).batches())
+
+
+def test_a_followed_file_in_latin_1_goes_on(tmp_path: Path) -> None:
+    live = tmp_path / "live.csv"
+    lines = ["ort;gr\u00f6\u00dfe;art\n", *(f"K\u00f6ln {i % 3};{i % 20},5;{'ab'[i % 2]}\n" for i in range(300))]
+    live.write_text("".join(lines), encoding="latin-1")
+    expected = Job(RunOptions(stream=str(live), models=("olr",)))
+    list(expected.run())
+    live.unlink()
+    for start, stop in ((0, 80), (80, 301)):
+        with live.open("a", encoding="latin-1") as file:
+            file.write("".join(lines[start:stop]))
+        job = Job(
+            RunOptions(stream=str(live), models=("olr",), follow=True, idle=0.0), checkpoint=tmp_path / "c", resume=True
+        )
+        list(job.run())
+    assert job.finished[0].result["state_sha256"] == expected.finished[0].result["state_sha256"]
+    assert job.document()["features"] == 4
+
+
+def test_text_becomes_a_bounded_number_of_features(tmp_path: Path) -> None:
+    records = [
+        {"note": "Please call back, please", "y": 0}, {"note": None, "y": 1}, {"note": "B\u00fcro", "y": 1}
+    ]  # fmt: skip
+    rules = Rules(text=("note",), text_features=512)
+    read = read_whole(IterableStream(records, rules=rules)).table
+    assert read.names == tuple(f"note~{i}" for i in range(512))
+    # please twice, call, back; please call, call back, back please.
+    sizes = sorted(abs(read.values[0][read.values[0] != 0]))
+    np.testing.assert_allclose(sizes, [np.log(2)] * 5 + [np.log(3)])
+    assert {np.sign(value) for value in read.values[0]} == {-1, 0, 1}
+    assert np.isnan(read.values[1]).all()
+    encoder = Encoder(rules)
+    assert encoder.encode_one({"note": "PLEASE call back please"}) == dict(
+        zip(read.names, read.values[0].tolist(), strict=True)
+    )
+    for given, message in (
+        ({"text_features": 0}, "--text-features is 0"),
+        ({"thousands": "."}, "--thousands '.' is wha"),
+    ):
+        with pytest.raises(BraidedError, match=message):
+            Rules(**given)  # type: ignore[arg-type]
+
+
+def test_the_plan_is_a_document_and_bounded_in_words() -> None:
+    records = [{**{f"f{j}": float(i * j) for j in range(200)}, "gap": None if i else 1.0, "y": i % 2} for i in range(9)]
+    told: list[str] = []
+    stream = IterableStream(records, rules=Rules(tell=told.append))
+    read_whole(stream)
+    plan = stream.counts.plan
+    assert plan is not None
+    assert len(told) == 3
+    assert told[1:] == [
+        "  gap  number, 8 missing", "  200 columns (f0, f1, f10, f100, f101 and 195 more): numbers, none missing"
+    ]  # fmt: skip
+    assert Plan.from_document(json.loads(json.dumps(plan.document()))) == plan
