@@ -117,6 +117,7 @@ def run_console(body: str, folder: Path) -> None:
         "BRAIDED_DATA": str(DATA.resolve()), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "80",
     }  # fmt: skip
+    shutil.copy(ROOT / "docs" / "deliveries.csv", folder)
     with mock.patch.dict(os.environ, environment), contextlib.chdir(folder):
         name, *arguments = shlex.split(command)
         if name == "braided" and not set(command) & set("|<>;&$*"):
