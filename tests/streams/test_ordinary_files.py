@@ -41,6 +41,7 @@ def column(plan: Plan, name: str) -> ColumnPlan:
         ("a;y\n1,234;u\n2,345;v\n", {"thousands": ","}, [[1234], [2345]]),
         ("a;when;y\n1,5;05.01.2024;u\n2,5;06.01.2024;v\n", {"dates": "drop"}, [[1.5], [2.5]]),
         ("a;y\n1,5;u\nNA;v\n2,5e3;u\n", {}, [[1.5], [np.nan], [2500]]),
+        ("a;y\n1,5;u\n-99,90;v\n2,5;u\n", {"na": ("-99,9",)}, [[1.5], [np.nan], [2.5]]),
     ],
 )
 def test_numbers_of_other_spellings(text: str, rules: dict[str, Any], values: list[Any], tmp_path: Path) -> None:
@@ -127,6 +128,22 @@ def test_odd_columns_get_a_hint_and_no_guess(tmp_path: Path) -> None:
     assert column(plan, "plain").hint == column(plan, "flag").hint == ""
     assert read.names == ("number", "coded", "plain", "flag")
     assert (read.values[:, 1] == -999).sum() == 20
+
+
+def test_a_column_of_numbers_with_a_word_gets_a_hint(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{'-' if i % 5 == 0 else i},{'unknown yet' if i % 5 == 0 else f'2024-01-{1 + i % 28:02}'},{i % 2}\n"
+        for i in range(100)
+    )
+    _, plan = looked_at(tmp_path / "d.csv", "size,when,y\n" + rows)
+    assert column(plan, "size").hint == "mostly numbers: if '-' means missing, give --na size=-"
+    assert column(plan, "when").hint == "mostly dates: if 'unknown yet' means missing, give --na 'when=unknown yet'"
+    read, plan = looked_at(tmp_path / "d.csv", "size,when,y\n" + rows, na=("size=-", "when=unknown yet"), dates="age")
+    assert read.names == ("size", "when.age")
+    assert [column.missing for column in plan.columns] == [20, 20]
+    many = "".join(f"{i % 7 if i % 5 else f'x{i % 50}'},{i % 2}\n" for i in range(200))
+    _, plan = looked_at(tmp_path / "d.csv", "number,y\n" + many)
+    assert column(plan, "number").hint == "", "no word stands out"
 
 
 def test_identifiers_are_dropped_and_can_be_kept(tmp_path: Path) -> None:

@@ -415,6 +415,8 @@ def test_options_without_meaning_are_refused(tmp_path: Path) -> None:
         read_whole(open_stream(str(path), rules=Rules(drop=("z",))))
     with pytest.raises(BraidedError, match="--delimiter is for CSV files"):
         open_stream("-", delimiter=",")
+    with pytest.raises(BraidedError, match="--encoding is for text files"):
+        open_stream("-", rules=Rules(encoding="latin-1"))
     for rules, message in (
         ({"categories": "dummy"}, "--categories 'dummy' is not known: use one of onehot, hash, refuse"),
         ({"on_error": "ignore"}, "--on-error 'ignore' is not known: use one of stop, skip, missing"),

@@ -17,6 +17,7 @@ DataDirOption = Annotated[
     Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result, and errors.")]
 
 
 def _typer_type(hint: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from braided.cli.options import DataDirOption, JsonOption, teller, with_options
+from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, with_options
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
@@ -55,7 +55,7 @@ def run(
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 2.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint, if it is there.")] = False,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but the result, and errors.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Run models over a stream: predict each record, count the error, then learn it.
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from braided import extras
-from braided.cli.options import DataDirOption, JsonOption, teller, with_options
+from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, with_options
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
 
@@ -179,6 +179,7 @@ def feed(
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Send a stream to a service, from where the service's acknowledged count stands; may be broken off and repeated.
 
@@ -187,7 +188,7 @@ def feed(
     Options that change what is sent are part of the client's name: with others the stream is sent from its start.
     """
     feeding = extras.require("braided.serve.feed", "serve")
-    errors = Console(stderr=True)
+    errors = Console(stderr=True, quiet=quiet)
     settings = feeding.FeedSettings(stream, to, token_file, client, create, batch, limit, data_dir, reading)
     result = feeding.feed(settings, errors, teller(errors))
     if as_json:

@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 
 from braided import zoo
-from braided.cli.options import teller
+from braided.cli.options import QuietOption, teller
 
 
 def warm_up(
     model: Annotated[list[str] | None, typer.Option("--model", "-m", help="A model; modl if none. Repeatable.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Compile what runs of a model need, for classes and for numbers, so that no run has to: for container images.
 

@@ -125,6 +125,9 @@ def _check_options(
     if rules.named_columns() and not named:
         option, name = rules.named_columns()[0]
         raise BraidedError(f"{option} {name!r} is for streams with named columns, and {source!r} is none")
+    text = isinstance(stream, CSVStream | JSONLinesStream | ARFFStream | LibsvmStream) and source != "-"
+    if rules.encoding is not None and not (text and source not in NAMED_STREAMS):
+        raise BraidedError(f"--encoding is for text files, and {source!r} is none")
     if not isinstance(stream, CSVStream):
         if header is not None:
             raise BraidedError(f"--header and --no-header are for CSV files, and {source!r} is none")

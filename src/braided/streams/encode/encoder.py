@@ -441,15 +441,20 @@ def _joined(sample: Sequence[Chunk], name: Hashable) -> Cells:
     return parts[0] if len(parts) == 1 else [cell for part in parts for cell in part]
 
 
+def _number(cell: Any) -> float | None:
+    """A cell as a number whether it has a decimal point or comma: codes are taken away before the form is known."""
+    return cells.as_number(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
+
+
 def without_codes(column: Any, codes: frozenset[str]) -> Any:
     """A column without the values that stand for missing ones, whether as they are spelled or as numbers."""
-    known = {number for code in codes if (number := cells.as_number(code)) is not None and not math.isnan(number)}
+    known = {number for code in codes if (number := _number(code)) is not None and not math.isnan(number)}
     if not codes:
         return column
     if isinstance(column, np.ndarray):
         return np.where(np.isin(column, sorted(known)), np.nan, column)
 
     def is_code(cell: Any) -> bool:
-        return (isinstance(cell, str) and cell.strip() in codes) or (bool(known) and cells.as_number(cell) in known)
+        return (isinstance(cell, str) and cell.strip() in codes) or (bool(known) and _number(cell) in known)
 
     return [None if is_code(cell) else cell for cell in column]

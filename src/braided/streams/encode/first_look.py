@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
+from shlex import quote
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.streams.encode.cells import Cells, Kind, as_category, numbers
+from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, numbers
 from braided.streams.encode.dates import DateForm
 from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
 from braided.streams.encode.plan import ColumnPlan
@@ -20,6 +22,10 @@ _LEAST = 50
 _SHARE = 0.9
 #: A code for missing values is in at least this share of the records, so many times as far off as all others span.
 _CODE_SHARE, _FAR = 0.02, 2.0
+#: A column with some words in it that is so much of it numbers, or dates, may be one of these.
+_MOSTLY = 0.5
+#: Letters of a word that may stand for a missing value.
+_LONGEST = 40
 #: Values of so many words on average are text.
 _WORDS = 3.0
 
@@ -37,8 +43,22 @@ def why_dropped(name: Hashable, cells: Cells) -> str:
     assert found is not None
     words = [len(word.split()) for cell in cells if (word := as_category(cell)) is not None]
     if sum(words) >= _WORDS * len(words):
-        return f"{found[0]} different texts in {found[1]} records; --text {name} reads their words"
-    return f"{found[0]} different values in {found[1]} records; --hash {name} keeps it"
+        return f"{found[0]} different texts in {found[1]} records; --text {quote(str(name))} reads their words"
+    return f"{found[0]} different values in {found[1]} records; --hash {quote(str(name))} keeps it"
+
+
+def _odd_word(name: Hashable, cells: Cells, form: NumberForm) -> str:
+    """What to say of a text column that is one of numbers or dates but for some words."""
+    kinds = [(kind, cell) for cell in cells if (kind := kind_of(cell, form)) is not None]
+    words = Counter(str(cell).strip() for kind, cell in kinds if kind is Kind.CATEGORICAL)
+    others = Counter(kind for kind, _ in kinds if kind is not Kind.CATEGORICAL)
+    if len(kinds) < _LEAST or not words or not others or others.most_common(1)[0][1] < _MOSTLY * len(kinds):
+        return ""
+    what = {Kind.NUMERIC: "numbers", Kind.DATE: "dates"}[others.most_common(1)[0][0]]
+    word, times = words.most_common(1)[0]
+    if times < _MOSTLY * words.total() or len(word) > _LONGEST:
+        return ""
+    return f"mostly {what}: if {word!r} means missing, give --na {quote(f'{name}={word}')}"
 
 
 def plan_of(
@@ -90,6 +110,8 @@ def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm,
     if words and not hashed:
         other = "," if form.decimal == "." else "."
         hint = f"looks like numbers, such as {words[0]}: give --decimal '{other}' or --thousands if it is one"
+    elif not hashed:
+        hint = _odd_word(name, cells, form)
     return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
 
 
@@ -101,10 +123,10 @@ def _number_hint(name: Hashable, cells: Cells, form: NumberForm) -> str:
     code = _missing_code(present)
     if code is not None:
         times = int((present == code).sum())
-        said = f"{code:g}"
-        return f"{said} in {times} of {len(values)} records: if it means missing, give --na {name}={said}"
+        said = f"{code:.15g}"
+        return f"{said} in {times} of {len(values)} records: if it means missing, give --na {quote(f'{name}={said}')}"
     if (np.diff(present) > 0).all() and (present == np.trunc(present)).all():
-        return f"only counts up: if it numbers the records, leave it out with --drop {name}"
+        return f"only counts up: if it numbers the records, leave it out with --drop {quote(str(name))}"
     return ""
 
 
