@@ -13,6 +13,7 @@ from braided import BraidedError
 from braided.run import Job, RunOptions
 from braided.streams import Batch, IterableStream, Rules, open_stream, read_whole, text_files
 from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.number_form import PLAIN
 from braided.streams.encode.plan import ColumnPlan, Plan
 
 
@@ -223,6 +224,16 @@ def test_a_followed_file_in_latin_1_goes_on(tmp_path: Path) -> None:
         list(job.run())
     assert job.finished[0].result["state_sha256"] == expected.finished[0].result["state_sha256"]
     assert job.document()["features"] == 4
+
+
+def test_numbers_are_read_as_python_does_unless_they_are_spelled_otherwise() -> None:
+    plain = Encoder()
+    assert plain.form is PLAIN
+    assert Encoder.from_state(plain.state()).form is PLAIN
+    assert plain.encode_one({"a": "1e3", "b": " .5 "}) == {"a": 1000.0, "b": 0.5}
+    commas = Encoder(Rules(decimal=",", thousands="."))
+    assert commas.encode_one({"a": "1.234,5", "b": 2.5, "c": "true"}) == {"a": 1234.5, "b": 2.5, "c": 1.0}
+    assert Encoder.from_state(json.loads(json.dumps(commas.state()))).encode_one({"a": "1,5"}) == {"a": 1.5}
 
 
 def test_text_becomes_a_bounded_number_of_features(tmp_path: Path) -> None:

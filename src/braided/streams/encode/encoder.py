@@ -23,7 +23,7 @@ from braided.streams.encode.cells import BadCell, Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Piece
 from braided.streams.encode.dates import DateForm, form_of
 from braided.streams.encode.flatten import flatten
-from braided.streams.encode.number_form import PLAIN, NumberForm, recognised
+from braided.streams.encode.number_form import PLAIN, number_form, recognised
 from braided.streams.encode.plan import ColumnPlan, Plan
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 from braided.values import shown
@@ -173,7 +173,6 @@ class Encoder:
             spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
             spelled = first_look.words_of_numbers([*columns.values(), spelled_labels])
             self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
-            self.form = PLAIN if self.form == PLAIN else self.form
         why = {name: self._settle(name, column, sample) for name, column in columns.items()}
         self.kinds_known = True
         labels |= dict.fromkeys(self._sample_labels(sample))
@@ -426,8 +425,7 @@ class Encoder:
         self.kinds = {name: Kind(kind) for name, kind in state["kinds"]}
         self.categories.load_state(state["categories"])
         self.dates = {name: DateForm(*form) for name, *form in state.get("dates", ())}
-        form = NumberForm(*state.get("numbers", ()))
-        self.form = PLAIN if form == PLAIN else form
+        self.form = number_form(*state.get("numbers", ()))
         plan = state.get("plan")  # an earlier version had a line in words in its place
         self.counts.plan = None if plan is None else Plan.from_document(plan)
         *counts, _ = state["found"]

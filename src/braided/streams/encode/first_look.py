@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, numbers
+from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, numbers, plain_numbers
 from braided.streams.encode.dates import DateForm
 from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
 from braided.streams.encode.plan import ColumnPlan
@@ -71,10 +71,11 @@ def plan_of(
     why: str,
 ) -> ColumnPlan:
     """The plan of one column, from its first cells."""
-    if isinstance(cells, np.ndarray):
-        missing = int(np.isnan(cells).sum())
-    else:
-        missing = sum(as_category(cell) is None for cell in cells)
+    if kind is Kind.NUMERIC:
+        values, wrong = numbers(cells, form)
+        missing = int(np.isnan(values).sum()) - len(wrong)
+        return ColumnPlan(str(name), "number", missing, features=1, hint=_number_hint(name, values))
+    missing = sum(as_category(cell) is None for cell in cells)
     if kind is None:
         return ColumnPlan(str(name), "empty", missing)
     if kind is Kind.DROPPED:
@@ -86,8 +87,6 @@ def plan_of(
         assert date is not None
         names = date.names(name, rules.dates)
         return ColumnPlan(str(name), "date", missing, features=len(names), note=_date_note(name, names, date))
-    if kind is Kind.NUMERIC:
-        return ColumnPlan(str(name), "number", missing, features=1, hint=_number_hint(name, cells, form))
     return _category_plan(name, cells, missing, form, rules)
 
 
@@ -115,8 +114,7 @@ def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm,
     return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
 
 
-def _number_hint(name: Hashable, cells: Cells, form: NumberForm) -> str:
-    values, _ = numbers(cells, form)
+def _number_hint(name: Hashable, values: NDArray[np.float64]) -> str:
     present = values[~np.isnan(values)]
     if len(present) < _LEAST:
         return ""
@@ -144,10 +142,12 @@ def _missing_code(present: NDArray[np.float64]) -> float | None:
 
 def words_of_numbers(columns: Sequence[Cells]) -> list[str]:
     """The words in the first records that are digits with something between them."""
-    found: list[str] = []
-    for cells in columns:
-        if not isinstance(cells, np.ndarray):
-            found += spelled(cells)
+    others = [cells for cells in columns if plain_numbers(cells) is None]
+    found = [word for cells in others for word in spelled(cells)]
+    if found:  # what is plain speaks only for or against another spelling
+        for cells in columns:
+            if not isinstance(cells, np.ndarray) and all(cells is not other for other in others):
+                found += spelled(cells)
     return found
 
 

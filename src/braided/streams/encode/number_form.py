@@ -65,6 +65,12 @@ def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
 PLAIN = NumberForm()
 
 
+def number_form(decimal: str = ".", thousands: str = "") -> NumberForm:
+    """The form; `PLAIN` itself, which readers look for, if it is that one."""
+    form = NumberForm(decimal, thousands)
+    return PLAIN if form == PLAIN else form
+
+
 #: All forms that numbers may have.
 _FORMS = [NumberForm(decimal, mark) for decimal in ".," for mark in ("", *SEPARATORS) if mark != decimal]
 
@@ -87,8 +93,6 @@ def recognised(words: list[str], delimiter: str | None, decimal: str | None, tho
     >>> recognised(["1,5", "1.5"], ";", None, None), recognised(["1,234"], ";", None, None) == PLAIN
     (NumberForm(decimal='.', thousands=''), True)
     """
-    if thousands is None and not words:
-        return NumberForm(decimal or ".", "")
     point = any("." in word and not _GROUPED_BY["."].fullmatch(word) for word in words)
     comma = any("," in word and not _GROUPED_BY[","].fullmatch(word) for word in words)
     if decimal is None:
@@ -96,7 +100,7 @@ def recognised(words: list[str], delimiter: str | None, decimal: str | None, tho
         decimal = "," if comma and not point and free and thousands != "," else "."
     if thousands is None:
         thousands = _thousands(words, decimal)
-    return NumberForm(decimal, thousands)
+    return number_form(decimal, thousands)
 
 
 def _thousands(words: list[str], decimal: str) -> str:
