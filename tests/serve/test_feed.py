@@ -161,6 +161,10 @@ def test_folders_and_data_bases_are_fed_with_the_options_of_run(tmp_path: Path) 
         {"categories": "hash", "hash_buckets": 8},
         {"on_error": "skip"},
         {"drop": ("a",)},
+        {"dates": "age"},
+        {"na": ("a=-1",)},
+        {"text": ("a",)},
+        {"encoding": "latin-1"},
     ],
 )
 def test_other_options_are_another_client(tmp_path: Path, options: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,50 @@ def test_an_identifier_is_none_of_an_earlier_checkpoint(tmp_path: Path) -> None:
     resumed = Job(options, checkpoint=tmp_path / "c", resume=True)
     list(resumed.run())
     assert resumed.document()["features"] == 16
+
+
+DELIVERIES = Path(__file__).resolve().parents[2] / "docs" / "deliveries.csv"
+
+
+def test_a_run_over_an_ordinary_file_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    options = RunOptions(
+        stream=str(DELIVERIES), models=("olr",), na=("temperature=-999",), text=("note",), text_features=16,
+        hashed=("customer",), hash_buckets=8, limit=1_200,
+    )  # fmt: skip
+    straight = Job(options)
+    list(straight.run())
+    steps = Job(options, checkpoint=tmp_path / "c", every=0.0).run()
+    next(steps)
+    steps.close()
+    resumed = Job(options, checkpoint=tmp_path / "c", resume=True)
+    list(resumed.run())
+    assert resumed.finished[0].result["state_sha256"] == straight.finished[0].result["state_sha256"]
+    first, second = straight.document(), resumed.document()
+    assert (first["features"], first["missing_values"]) == (second["features"], second["missing_values"])
+    assert first["plan"] == second["plan"]
+    finished = Job(options, checkpoint=tmp_path / "c", resume=True)
+    assert finished.document()["plan"] == first["plan"], "a run that is done reads nothing again"
+
+
+def test_one_record_of_an_ordinary_file_is_encoded_as_in_its_stream() -> None:
+    rules = Rules(na=("temperature=-999",), text=("note",), text_features=16, hashed=("customer",), hash_buckets=8)
+    encoder = Encoder(rules)
+    stream: Any = open_stream(str(DELIVERIES), rules=rules)
+    with DELIVERIES.open() as file:
+        records = list(csv.DictReader(file, delimiter=";"))
+    batches = []
+    for batch, _ in encoder.encode(stream.chunks(encoder)):
+        batches.append(batch)
+        if sum(map(len, batches)) >= 1_000:
+            break
+    n = sum(map(len, batches))
+    state = json.loads(json.dumps(encoder.state()))
+    later = list(encoder.encode(stream.chunks(encoder)))[n // len(batches[0])][0]
+    again = Encoder.from_state(state)
+    for i in range(30):
+        values = dict(zip(later.names, later.values[i].tolist(), strict=True))
+        known = {name: value for name, value in values.items() if not np.isnan(value)}
+        assert again.encode_one(records[n + i]) == known
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "latin-1", "cp1252", "utf-8-sig", "utf-8"])
