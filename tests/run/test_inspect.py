@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from braided import MODLClassifier
+from braided.reproduce.command import screen_table
 from braided.run import compiling
 from command import braided
 
@@ -115,3 +116,28 @@ def test_resuming_without_a_checkpoint_says_so(orders: Path, tmp_path: Path) -> 
     arguments = ["run", str(orders), "--model", "olr", "--checkpoint", str(tmp_path / "c"), "--resume"]
     assert "yet: starting from the first record" in braided(*arguments).stderr
     assert "yet: starting" not in braided(*arguments).stderr
+
+
+def test_the_report_has_the_plan(orders: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: run make test")
+    braided("run", str(orders), "--model", "majority", "--out", str(tmp_path / "out"))
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<h2>How it was read</h2>" in page
+    assert "<td>placed</td><td>date (day first, as .age, .hour" in page
+    assert "decimal commas, recognised from the first records" in page
+
+
+def test_a_table_of_the_paper_says_that_its_figures_are_scaled_and_shows_deviations_of_several_seeds() -> None:
+    cell = {
+        "dataset": "higgs", "method": "modl", "p_f": 0.5, "unit": "errors", "ours_mean": 470.0,
+        "ours_sd": 0.0, "seeds": 1,
+        "records": 1_000, "paper_records": 1_000_000, "sample": True, "file_is_sample": False, "majority": 480.0,
+        "paper_mean": 440.0, "paper_other": [],
+    }  # fmt: skip
+    shown = [screen_table({"what": "table1", "title": "t", "cells": [{**cell, **more}]}) for more in (
+        {}, {"sample": False, "seeds": 2, "ours_sd": 3.0}
+    )]  # fmt: skip
+    assert "scaled" in str(shown[0].caption)
+    assert shown[1].caption is None
+    ours = [[str(text) for text in table.columns[1].cells][-1] for table in shown]
+    assert ours == ["470.0", "470.0 \u00b1 3.0"]

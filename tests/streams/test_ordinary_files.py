@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,35 @@ def test_text_becomes_a_bounded_number_of_features(tmp_path: Path) -> None:
     ):
         with pytest.raises(BraidedError, match=message):
             Rules(**given)  # type: ignore[arg-type]
+
+
+def messages(n: int) -> list[dict[str, str]]:
+    """Short messages: one telling phrase of a topic among phrases that are in all of them."""
+    topics = {
+        "refund": ["money back", "charged twice", "wrong amount", "double payment"],
+        "delivery": ["parcel not here", "package lost", "courier never came", "tracking stuck"],
+        "login": ["cannot log in", "password reset", "account locked", "code not accepted"],
+    }
+    filling = ["hello", "please", "since monday", "again", "as i wrote", "on my phone", "regards", "no idea why"]
+    chance = random.Random(3)
+    found = []
+    for _ in range(n):
+        topic = chance.choice(list(topics))
+        phrases = [*chance.choices(filling, k=3), chance.choice(topics[topic])]
+        chance.shuffle(phrases)
+        found.append({"message": " ".join(phrases), "kind": topic})
+    return found
+
+
+def test_words_tell_what_whole_texts_do_not() -> None:
+    errors = {}
+    for name, rules in (("words", Rules(text=("message",))), ("whole", Rules(categories="hash", hash_buckets=128))):
+        job = Job(
+            RunOptions(stream="messages", models=("olr",)), source=IterableStream(messages(800), "kind", rules=rules)
+        )
+        list(job.run())
+        errors[name] = job.finished[0].result["errors"]
+    assert errors["words"] < 0.3 * errors["whole"], errors
 
 
 def test_the_plan_is_a_document_and_bounded_in_words() -> None:
