@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from braided.kernels.compile import kernel
+from braided.kernels.compile import CACHED, kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
 from braided.kernels.random import mix, unit_interval
@@ -475,7 +475,7 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, error, gains):
         node = _linked(shape, first, nodes[node, PARENT])
 
 
-@njit(cache=True)
+@njit(cache=CACHED)
 def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
     """Leave out a tree's splits on a feature, and the nodes that nothing leads to then.
 
