@@ -44,7 +44,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     for k in range(shape[_OUTPUTS]):
         if not np.isfinite(gradient[k]):
             return False

@@ -18,6 +18,9 @@ from braided import MODLClassifier, MODLRegressor
 from braided.estimators.digest import state_digest
 from braided.kernels.mondrian import FEATURE
 from braided.learners import LEARNERS, CompiledLearner, Learner, MondrianForest, build
+from braided.learners.fourier import FourierLinear, FourierLogistic
+from braided.learners.linear import LinearRegression
+from braided.learners.logistic import LogisticRegression
 from conftest import as_records, made_up
 
 Singles = NDArray[np.float32]
@@ -274,3 +277,76 @@ def test_alone_in_a_model_huge_values_and_constants_do_not_break_it(config: Any)
     values[100:, 3] = 4.0
     model.learn_many(values, labels)
     assert all(np.isfinite(array).all() for array in model.braid.state().values())
+
+
+#: Learners for which a weight of 2 is the record twice, with their default settings: nothing is forgotten.
+REPEATED = {LogisticRegression, LinearRegression, FourierLogistic, FourierLinear}
+
+
+def test_weight_two_is_the_record_twice_or_a_longer_step(config: Any) -> None:
+    once, heavy, twice, half = (fresh(config) for _ in range(4))
+    for learner in (once, heavy, twice, half):
+        teach(learner)
+    before = once.state()
+    x, mask, target, label = records(1)[0]
+    y = target if outputs(once) == 1 else label
+    gradient = np.array([0.3] if outputs(once) == 1 else [0.3, -0.3], dtype=np.float32)
+    once.learn(x, mask, y, gradient)
+    heavy.learn(x, mask, y, 2 * gradient, 2.0)
+    half.learn(x, mask, y, gradient / 2, 0.5)
+    for _ in range(2):
+        twice.learn(x, mask, y, gradient)
+    if type(once) in REPEATED:
+        for name, array in twice.state().items():
+            np.testing.assert_allclose(heavy.state()[name], array, rtol=1e-6, atol=1e-9, err_msg=name)
+
+    def moved(learner: CompiledLearner) -> float:
+        state = learner.state()
+        if any(state[name].shape != before[name].shape for name in before):
+            return float(np.abs(state["nodes"]).sum() - np.abs(before["nodes"]).sum())
+        return float(sum(np.abs(state[name].astype(float) - before[name]).sum() for name in before))
+
+    assert moved(half) < moved(once) < moved(heavy)
+
+
+def test_a_huge_weight_ruins_nothing(config: Any) -> None:
+    """Some hundred records after one of weight 1e300 with a wrong label, the error is not far from what it would be."""
+    errors = []
+    for weight in (1.0, 1e300):
+        model = model_of(config)
+        rng = np.random.default_rng(0)
+        values = rng.normal(size=(2_000, 3))
+        signal = values[:, 0] + values[:, 1]
+        regression = isinstance(model, MODLRegressor)
+        targets: Any = signal if regression else (signal > 0).astype(int)
+        weights = np.ones(2_000)
+        weights[1_000] = weight
+        targets[1_000] = -targets[1_000] if regression else 1 - targets[1_000]
+        predictions = model.predict_learn_many(values, targets, sample_weight=weights).predictions
+        assert all(np.isfinite(array).all() for array in model.braid.state().values())
+        if regression:
+            errors.append(np.abs(predictions[1_500:, 0] - targets[1_500:]).mean())
+        else:
+            truth = np.array([model.classes.index(label) for label in targets.tolist()])
+            errors.append((predictions.argmax(axis=1) != truth)[1_500:].mean())
+    assert errors[1] <= errors[0] + 0.15
+
+
+def test_alone_in_a_model_weighted_chunks_and_single_records_agree(config: Any, tmp_path: Path) -> None:
+    chunked, single = model_of(config), model_of(config)
+    values, labels = stream(chunked)
+    weights = np.random.default_rng(1).choice([0.0, 1e-9, 0.3, 1.0, 2.0, 3.5, 50.0, 1e12], size=len(labels))
+    progress = chunked.predict_learn_many(values[:30], labels[:30], sample_weight=weights[:30])
+    chunked.save(tmp_path / "model")
+    chunked = type(chunked).load(tmp_path / "model")
+    chunked.learn_many(values[30:], labels[30:], sample_weight=weights[30:].tolist())
+    for i, (x, y, w) in enumerate(zip(as_records(values), labels.tolist(), weights.tolist(), strict=True)):
+        answer = predict(single)(x)
+        if isinstance(single, MODLClassifier):
+            answer = [answer.get(label, 0.0) for label in chunked.classes]  # type: ignore[union-attr]
+        if i < 30:
+            np.testing.assert_array_equal(
+                progress.predictions[i], np.atleast_1d(answer)[: progress.predictions.shape[1]]
+            )
+        single.learn_one(x, y, w=w)
+    assert state_digest(chunked) == state_digest(single)  # type: ignore[arg-type]

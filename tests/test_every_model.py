@@ -15,6 +15,7 @@ import pytest
 from braided import BraidedError, MODLClassifier, presets, zoo
 from braided.combiners import COMBINERS
 from braided.estimators.digest import state_digest
+from braided.learners.river_learner import takes_weight
 from braided.zoo import ModelOptions, names_for
 from conftest import as_records, made_up
 
@@ -217,3 +218,60 @@ def test_options_reach_the_learners_that_have_them() -> None:
     fast, *_, mlp, _, _ = zoo.build("modl", options).learners  # type: ignore[union-attr,misc]
     assert fast == presets.default().learners[0]
     assert (mlp.hidden, mlp.zero_output) == ((9, 8), False)
+
+
+def weights_for(model: Any, n: int) -> Any:
+    """Weights of all kinds; River's models that take none get 0 and 1."""
+    kinds = [0.0, 0.4, 1.0, 2.0, 7.5, 1e9]
+    if not isinstance(model, MODLClassifier) and not takes_weight(model.model):
+        kinds = [0.0, 1.0]
+    return np.random.default_rng(1).choice(kinds, size=n)
+
+
+def test_the_weighted_array_path_is_the_one_record_path(make: Make) -> None:
+    chunked, single = make(1), make(1)
+    values, labels = stream()
+    weights = weights_for(chunked, len(labels))
+    progress = chunked.predict_learn_many(values, labels, sample_weight=weights)
+    for i, (x, y) in enumerate(zip(as_records(values), labels.tolist(), strict=True)):
+        probabilities = single.predict_proba_one(x)
+        np.testing.assert_array_equal(progress.predictions[i], [probabilities.get(c, 0.0) for c in chunked.classes])
+        single.learn_one(x, y, w=weights[i].item())
+    assert frozen(chunked) == frozen(single)
+
+
+def test_weight_one_is_no_weight_and_other_weights_are_learned(make_ours: Make) -> None:
+    values, labels = stream()
+    plain, ones, heavy = make_ours(1), make_ours(1), make_ours(1)
+    plain.learn_many(values, labels)
+    ones.learn_many(values, labels, sample_weight=np.ones(len(labels)))
+    heavy.learn_many(values, labels, sample_weight=np.where(labels == 1, 5.0, 1.0))
+    assert frozen(ones) == frozen(plain) != frozen(heavy)
+
+
+def test_weight_zero_changes_nothing(make: Make) -> None:
+    model = make(1)
+    values, labels = stream()
+    model.learn_one({"new": 1.0}, "new", w=0)
+    model.learn_many(values, labels)
+    before, known = frozen(model), (model.n_features, list(model.classes))
+    model.learn_one({"new": 1.0}, "new", w=0)
+    model.learn_many(values, ["new"] * len(labels), sample_weight=np.zeros(len(labels)))
+    model.predict_learn_many(np.ones((2, 1)), ["new", "newer"], ["another"], sample_weight=[0, 0.0])
+    assert (frozen(model), (model.n_features, list(model.classes))) == (before, known)
+
+
+def test_what_is_no_weight_is_refused(make: Make) -> None:
+    model = make(1)
+    values, labels = stream()
+    model.learn_many(values, labels)
+    before = frozen(model)
+    refusal = r"the weight of record \d+ is .*: give a finite number from 0 on"
+    for weight in (-1.0, -1e-300, math.nan, math.inf, "2", None):
+        with pytest.raises(BraidedError, match=refusal):
+            model.learn_one({0: 1.0, 1: 1.0}, 0, w=weight)
+        with pytest.raises(BraidedError, match=refusal):
+            model.learn_many(values[:3], labels[:3], sample_weight=[1.0, weight, 1.0])
+    with pytest.raises(BraidedError, match="X has 3 records and sample_weight has 2 weights"):
+        model.learn_many(values[:3], labels[:3], sample_weight=[1.0, 1.0])
+    assert frozen(model) == before

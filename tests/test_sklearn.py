@@ -27,11 +27,15 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import braided
 from braided import BraidedError
-from braided.learners import LogisticConfig, MLPConfig
+from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from braided.sklearn import MODLClassifier, MODLRegressor
 from conftest import made_up
 
 FAST = (LogisticConfig(),)
+
+
+#: Of a stream, a record of weight 2 is not the record twice at another place, and statistics of features count records.
+NOT_MET = ("check_sample_weight_equivalence_on_dense_data",)
 
 
 def all_checks() -> list[Any]:
@@ -40,7 +44,7 @@ def all_checks() -> list[Any]:
         pytest.param(estimator, check, id=f"{type(estimator).__name__}-{name}")
         for kind in (MODLClassifier, MODLRegressor)
         for estimator, check in estimator_checks_generator(kind())
-        if (name := getattr(check, "func", check).__name__) != "check_array_api_input"
+        if (name := getattr(check, "func", check).__name__) not in ("check_array_api_input", *NOT_MET)
     ]
 
 
@@ -55,7 +59,7 @@ def test_the_whole_suite_passes_without_a_skip() -> None:
         "from braided.sklearn import MODLClassifier, MODLRegressor\n"
         "for estimator in (MODLClassifier(), MODLRegressor()):\n"
         "    for check in check_estimator(estimator, on_fail=None, on_skip=None):\n"
-        "        assert check['status'] == 'passed', check\n"
+        f"        assert check['status'] == 'passed' or check['check_name'] in {NOT_MET}, check\n"
         "    print(type(estimator).__name__)\n"
     )
     environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
@@ -79,6 +83,33 @@ def test_fit_in_order_is_learn_many_bit_for_bit() -> None:
     plain_regressor = braided.MODLRegressor(seed=regressor.model_.seed)
     plain_regressor.learn_many(values, places)
     np.testing.assert_array_equal(regressor.predict(values), plain_regressor.predict_many(values))
+
+
+def test_sample_weights_reach_the_model_with_their_records() -> None:
+    values, labels = made_up(80)
+    weights = np.where(labels == 1, 3.0, 0.5)
+    weights[:7] = 0.0
+    model = MODLClassifier(shuffle=False, random_state=4).fit(values, labels, sample_weight=weights)
+    plain = braided.MODLClassifier(seed=model.model_.seed)
+    plain.learn_many(values, labels, sample_weight=weights)
+    places = [plain.classes.index(label) for label in model.classes_.tolist()]
+    np.testing.assert_array_equal(model.predict_proba(values), plain.predict_proba_many(values)[:, places])
+    parts = MODLClassifier(random_state=4).partial_fit(values[:40], labels[:40], [0, 1], sample_weight=weights[:40])
+    parts.partial_fit(values[40:], labels[40:], sample_weight=weights[40:])
+    np.testing.assert_array_equal(parts.predict_proba(values), model.predict_proba(values))
+    # In random order each record keeps its own: those of weight 0 are as if they were not there.
+    some = MODLRegressor(learners=(LinearConfig(),), random_state=1)
+    spoilt = np.where(weights == 0.0, 1e6, labels)
+    np.testing.assert_array_equal(
+        some.fit(values, spoilt, sample_weight=weights).predict(values),
+        clone(some).fit(values, labels, sample_weight=weights).predict(values),
+    )
+    ones = clone(some).fit(values, labels, sample_weight=1.0).predict(values)
+    np.testing.assert_array_equal(ones, clone(some).fit(values, labels).predict(values))
+    with pytest.raises(BraidedError, match="the weight of record 2 is -1"):
+        some.fit(values[:2], labels[:2], sample_weight=[1, -1])
+    with pytest.raises(BraidedError, match="sample_weight has 1 weights"):
+        some.partial_fit(values[:2], labels[:2], sample_weight=[1])
 
 
 def test_partial_fit_goes_on_in_order() -> None:

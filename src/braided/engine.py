@@ -19,6 +19,7 @@ from braided.inputs import InputStage
 from braided.kernels import loop
 from braided.kernels.activations import all_finite
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
+from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
     BLOCKS,
     CHANGES,
@@ -48,6 +49,7 @@ Floats = NDArray[np.float64]
 BOOST, FADING = 4.0, 0.99
 #: Below this the plasticity is the usual one again.
 _HARDLY_RAISED = 1.01
+_NO_WEIGHTS = np.zeros(0)
 #: The row of a stage that is not there.
 _NO_STAGE = np.zeros(STAGE_COLUMNS, dtype=np.int64)
 
@@ -112,6 +114,7 @@ class _Part(NamedTuple):
     columns: NDArray[np.int64]
     slots: NDArray[np.int64]
     targets: Floats
+    weights: Floats
     predictions: Floats
     own: Floats
 
@@ -231,6 +234,7 @@ class Braid:
         columns: NDArray[np.int64] | None,
         targets: Floats | None,
         slots: NDArray[np.int64] | None = None,
+        weights: Floats | None = None,
     ) -> tuple[Floats, Floats]:
         """Predict every record of a chunk, each before learning it if there are targets.
 
@@ -244,6 +248,8 @@ class Braid:
             (n,) class places or regression targets; None to predict only.
         slots
             Those that may have a value, in order; None for all.
+        weights
+            (n,) how much each record counts, above 0; None for 1 each.
 
         Returns
         -------
@@ -256,11 +262,14 @@ class Braid:
         slots = self._identity if slots is None else slots
         learn = targets is not None
         known = np.zeros(n) if targets is None else targets
+        heavy = _NO_WEIGHTS if weights is None else weights
         done = 0
         run = self._run_compiled if self.compiled else self._run_python
         while done < n:
             last = done + 1 if learn and self.lags else n
-            part = _Part(values[done:last], columns, slots, known[done:last], predictions[done:], own[done:])
+            part = _Part(
+                values[done:last], columns, slots, known[done:last], heavy[done:last], predictions[done:], own[done:]
+            )
             if learn and self.lags:  # what is said of a record knows more than what is learned from it
                 run(part, False)
                 answer, of_learners = predictions[done].copy(), own[done].copy()
@@ -380,23 +389,23 @@ class Braid:
                 self._bind()  # a reset may replace arrays whose addresses the table holds
 
     def _run_compiled(self, part: _Part, learn: bool) -> int:
-        values, columns, slots, targets, predictions, own = part
+        values, columns, slots, targets, weights, predictions, own = part
         # A single record predicted and then learned needs its forward pass only once.
         single = values.shape[0] == 1 and columns is self._identity
         record = (slots.tobytes(), values[0, slots].tobytes()) if single else None
         reuse = learn and not self.lags and record is not None and record == self._scored
         count = loop.run(
             self._table, self._combiner_row, self._stage_row, self._changes, values, columns, slots,
-            self.statistics, self.standardise, targets, self.target, self._known(learn), self.late, self.regression,
-            learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores, self._gradients,
-            predictions, own, self._waiting,
+            self.statistics, self.standardise, targets, weights, self.target, self._known(learn), self.late,
+            self.regression, learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores,
+            self._gradients, predictions, own, self._waiting,
         )  # fmt: skip
         self._scored = None if learn else record
         return int(count)
 
     def _run_python(self, part: _Part, learn: bool) -> int:
         """One record, by the learners' Python protocol."""
-        values, columns, _, targets, predictions, own = part
+        values, columns, _, targets, weights, predictions, own = part
         x, mask, scores, usable, _, prediction = self.score(values[0], columns, learn)
         active = np.flatnonzero(mask)
         self._active[: active.size], self._active[-1] = active, active.size
@@ -411,16 +420,19 @@ class Braid:
             aim = loop.from_last(targets[0], self.target, known)
             y = loop.target_in_units(targets[0], self.target) if self.regression else targets[0]
             change = loop.change_in_units(targets[0], self.target, known) if self.follows else 0.0
-            gradients = self.combiner.gradients(x, mask, scores, aim if self.follows else y, prediction, usable)
+            weight = float(counted(weights, 0))
+            gradients = self.combiner.gradients(x, mask, scores, aim if self.follows else y, prediction, usable, weight)
             for i, learner in enumerate(self.learners):
                 own_aim = change if self._changes[i, 0] else y
                 finite = bool(all_finite(gradients[i]))
                 if self.follows:
                     gradients[i, 0] = self._changes[i, 1] - own_aim
+                scale(gradients[i], weight)
+                told = (weight,) if getattr(learner, "takes_weight", False) else ()
                 fine = (
                     usable[i]
                     and finite
-                    and learner.learn(self._seen_by(learner, x), mask, own_aim, gradients[i]) is not False
+                    and learner.learn(self._seen_by(learner, x), mask, own_aim, gradients[i], *told) is not False
                 )
                 if fine:
                     self.health[i, loop.IN_A_ROW] = 0

@@ -7,7 +7,7 @@ classes known beforehand and sorted, `random_state`. NaN is missing, as everywhe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from braided import estimators
 from braided.errors import BraidedError
 from braided.estimators import frames
+from braided.estimators.base import weights_of
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 from braided.values import is_missing, shown
@@ -77,18 +78,34 @@ class _MODL(BaseEstimator):
         if not isinstance(self.shuffle, bool | np.bool_):
             raise BraidedError(f"shuffle is {shown(self.shuffle)}: use True or False")
 
-    def _learn_all(self, inner: Any, values: Floats, targets: NDArray[Any], random: np.random.RandomState) -> None:
+    def _weights(self, sample_weight: Any, values: Floats) -> Floats | None:
+        """One weight a record; a single number is for all, as scikit-learn has it."""
+        if isinstance(sample_weight, Real):
+            sample_weight = np.full(len(values), float(sample_weight))
+        elif hasattr(sample_weight, "__array__") and not hasattr(sample_weight, "__iter__"):
+            sample_weight = np.asarray(sample_weight)
+        return weights_of(sample_weight, len(values), first=1)
+
+    def _learn_all(
+        self,
+        inner: Any,
+        values: Floats,
+        targets: NDArray[Any],
+        weights: Floats | None,
+        random: np.random.RandomState,
+    ) -> None:
         """Learn every record `passes` times, as `fit` does."""
+        if weights is not None and not weights.any():
+            raise BraidedError("sample_weight is zero for every record: give at least one a weight above 0")
         for _ in range(self.passes):
             order = random.permutation(len(values)) if self.shuffle else slice(None)
-            inner.learn_many(values[order], targets[order])
+            inner.learn_many(values[order], targets[order], sample_weight=None if weights is None else weights[order])
 
 
 class MODLClassifier(ClassifierMixin, _MODL):
     """Multilearner online deep learning for classification, as a scikit-learn estimator.
 
-    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given. There
-    is no `sample_weight`: the closed-form learners have no notion of a part of a record.
+    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given.
 
     Parameters
     ----------
@@ -128,7 +145,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
     96%
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Start anew and learn these records.
 
         Parameters
@@ -137,17 +154,20 @@ class MODLClassifier(ClassifierMixin, _MODL):
             (n, d) numbers, NaN (and a data frame's null) for missing.
         y
             n labels.
+        sample_weight
+            n weights from 0 on, 1 each if not given; a record of weight 0 is left out.
         """
         self._check_parameters()
         values, labels = self._labelled(X, y, reset=True)
+        weights = self._weights(sample_weight, values)
         random = check_random_state(self.random_state)
         classes = np.unique(labels)
         inner = self._made(classes, random)
-        self._learn_all(inner, values, labels, random)
+        self._learn_all(inner, values, labels, weights, random)
         self.classes_, self.model_ = classes, inner
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn these records, in order, after those learned before.
 
         Parameters
@@ -158,16 +178,19 @@ class MODLClassifier(ClassifierMixin, _MODL):
             n labels, of those in `classes`.
         classes
             All the labels that there will be; needed in the first call.
+        sample_weight
+            As of `fit`.
         """
         self._check_parameters()
         first = not hasattr(self, "model_")
         known = self._known(classes)
         values, labels = self._labelled(X, y, reset=first)
+        weights = self._weights(sample_weight, values)
         foreign = [label for label in np.unique(labels).tolist() if label not in known.tolist()]
         if foreign:
             raise BraidedError(f"y holds {foreign[0]!r}: it must be one of the classes, {shown(known.tolist())}")
         inner = self._made(known, check_random_state(self.random_state)) if first else self.model_
-        inner.learn_many(values, labels)
+        inner.learn_many(values, labels, sample_weight=weights)
         self.classes_, self.model_ = known, inner
         return self
 
@@ -229,8 +252,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
 class MODLRegressor(RegressorMixin, _MODL):
     """Multilearner online deep learning for regression, as a scikit-learn estimator.
 
-    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given. There
-    is no `sample_weight`: the closed-form learners have no notion of a part of a record.
+    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given.
 
     Parameters
     ----------
@@ -265,7 +287,7 @@ class MODLRegressor(RegressorMixin, _MODL):
     0.5
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Start anew and learn these records.
 
         Parameters
@@ -274,22 +296,26 @@ class MODLRegressor(RegressorMixin, _MODL):
             (n, d) numbers, NaN (and a data frame's null) for missing.
         y
             n finite numbers.
+        sample_weight
+            n weights from 0 on, 1 each if not given; a record of weight 0 is left out.
         """
         self._check_parameters()
         values, targets = self._checked(X, y, reset=True, y_numeric=True)
+        weights = self._weights(sample_weight, values)
         random = check_random_state(self.random_state)
         inner = self._made(random)
-        self._learn_all(inner, values, targets, random)
+        self._learn_all(inner, values, targets, weights, random)
         self.model_ = inner
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn these records, in order, after those learned before; arguments as of `fit`."""
         self._check_parameters()
         first = not hasattr(self, "model_")
         values, targets = self._checked(X, y, reset=first, y_numeric=True)
+        weights = self._weights(sample_weight, values)
         inner = self._made(check_random_state(self.random_state)) if first else self.model_
-        inner.learn_many(values, targets)
+        inner.learn_many(values, targets, sample_weight=weights)
         self.model_ = inner
         return self
 

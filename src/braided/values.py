@@ -78,6 +78,20 @@ def as_number(name: Hashable, value: Any, record: int) -> float:
     return number
 
 
+def as_weight(value: Any, record: int) -> float:
+    """How much a record counts.
+
+    >>> as_weight(-1, 17)
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: the weight of record 17 is -1: give a finite number from 0 on
+    """
+    number = number_of(value)
+    if number is None or not 0.0 <= number < math.inf:
+        raise BraidedError(f"the weight of record {record} is {shown(value)}: give a finite number from 0 on")
+    return number
+
+
 def _order(name: Hashable) -> tuple[str, Any]:
     if isinstance(name, Real):
         return ("0", name)

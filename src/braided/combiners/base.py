@@ -20,7 +20,9 @@ class Combiner:
 
     The prediction is the class probabilities, (n_outputs,), or for regression the value in units of the target's
     running statistics, (1,); where a learner follows the target's changes, its distance from the last target in usual
-    changes. The gradients are dL/dscores, (n_learners, n_outputs).
+    changes. The gradients are dL/dscores, (n_learners, n_outputs). They do not depend on a record's weight, by which
+    the record loop multiplies them (`kernels.record_weight`); what a combiner learns itself does, as its docstring
+    says.
     """
 
     name: ClassVar[str]
@@ -101,11 +103,13 @@ class Combiner:
         y: float,
         prediction: NDArray[np.float64],
         usable: NDArray[np.bool_] | None = None,
+        weight: float = 1.0,
     ) -> NDArray[np.float32]:
-        """One gradient per learner; a combiner with weights learns here."""
+        """One gradient per learner; a combiner with weights learns here, as the record's weight says."""
         gradients = np.zeros_like(scores)
         flags = _flags(usable, scores)
-        call_gradients(self.table_row(), x, np.flatnonzero(mask), scores, flags, float(y), prediction, gradients)
+        active = np.flatnonzero(mask)
+        call_gradients(self.table_row(), x, active, scores, flags, float(y), weight, prediction, gradients)
         return gradients
 
 

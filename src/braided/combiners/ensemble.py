@@ -20,7 +20,7 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
     for i in range(scores.shape[0]):
         own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
 

@@ -29,7 +29,7 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
     window = shape[1]
     place = min(max(int(single[0]), 0), window - 1)
     for i in range(scores.shape[0]):
@@ -41,9 +41,9 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, predi
 class Greedy(Combiner):
     """p = sum_i softmax(lambda)_i softmax(f_i), with lambda_i learner i's accuracy over the last K = 100 records.
 
-    lambda_i = 1/K sum_{j = t-K .. t-1} [f_i was right on record j]: the current label has no part in the weights it
-    is predicted with. A learner whose scores are not finite is left out of the sum, and counts as wrong. Every learner
-    follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y).
+    lambda_i = 1/K sum_{j = t-K .. t-1} [f_i was right on record j]: the current label has no part in the weights it is
+    predicted with, and a record counts once whatever its weight. A learner whose scores are not finite is left out of
+    the sum, and counts as wrong. Every learner follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y).
 
     Examples
     --------

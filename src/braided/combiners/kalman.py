@@ -28,7 +28,8 @@ _MOST_VARIANCE = 1.0
 _NOISE_MEMORY = 1_000.0
 
 # `shape`: regression, learners, inputs (as many, or twice as many), their bound. `double`: the weights, their
-# covariance, noise variance and its count; then scratch: the inputs, and three vectors.
+# covariance, noise variance and its count; then scratch: the inputs, three vectors, and the
+# probabilities between two steps of one record.
 
 
 @kernel()
@@ -63,12 +64,13 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
     n, n_outputs = shape[2], scores.shape[1]
     at = n + n * n + 2
     weights, covariance = double[:n], double[n : n + n * n].reshape(n, n)
     inputs = double[at : at + n * n_outputs].reshape(n, n_outputs)
-    scratch = double[at + n * n_outputs :].reshape(3, n)
+    end = at + n * n_outputs + 3 * n
+    scratch, again = double[at + n * n_outputs : end].reshape(3, n), double[end : end + n_outputs]
     if shape[0] == 1:
         residual = y - prediction[0]
         count = min(double[at - 1] + 1.0, _NOISE_MEMORY)
@@ -78,12 +80,14 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, predi
         double[at - 1] = count
         for i in range(shape[1]):
             gradients[i, 0] = scores[i, 0] - y
-        precision = share / max(double[at - 2], 1e-6)
+        precision = weight * share / max(double[at - 2], 1e-6)
         newton.step_value(weights, covariance, inputs[:, 0], residual, precision, scratch[0])
     else:
         for i in range(shape[1]):
             own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
-        newton.step_class(weights, covariance, inputs, prediction, int(y), scratch[0], scratch[1], scratch[2])
+        newton.learn_class(
+            weights, covariance, inputs, prediction, int(y), weight, scratch[0], scratch[1], scratch[2], again
+        )
     newton.relax(covariance, hyper[1], hyper[0])
 
 
@@ -98,6 +102,10 @@ class KalmanWeights(Combiner):
     which is the Newton step of the cross-entropy for the weights: with few weights it needs no learning rate. phi lets
     the weights follow a stream that changes. A preset may give other first weights. For regression, with residual r and
     its running mean square s^2, P <- (P^-1 + f f^T / s^2)^-1 and w <- w + P f r / s^2.
+
+    A record of weight c takes n = min(ceil(c), 8) such steps, each with c / n times p_k in P and times P h_y, p found
+    anew before each; P relaxes once. Beyond a whole record, P h_y is multiplied by 4 / h_y P h_y at most, or by 1. For
+    regression it is one step with the noise s^2 / c; s^2 counts records, whatever their weight.
 
     Every learner follows its own loss, dL_i/df_i = softmax(f_i) - onehot(y) (or f_i - y): what it learns does not
     depend on the others, and its own error is what it would have alone.
@@ -140,7 +148,7 @@ class KalmanWeights(Combiner):
         """Weights and covariance, made once; scratch for the inputs."""
         n = self.n_inputs(n_learners)
         kept = n + n * n + 2
-        fresh = np.zeros(kept + n * n_outputs + 3 * n)
+        fresh = np.zeros(kept + n * n_outputs + 3 * n + n_outputs)
         if self._n == n:
             fresh[:kept] = self.double[:kept]
         else:

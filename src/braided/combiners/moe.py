@@ -15,6 +15,7 @@ from braided.kernels.compile import kernel
 from braided.kernels.dense import add_row, backward_head, forward_head, step, step_row
 from braided.kernels.mixture import add_softmax, log_normaliser, normalise, own_loss_gradient
 from braided.kernels.random import draw_uniform, key_of, mix
+from braided.kernels.record_weight import of_gradient
 from braided.state import ArrayRule
 
 HIDDEN = 50
@@ -68,10 +69,10 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
     kind = single.dtype.type
     n_learners, n_hidden = shape[1], shape[2]
-    step_size = (kind(hyper[0]), kind(0), kind(0), kind(0))
+    step_size = (kind(hyper[0] * of_gradient(weight)), kind(0), kind(0), kind(0))
     out_bias, out, inputs = n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
     hidden, gate = work[1 : 1 + n_hidden], work[1 + n_hidden : 1 + n_hidden + n_learners]
     gate_gradient = work[1 + n_hidden + n_learners : 1 + n_hidden + 2 * n_learners]
@@ -102,9 +103,9 @@ class MixtureOfExperts(Combiner):
 
         dL/df_i = r_i (softmax(f_i) - onehot(y)),   dL/dgate_i = G_i - r_i
 
-    and the gate's weights follow their gradient by plain steps. x is zero where a feature is missing. A learner whose
-    scores are not finite has no share; a gate that is not finite (plain steps on badly scaled values) gives equal
-    shares and is drawn anew.
+    and the gate's weights follow their gradient, times the record's weight (10 at most), by plain steps. x is zero
+    where a feature is missing. A learner whose scores are not finite has no share; a gate that is not finite (plain
+    steps on badly scaled values) gives equal shares and is drawn anew.
 
     Examples
     --------

@@ -17,7 +17,7 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
     for k in range(scores.shape[1]):
         for i in range(scores.shape[0]):
             gradients[i, k] = prediction[k] - (1.0 if k == int(y) else 0.0)

@@ -19,7 +19,7 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 
 
 @entry(GRADIENTS)
-def _gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients):
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
     regression = shape[0] == 1
     for k in range(scores.shape[1]):
         wanted = y if regression else (1.0 if k == int(y) else 0.0)

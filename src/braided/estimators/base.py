@@ -25,7 +25,7 @@ from braided.estimators.saved import check_numbers, describe, unpack_parameters
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
 from braided.state import check_arrays, checked, counts
-from braided.values import as_number, shown
+from braided.values import as_number, as_weight, shown
 
 Floats = NDArray[np.float64]
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
@@ -61,8 +61,9 @@ class _Chunk:
 
     Attributes
     ----------
-    values, columns, targets
-        (n, columns) numbers, the names of the columns, and (n,) targets as the engine takes them.
+    values, columns, targets, weights
+        (n, columns) numbers, the names of the columns, (n,) targets as the engine takes them, and (n,) weights, None
+        for 1 each. A record of weight 0 is not learned.
     new_features, new_labels
         Record -> the names, in the order of their slots, or the label that it is the first to have.
     """
@@ -70,6 +71,7 @@ class _Chunk:
     values: Floats
     columns: list[Hashable]
     targets: Floats
+    weights: Floats | None
     new_features: dict[int, list[Hashable]]
     new_labels: dict[int, Any]
 
@@ -109,13 +111,20 @@ class DryRun:
         """An independent copy."""
         return DryRun(self._model)
 
-    def learn_many(self, X: ArrayLike, y: ArrayLike | Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
+    def learn_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | Iterable[Any],
+        names: Sequence[Hashable] | None = None,
+        sample_weight: Any = None,
+    ) -> None:
         """Refuse a chunk that the model would refuse after those before it; else count its names and labels as known.
 
         Arguments as of `MODL.learn_many`, but for data frames.
         """
-        chunk = self._model._checked(X, y, names)
-        self._model._features.arrivals(chunk.values, chunk.columns)
+        chunk = self._model._checked(X, y, names, sample_weight)
+        learned = slice(None) if chunk.weights is None else chunk.weights > 0.0
+        self._model._features.arrivals(chunk.values[learned], chunk.columns)
         for label in chunk.new_labels.values():
             self._model._classes.admit(label)
 
@@ -127,6 +136,23 @@ def listed(y: ArrayLike | Iterable[Any]) -> list[Any]:
     if isinstance(y, str) or not isinstance(y, Iterable):
         raise BraidedError(f"y is {shown(y)}: give a list or array of labels or targets")
     return list(y)
+
+
+def weights_of(sample_weight: Any, n: int, first: int) -> Floats | None:
+    """The weights of n records, the first of which has the number `first`; None where none are given."""
+    if sample_weight is None:
+        return None
+    given = frames.targets(sample_weight, "sample_weight")
+    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+        raise BraidedError(f"sample_weight is {shown(sample_weight)}: give a list or array of one weight a record")
+    if not (isinstance(given, np.ndarray) and given.dtype.kind in "biuf"):
+        given = np.array([as_weight(value, first + i) for i, value in enumerate(given)])
+    weights: Floats = np.ascontiguousarray(given, dtype=np.float64)
+    if weights.size != n:
+        raise BraidedError(f"X has {n} records and sample_weight has {weights.size} weights: they must be as many")
+    for wrong in np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[:1]:
+        as_weight(weights[wrong].item(), first + int(wrong))
+    return weights
 
 
 class MODL(base.Estimator):
@@ -330,7 +356,7 @@ class MODL(base.Estimator):
     def _target(self, y: Any, record: int) -> Any:
         """The label or target as it is learned; refused if it cannot be."""
 
-    def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
+    def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record.
 
         Parameters
@@ -339,13 +365,19 @@ class MODL(base.Estimator):
             Feature names to numbers; an absent key, None and NaN all mean missing.
         y
             The label, any hashable value (classifier), or a finite number (regressor).
+        w
+            How much the record counts, a finite number from 0 on; a record of weight 0 changes nothing. What a weight
+            is for each learner is in `docs/weights.md`.
         """
         record = self.braid.steps + 1
+        weight = as_weight(w, record)
         new = self._features.new_in(x)
         for name in new:
             as_number(name, x[name], record)
         row = self._features.row(x, record)
         target = self._target(y, record)
+        if weight == 0.0:
+            return
         self._features.check_room(new, row)
         unseen = not self._regression and target not in self._classes.places
         if not self._regression:
@@ -356,10 +388,11 @@ class MODL(base.Estimator):
         if new:
             row = self._features.row(x, record)
         slots = self._features.slots_of(x)
-        self._run(row[None, :], (None, slots), np.array([target], dtype=np.float64), unseen)
+        weights = None if weight == 1.0 else np.array([weight])
+        self._run(row[None, :], (None, slots), np.array([target], dtype=np.float64), weights, unseen)
 
     def _run(
-        self, values: Floats, where: Places, targets: Floats | None, unseen: bool = False
+        self, values: Floats, where: Places, targets: Floats | None, weights: Floats | None, unseen: bool = False
     ) -> tuple[Floats, Floats]:
         """Run records through the engine; if they are learned under a drift detector, one by one and watched.
 
@@ -368,18 +401,21 @@ class MODL(base.Estimator):
         """
         if targets is None:
             return self.braid.run(values, where[0], None, where[1])
-        said = self._run_learning(values, where, targets, unseen)
+        said = self._run_learning(values, where, targets, weights, unseen)
         if self.expire_after is not None:
             self._features.see(values, where[0])
         return said
 
-    def _run_learning(self, values: Floats, where: Places, targets: Floats, unseen: bool) -> tuple[Floats, Floats]:
+    def _run_learning(
+        self, values: Floats, where: Places, targets: Floats, weights: Floats | None, unseen: bool
+    ) -> tuple[Floats, Floats]:
         if self._watch is None:
-            return self.braid.run(values, where[0], targets, where[1])
+            return self.braid.run(values, where[0], targets, where[1], weights)
         parts = []
         for t in range(values.shape[0]):
             first = self.records_learned == 0
-            parts.append(self.braid.run(values[t : t + 1], where[0], targets[t : t + 1], where[1]))
+            part, weight = slice(t, t + 1), None if weights is None else weights[t : t + 1]
+            parts.append(self.braid.run(values[part], where[0], targets[part], where[1], weight))
             self.braid.relax()
             if not first and self._watch.update(self._error(parts[-1][0][0], float(targets[t]), unseen and t == 0)):
                 self.braid.raise_plasticity()
@@ -433,7 +469,9 @@ class MODL(base.Estimator):
             raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
         return *frame.table(self.records_learned + 1), frame
 
-    def predict_learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> Progress:
+    def predict_learn_many(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
+    ) -> Progress:
         """Predict each record, then learn it, in order: progressive validation of a chunk at compiled speed.
 
         The result is bit for bit that of `predict_proba_one` (or `predict_one`) and `learn_one` on each record.
@@ -447,9 +485,11 @@ class MODL(base.Estimator):
             n labels or targets: an array, list or series, in the order of the records (an index is not looked at).
         names
             The columns' feature names; 0, 1, ... if not given. A frame has its own.
+        sample_weight
+            n weights, as `w` of `learn_one`; 1 each if not given. A record of weight 0 is predicted.
         """
         X, names, frame = self._opened(X, names)
-        progress = self._predict_learn(X, y, names, frame)
+        progress = self._predict_learn(X, y, names, sample_weight, frame)
         if frame is None:
             return progress
         return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
@@ -459,13 +499,18 @@ class MODL(base.Estimator):
         """Predictions in the terms of the frame that was given."""
 
     def _predict_learn(
-        self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, frame: frames.Frame | None = None
+        self,
+        X: ArrayLike,
+        y: Any,
+        names: Sequence[Hashable] | None,
+        sample_weight: Any,
+        frame: frames.Frame | None = None,
     ) -> Progress:
         """`predict_learn_many` of an array; what the answer's `frame` could not hold is refused before any learning."""
-        chunk = self._checked(X, y, names)
+        chunk = self._checked(X, y, names, sample_weight)
         if frame is not None:
             frame.check_names([*self._classes.places, *chunk.new_labels.values()])
-        values, columns, targets = chunk.values, chunk.columns, chunk.targets
+        values, columns, targets, weights = chunk.values, chunk.columns, chunk.targets, chunk.weights
         n = values.shape[0]
         width = 1 if self._regression else len(self._classes) + len(chunk.new_labels)
         progress = self._nothing_said(n, width)
@@ -473,39 +518,79 @@ class MODL(base.Estimator):
         breaks = sorted(set(chunk.new_features) | set(chunk.new_labels))
         start = 0
         for stop in [*breaks, n]:
-            self._run_part(values[start:stop], columns, targets[start:stop], progress, start)
+            heavy = None if weights is None else weights[start:stop]
+            self._learn_part(values[start:stop], columns, targets[start:stop], heavy, progress, start)
             if stop == n:
                 break
-            self._run_part(values[stop : stop + 1], columns, None, progress, stop)
+            self._run_part(values[stop : stop + 1], columns, None, None, progress, stop)
             labels = [chunk.new_labels[stop]] if stop in chunk.new_labels else []
             self._admit(chunk.new_features.get(stop, []), labels, self._features.by_slot(values[stop], columns))
             part = slice(stop, stop + 1)
-            self._run(values[part], self._features.columns(columns), targets[part], stop in chunk.new_labels)
+            heavy = None if weights is None else weights[part]
+            self._run(values[part], self._features.columns(columns), targets[part], heavy, stop in chunk.new_labels)
             start = stop + 1
         return progress
 
-    def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None) -> _Chunk:
+    def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, sample_weight: Any = None) -> _Chunk:
         """A chunk as it will be learned, or the refusal of all of it; nothing changes."""
         values, columns = self._array(X, names)
-        _, targets, new_labels = self._encode_targets(frames.targets(y), values.shape[0])
+        n = values.shape[0]
+        y = frames.targets(y)
+        if sample_weight is not None and not isinstance(y, np.ndarray):
+            y = listed(y)
+        _, targets, new_labels = self._encode_targets(y, n)
+        weights = weights_of(sample_weight, n, self.records_learned + 1)
+        kept = np.arange(n) if weights is None else np.flatnonzero(weights)
+        if kept.size < n:  # what only records of weight 0 bring is not known afterwards
+            labels = list(y)
+            _, targets[kept], found = self._encode_targets([labels[i] for i in kept], kept.size)
+            new_labels = {int(kept[at]): label for at, label in found.items()}
         new_features: dict[int, list[Hashable]] = {}
         if not self._features.slots.keys() >= set(columns):
-            new_features = self._features.copy().arrivals(values, columns)
+            arrivals = self._features.copy().arrivals(values[kept] if kept.size < n else values, columns)
+            new_features = {int(kept[at]): names for at, names in arrivals.items()}
         self._classes.check_room(list(new_labels.values()))
-        return _Chunk(values, columns, targets, new_features, new_labels)
+        return _Chunk(values, columns, targets, weights, new_features, new_labels)
 
     def dry_run(self) -> DryRun:
         """Asks whether this model would learn certain chunks, one after another, without learning them."""
         return DryRun(self)
 
+    def _learn_part(
+        self,
+        values: Floats,
+        columns: list[Hashable],
+        targets: Floats,
+        weights: Floats | None,
+        progress: Progress,
+        start: int,
+    ) -> None:
+        """Predict and learn records in which nothing new appears, but those of weight 0, which are only predicted."""
+        if weights is None or weights.all():
+            self._run_part(values, columns, targets, weights, progress, start)
+            return
+        ends = [*(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(weights)]
+        at = 0
+        for end in ends:
+            part, learned = slice(at, end), weights[at] > 0.0
+            known = targets[part] if learned else None
+            self._run_part(values[part], columns, known, weights[part] if learned else None, progress, start + at)
+            at = end
+
     def _run_part(
-        self, values: Floats, columns: list[Hashable], targets: Floats | None, progress: Progress, start: int
+        self,
+        values: Floats,
+        columns: list[Hashable],
+        targets: Floats | None,
+        weights: Floats | None,
+        progress: Progress,
+        start: int,
     ) -> None:
         """Run records in which nothing new appears, and note the predictions from row `start` on."""
         if values.shape[0] == 0 or (self.records_learned == 0 and targets is None):
             return
         self._grow()
-        predictions, own = self._run(values, self._features.columns(columns), targets)
+        predictions, own = self._run(values, self._features.columns(columns), targets, weights)
         rows = slice(start, start + values.shape[0])
         if not self._regression and len(self._classes) == 1:
             progress.predictions[rows, 0] = 1.0
@@ -519,7 +604,7 @@ class MODL(base.Estimator):
         X, names, frame = self._opened(X, names)
         values, columns = self._array(X, names)
         progress = self._nothing_said(len(values), 1 if self._regression else len(self._classes))
-        self._run_part(values, columns, None, progress, 0)
+        self._run_part(values, columns, None, None, progress, 0)
         if frame is None:
             return progress
         return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
@@ -529,10 +614,10 @@ class MODL(base.Estimator):
         unknown = 0.0 if self._regression else -1.0
         return Progress(np.zeros((n, width)), np.full((n, len(self.braid.learners)), unknown))
 
-    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> None:
+    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         X, names, _ = self._opened(X, names)
-        self._predict_learn(X, y, names)
+        self._predict_learn(X, y, names, sample_weight)
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
         """What each feature adds to the fast learner's score, how sure that is, and each learner's share.

@@ -230,11 +230,11 @@ def opened(X: Any) -> Frame | None:
     return Frame(wrapped) if isinstance(wrapped, nw.DataFrame) else None
 
 
-def targets(y: Any) -> Any:
-    """Labels or targets of a series as an array or list; anything else as it is."""
+def targets(y: Any, name: str = "y") -> Any:
+    """Labels, targets or weights of a series as an array or list; anything else as it is."""
     wrapped = _wrapped(y)
     if isinstance(wrapped, nw.DataFrame | nw.LazyFrame):
-        raise BraidedError(f"y is a table ({type(y).__name__}): give one column of it")
+        raise BraidedError(f"{name} is a table ({type(y).__name__}): give one column of it")
     if not isinstance(wrapped, nw.Series):
         return y
     dtype = wrapped.dtype

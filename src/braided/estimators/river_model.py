@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, REGRESSION, Progress
+from braided.estimators.base import CLASSIFICATION, REGRESSION, Progress, weights_of
+from braided.learners.river_learner import takes_weight
+from braided.values import as_weight
 
 
 class _RiverChunks:
@@ -54,13 +56,27 @@ class _RiverChunks:
         """The record without its missing values."""
         return {name: value for name, value in x.items() if value is not None and value == value}
 
-    def learn_one(self, x: Mapping[Hashable, Any], y: Any) -> None:
-        """Learn one record."""
+    def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one record; one of weight 0 changes nothing. A model that takes no weights refuses all but 0 and 1."""
+        weight = as_weight(w, 1)
+        self._check_weights([weight])
+        if weight == 0.0:
+            return
         record = self._present(x)
         self._names |= record.keys()
         if self.task == CLASSIFICATION:
             self._labels.setdefault(y, len(self._labels))
-        self.model.learn_one(record, y)
+        self.model.learn_one(record, y, **({} if weight == 1.0 else {"w": weight}))
+
+    def _check_weights(self, weights: Iterable[float]) -> None:
+        if any(weight not in (0.0, 1.0) for weight in weights) and not takes_weight(self.model):
+            raise BraidedError(f"{type(self.model).__name__} takes no weights: leave them out, or use another model")
+
+    def _weights(self, sample_weight: Any, n: int) -> list[float]:
+        weights = weights_of(sample_weight, n, 1)
+        found = [1.0] * n if weights is None else weights.tolist()
+        self._check_weights(found)
+        return found
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The model's answer."""
@@ -76,26 +92,34 @@ class _RiverChunks:
         for row in values.tolist():
             yield dict(zip(columns, row, strict=True))
 
-    def predict_learn_many(self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None) -> Progress:
+    def predict_learn_many(
+        self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None, sample_weight: Any = None
+    ) -> Progress:
         """Predict each record, then learn it; see `MODLClassifier.predict_learn_many`."""
         labels = [label.item() if isinstance(label, np.generic) else label for label in y]
-        return self._progress(X, labels, names)
+        return self._progress(X, labels, names, self._weights(sample_weight, len(labels)))
 
     def progress_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Progress:
         """Predict the records; see `MODLClassifier.progress_many`."""
-        return self._progress(X, None, names)
+        return self._progress(X, None, names, [])
 
-    def learn_many(self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None) -> None:
+    def learn_many(
+        self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None, sample_weight: Any = None
+    ) -> None:
         """Learn the records, one by one."""
-        for record, label in zip(self._records(X, names), y, strict=True):
-            self.learn_one(record, label)
+        labels = list(y)
+        weights = self._weights(sample_weight, len(labels))
+        for record, label, weight in zip(self._records(X, names), labels, weights, strict=True):
+            self.learn_one(record, label, weight)
 
-    def _progress(self, X: ArrayLike, labels: list[Any] | None, names: Sequence[Hashable] | None) -> Progress:
+    def _progress(
+        self, X: ArrayLike, labels: list[Any] | None, names: Sequence[Hashable] | None, weights: list[float]
+    ) -> Progress:
         rows = []
         for t, record in enumerate(self._records(X, names)):
             rows.append(self._row(record))
             if labels is not None:
-                self.learn_one(record, labels[t])
+                self.learn_one(record, labels[t], weights[t])
         predictions = np.zeros((len(rows), 1 if self.task == REGRESSION else len(self._labels)))
         for t, row in enumerate(rows):
             for column, value in row.items():

@@ -36,13 +36,15 @@ class Model(Protocol):
     def health(self) -> Mapping[str, Mapping[str, int]]:
         """Skipped updates and resets of each learner."""
 
-    def predict_learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> Progress:
+    def predict_learn_many(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
+    ) -> Progress:
         """Predict each record, then learn it."""
 
     def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Progress:
         """Predict the records."""
 
-    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None) -> None:
+    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None) -> None:
         """Learn the records."""
 
 
@@ -60,6 +62,11 @@ def _runs(labels: Sequence[Any]) -> Iterator[tuple[bool, int]]:
     for known, run in groupby(labels, key=lambda label: label is not None):
         stop += len(list(run))
         yield known, stop
+
+
+def _weights(batch: Batch) -> dict[str, Any]:
+    """What a model is told of the records' weights, if they have any."""
+    return {} if batch.weights is None else {"sample_weight": batch.weights}
 
 
 class Evaluation:
@@ -137,7 +144,7 @@ class Evaluation:
         if self.delay:
             progress, come = self._late(piece)
         elif known:
-            progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names)
+            progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names, **_weights(piece))
         else:
             progress = self.model.progress_many(piece.values, piece.names)
         self.seconds += time.perf_counter() - start
@@ -162,7 +169,7 @@ class Evaluation:
     def _learn_oldest(self) -> None:
         oldest = self._waiting.popleft()
         if oldest.labels[0] is not None:
-            self.model.learn_many(oldest.values, oldest.labels, oldest.names)
+            self.model.learn_many(oldest.values, oldest.labels, oldest.names, **_weights(oldest))
 
     def finish(self) -> None:
         """At the end of the stream: learn what still waits, and note how the model stands."""

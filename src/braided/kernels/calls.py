@@ -32,17 +32,20 @@ _FLAGS = types.boolean[::1]
 FORWARD = types.void(
     _INTS, _DOUBLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, types.int64, _SINGLES, _DOUBLES, _INTS, _SINGLES
 )
-#: learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index) -> whether finite
+#: learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index) -> whether
+#: finite; the gradient has been multiplied by the weight
 LEARN = types.boolean(
-    _INTS, _DOUBLES, _SINGLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, types.int64, types.float64, _SINGLES, _SINGLES,
-    _DOUBLES, _INTS,
+    _INTS, _DOUBLES, _SINGLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, types.int64, types.float64, types.float64, _SINGLES,
+    _SINGLES, _DOUBLES, _INTS,
 )  # fmt: skip
 #: combine(shape, hyper, single, double, x, active, scores, usable, work, prediction)
 COMBINE = types.void(_INTS, _DOUBLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, _MATRIX, _FLAGS, _SINGLES, _DOUBLES)
-#: gradients(shape, hyper, single, double, x, active, scores, usable, y, prediction, work, gradients)
+#: gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients), where the
+#: weight is for what the combiner itself learns
 GRADIENTS = types.void(
-    _INTS, _DOUBLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, _MATRIX, _FLAGS, types.float64, _DOUBLES, _SINGLES, _MATRIX
-)
+    _INTS, _DOUBLES, _SINGLES, _DOUBLES, _SINGLES, _INTS, _MATRIX, _FLAGS, types.float64, types.float64, _DOUBLES,
+    _SINGLES, _MATRIX,
+)  # fmt: skip
 
 
 class Entry:
@@ -140,11 +143,11 @@ def call_forward(row, x, active, step, scores):
 
 
 @kernel()
-def call_learn(row, x, active, step, y, gradient):
+def call_learn(row, x, active, step, y, weight, gradient):
     """Let the learner of this row learn from the record it has just scored; false if its update was not finite."""
     return learn_at(row[LEARN_ADDRESS])(
         ints(row, SHAPE), doubles(row, HYPER), singles(row, SINGLE), singles(row, SECOND), doubles(row, DOUBLE), x,
-        active, step, y, gradient, singles(row, WORK), doubles(row, WORK64), ints(row, INDEX),
+        active, step, y, weight, gradient, singles(row, WORK), doubles(row, WORK64), ints(row, INDEX),
     )  # fmt: skip
 
 

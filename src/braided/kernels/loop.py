@@ -10,6 +10,7 @@ from braided.kernels.calls import call_forward, call_learn, combine_at, doubles,
 from braided.kernels.compile import CACHED, kernel
 from braided.kernels.inputs import FEATURES, fill, take_in
 from braided.kernels.mixture import best
+from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
     CHANGES,
     COUNT,
@@ -57,11 +58,12 @@ def call_combine(row, x, active, scores, usable, prediction):
 
 
 @kernel()
-def call_gradients(row, x, active, scores, usable, y, prediction, gradients):
+def call_gradients(row, x, active, scores, usable, y, weight, prediction, gradients):
     """Let the combiner of this row give each learner its gradient, and learn itself if it has weights."""
     gradients_at(row[GRADIENTS_ADDRESS])(
         ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE),
-        doubles(row, COMBINER_DOUBLE), x, active, scores, usable, y, prediction, singles(row, COMBINER_WORK), gradients,
+        doubles(row, COMBINER_DOUBLE), x, active, scores, usable, y, weight, prediction, singles(row, COMBINER_WORK),
+        gradients,
     )  # fmt: skip
 
 
@@ -115,8 +117,8 @@ def change_in_units(y, target, known):
 
 @njit(cache=CACHED, nogil=True)
 def run(
-    table, combiner, stage, changes, values, columns, slots, statistics, standardise, targets, target, known, late,
-    regression, learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
+    table, combiner, stage, changes, values, columns, slots, statistics, standardise, targets, weights, target, known,
+    late, regression, learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
 ):  # fmt: skip
     """Predict, and if `learn` then learn, record by record; returns how many were done.
 
@@ -128,6 +130,7 @@ def run(
     there are features: the last holds how many of them the last record had. A learner with `changes[i, 0]` learns
     how far a numeric target lies from the one before it. With any of them all scores that are combined are distances
     from the last target in usual changes, and every learner has its own loss; `changes[i, 1]` receives its own score.
+    `weights` are those of the records, or none; statistics count records, whatever their weight.
 
     Labels may come late (`late` then has places). A record is learned as it was predicted, when the newest targets had
     not come: `known` is then the target's past without them. A learner of labels finds in the last place of x whether
@@ -172,14 +175,16 @@ def run(
             aim = from_last(targets[t], target, known)
             y = target_in_units(targets[t], target) if regression else targets[t]
             change = change_in_units(targets[t], target, known) if follow else 0.0
-            call_gradients(combiner, x, available, scores, usable, aim if follow else y, prediction, gradients)
+            weight = counted(weights, t)
+            call_gradients(combiner, x, available, scores, usable, aim if follow else y, weight, prediction, gradients)
             for i in range(n_learners):
                 learned = usable[i] and all_finite(gradients[i])
                 if learned:
                     own_aim = change if follow and changes[i, 0] > 0 else y
                     if follow:
                         gradients[i, 0] = changes[i, 1] - own_aim
-                    learned = call_learn(table[i], x, available, step, own_aim, gradients[i])
+                    scale(gradients[i], weight)
+                    learned = call_learn(table[i], x, available, step, own_aim, weight, gradients[i])
                 if learned:
                     health[i, IN_A_ROW] = 0
                 else:

@@ -288,13 +288,13 @@ def _copy(shape, nodes, ranges, node, to, time, parent):
 
 
 @kernel()
-def _count(hyper, nodes, node, outputs, y):
+def _count(hyper, nodes, node, outputs, y, weight):
     """Count a record in."""
-    nodes[node, RECORDS] += _ONE
+    nodes[node, RECORDS] += weight
     if hyper[VALUES] > 0:
-        nodes[node, COUNTS] += np.float32(y)
+        nodes[node, COUNTS] += weight * np.float32(y)
     else:
-        nodes[node, COUNTS + int(y)] += _ONE
+        nodes[node, COUNTS + int(y)] += weight
     if nodes[node, RECORDS] >= _MOST_RECORDS:
         nodes[node, RECORDS] *= np.float32(0.5)
         for k in range(outputs):
@@ -390,14 +390,14 @@ def _split_within(shape, nodes, ranges, sizes, first, tree, node, lower, weights
 
 
 @kernel()
-def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, error, gains, key):
-    """Let one tree learn a record."""
+def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, heavy, error, gains, key):
+    """Let one tree learn a record; `weights` are those of features, and `heavy` is its own."""
     first, used = tree * shape[MOST_NODES], shape[USED]
     if sizes[tree] == 0:
         _clear(shape, nodes, ranges, first, 0.0, -1)
         sizes[tree] = 1
         _extend(ranges[2 * first, :used], ranges[2 * first + 1, :used], lower, upper)
-        _count(hyper, nodes, first, shape[OUTPUTS], y)
+        _count(hyper, nodes, first, shape[OUTPUTS], y, heavy)
         return
     leaf = first
     while nodes[leaf, FEATURE] >= 0:
@@ -427,8 +427,8 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
         node = _next(shape, nodes, node, first, lower, key)
     if new >= 0:
         _extend(ranges[2 * new, :used], ranges[2 * new + 1, :used], lower, upper)
-        _count(hyper, nodes, new, shape[OUTPUTS], y)
-        _go_up(shape, hyper, nodes, first, node, True, lower, y, error, gains)
+        _count(hyper, nodes, new, shape[OUTPUTS], y, heavy)
+        _go_up(shape, hyper, nodes, first, node, True, lower, y, heavy, error, gains)
         return
     while (
         hyper[VALUES] == 0
@@ -439,11 +439,11 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
     ):
         leaf = _next(shape, nodes, leaf, first, lower, key)
         _extend(ranges[2 * leaf, :used], ranges[2 * leaf + 1, :used], lower, upper)
-    _go_up(shape, hyper, nodes, first, leaf, False, lower, y, error, gains)
+    _go_up(shape, hyper, nodes, first, leaf, False, lower, y, heavy, error, gains)
 
 
 @kernel()
-def _go_up(shape, hyper, nodes, first, node, beside, values, y, error, gains):
+def _go_up(shape, hyper, nodes, first, node, beside, values, y, weight, error, gains):
     """From a leaf, or from a node that was split beside its record, to the root: odds, gains and counts."""
     prior, numeric = np.float32(hyper[PRIOR]), hyper[VALUES] > 0
     each = prior / np.float32(shape[OUTPUTS])
@@ -462,14 +462,15 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, error, gains):
             below = said
         else:
             odds = nodes[node, ODDS]
-            nodes[node, ODDS] = min(max(odds * said / below, _ONE / MOST_ODDS), MOST_ODDS)
+            shifted = odds * said / below if weight == _ONE else odds * (said / below) ** weight
+            nodes[node, ODDS] = min(max(shifted, _ONE / MOST_ODDS), MOST_ODDS)
             below = (odds * said + below) / (_ONE + odds)
             feature = min(feature, shape[USED] - 1)
             if not beside and values[feature] < NOTHING:
-                gains[feature, 0] += child - good
-                gains[feature, 1] += 1.0
+                gains[feature, 0] += weight * (child - good)
+                gains[feature, 1] += weight
         beside, child = False, good
-        _count(hyper, nodes, node, shape[OUTPUTS], y)
+        _count(hyper, nodes, node, shape[OUTPUTS], y, weight)
         if node == first:
             return
         node = _linked(shape, first, nodes[node, PARENT])

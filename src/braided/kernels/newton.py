@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from braided.kernels.activations import softmax
 from braided.kernels.compile import kernel
+from braided.kernels.record_weight import LARGEST_MOVE, n_steps
 
 #: A class that is less likely than this adds nothing to the curvature.
 _NEGLIGIBLE = 1e-12
@@ -48,8 +50,8 @@ def add(weights, covariance, h, amount):
 
 
 @kernel()
-def step_class(weights, covariance, inputs, p, label, h, ph, means):
-    """The step for a record of class `label` that was predicted as p; `h`, `ph` and `means` are scratch."""
+def step_class(weights, covariance, inputs, p, label, part, h, ph, means):
+    """The step for `part` of a record of class `label` that was predicted as p; `h`, `ph` and `means` are scratch."""
     n, n_outputs = inputs.shape
     for i in range(n):
         means[i] = 0.0
@@ -59,10 +61,34 @@ def step_class(weights, covariance, inputs, p, label, h, ph, means):
         if p[k] > _NEGLIGIBLE:
             for i in range(n):
                 h[i] = inputs[i, k] - means[i]
-            reduce(covariance, h, p[k], ph)
+            reduce(covariance, h, part * p[k], ph)
     for i in range(n):
         h[i] = inputs[i, label] - means[i]
-    add(weights, covariance, h, 1.0)
+    add(weights, covariance, h, part if part <= 1.0 else _bounded(covariance, h, part))
+
+
+@kernel()
+def _bounded(covariance, h, part):
+    """A part of more than one record, as far as it does not move the score along h too far."""
+    q = 0.0
+    for i in range(h.shape[0]):
+        for j in range(h.shape[0]):
+            q += h[i] * covariance[i, j] * h[j]
+    return max(min(part * q, LARGEST_MOVE) / q, 1.0) if q > 0.0 else 1.0
+
+
+@kernel()
+def learn_class(weights, covariance, inputs, p, label, weight, h, ph, means, again):
+    """All steps for a record of this weight; after the first, p is found anew, in `again`."""
+    n = n_steps(weight)
+    step_class(weights, covariance, inputs, p, label, weight / n, h, ph, means)
+    for _ in range(1, n):
+        for c in range(inputs.shape[1]):
+            again[c] = 0.0
+            for i in range(inputs.shape[0]):
+                again[c] += weights[i] * inputs[i, c]
+        softmax(again, again)
+        step_class(weights, covariance, inputs, again, label, weight / n, h, ph, means)
 
 
 @kernel()

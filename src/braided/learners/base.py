@@ -61,7 +61,8 @@ class Learner(Protocol):
         """Forget everything learned, keeping the sizes."""
 
     # A learner may also have `raise_plasticity(factor, fresh)`, and `forget_features(slots)`, which it needs in a model
-    # with an `expire_after`; see `CompiledLearner`.
+    # with an `expire_after`; see `CompiledLearner`. The gradient has been multiplied by the record's weight; one that
+    # learns from `y` may have `takes_weight = True`, and `learn` a fifth argument for it.
 
     def state(self) -> Arrays:
         """All that was learned, as named arrays."""
@@ -125,6 +126,8 @@ class CompiledLearner(ABC):
     name: str
     #: `classification` or `regression` if the learner is for one of them alone.
     task: ClassVar[str | None] = None
+    #: Whether `learn` is told the record's weight.
+    takes_weight: ClassVar[bool] = True
     forward: ClassVar[Entry]
     update: ClassVar[Entry]
 
@@ -306,11 +309,22 @@ class CompiledLearner(ABC):
         call_forward(self.table_row(own_scratch=True), x, np.flatnonzero(mask), self.steps, out)
         return out
 
-    def learn(self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]) -> bool:
-        """Learn one record; the forward pass is done anew, so no earlier call of `scores` is assumed."""
+    def learn(
+        self,
+        x: NDArray[np.float32],
+        mask: NDArray[np.bool_],
+        y: float,
+        gradient: NDArray[np.float32],
+        weight: float = 1.0,
+    ) -> bool:
+        """Learn one record; the forward pass is done anew, so no earlier call of `scores` is assumed.
+
+        `weight` is within the bounds of `kernels.record_weight`, and in the gradient already.
+        """
         self.scores(x, mask)
         step, self.steps = self.steps, self.steps + 1
-        return bool(call_learn(self.table_row(own_scratch=True), x, np.flatnonzero(mask), step, float(y), gradient))
+        row, active = self.table_row(own_scratch=True), np.flatnonzero(mask)
+        return bool(call_learn(row, x, active, step, float(y), float(weight), gradient))
 
     def _in_use(self) -> dict[str, tuple[slice, ...]]:
         """The part of each array that is in use."""

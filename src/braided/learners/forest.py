@@ -56,7 +56,7 @@ _MOST_NODES = 2**24
 #: The arrays that have rows for each node.
 _BY_NODE = ("nodes", "ranges")
 #: Bounds of what nodes, splits and frames count up to.
-_MOST_SUM, _FEWEST_RECORDS, _MOST_GAIN = 1e9, 1e-3, 1e30
+_MOST_SUM, _FEWEST_RECORDS, _MOST_GAIN = 1e9, 1e-7, 1e30
 _COUNT_IS_WHOLE = np.array([True, False, False])
 
 
@@ -133,7 +133,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     nodes, ranges, sizes = forest_arrays(shape, single, double)
     used = shape[USED]
     lower, upper, weights = work[:used], work[used : 2 * used], work[2 * used : 3 * used]  # filled by `_forward`
@@ -141,10 +141,11 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
     weigh_features(shape, double, weights)
     error = follow_error(shape, double, (work[3 * used] - y) ** 2) if hyper[VALUES] > 0 else 1.0
     gains = double[shape[GAINS] : shape[GAINS] + 2 * used].reshape(used, 2)
+    heavy = np.float32(weight)
     key = mix(np.uint64(hyper[KEY]) * np.uint64(4294967296) + np.uint64(hyper[KEY + 1]), np.uint64(step))
     for tree in range(shape[TREES]):
         draw = mix(key, np.uint64(tree))
-        teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, error, gains, draw)
+        teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, heavy, error, gains, draw)
     return True
 
 
@@ -214,6 +215,9 @@ class MondrianForest(CompiledLearner):
 
     e_j is then divided by the deviation sqrt(Q / n), so that features weigh the same in whatever units. A feature whose
     unit has changed is standardised anew (`kernels.scale`), and goes on as m + d.
+
+    A record of weight c counts as c in n, n_k and V_j, as c times the gain in G_j, and o is multiplied by (p_y / q)^c;
+    c is taken within 1e-6 and 100. Ranges, splits and the frames of values go by records, whatever their weight.
 
     A missing feature extends no range. A record goes through a split on one to either side by chance when it is
     learned, and to both, by the records of each, when it is predicted (past two such splits to the larger). At the
@@ -375,8 +379,9 @@ class MondrianForestRegressor(MondrianForest):
     """The same for a numeric target: a node says the mean m of its targets, and has no prior.
 
     In place of p_y stands exp(-min((m - y)^2 / (2 s^2), 50)), where s^2 = (S + 1) / (N + 1), and S and N are running
-    sums, forgetting at a rate of 0.001, of the squared errors of the forest and of 1. What a split has gained is
-    (m - y)^2 of the node less that of the child. No leaf is split within its range.
+    sums, forgetting at a rate of 0.001, of the squared errors of the forest and of 1. What a split has gained is (m -
+    y)^2 of the node less that of the child. The errors count records, whatever their weight. No leaf is split within
+    its range.
 
     Examples
     --------

@@ -19,6 +19,7 @@ from braided.kernels.dense import add_row
 from braided.kernels.inputs import has_planes
 from braided.kernels.posterior import UPPER
 from braided.kernels.random import fill_normal, key_of, mix, unit_interval
+from braided.kernels.record_weight import of_gradient
 from braided.learners import linear, logistic
 from braided.learners.base import ArrayPlan
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
@@ -190,7 +191,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     if hyper[-1] > 0:
         n_outputs, stride, mean_at, n = shape[0], shape[3], shape[5], shape[4] - 1
         latent = work64[2 * stride : 2 * stride + n_outputs]
@@ -201,13 +202,15 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
         for row in range(1 if n_outputs == 2 else n_outputs):
             k = 1 if n_outputs == 2 else row
             start = mean_at + row * stride
-            _pull(double[start : start + stride], p[k] - (1.0 if k == int(y) else 0.0), slopes)
+            error = p[k] - (1.0 if k == int(y) else 0.0)
+            _pull(double[start : start + stride], of_gradient(weight) * error, slopes)
     u, pu = work64[: shape[3]], work64[shape[3] : 2 * shape[3]]
     if shape[_SINGLE]:
         u32, pu32 = _in_single(shape, work, u)
-        fine = logistic.update(shape, hyper, double, single[shape[6] :], u32, pu32, work64, index, shape[4], y)
+        flat = single[shape[6] :]
+        fine = logistic.update(shape, hyper, double, flat, u32, pu32, work64, index, shape[4], y, weight)
     else:
-        fine = logistic.update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, shape[4], y)
+        fine = logistic.update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, shape[4], y, weight)
     if fine and hyper[-1] > 0:
         _move(shape, hyper, single, x, active, work)
     return fine
@@ -220,18 +223,19 @@ def _forward_linear(shape, hyper, single, double, x, active, step, work, work64,
 
 
 @entry(LEARN)
-def _learn_linear(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn_linear(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     if hyper[-1] > 0:
         n, start, stride = shape[4] - 1, shape[5], shape[3]
         slopes = work[n : 2 * n]
         slopes[:] = 0
-        _pull(double[start : start + stride], linear.score(shape, double, work64, index, shape[4]) - y, slopes)
+        error = linear.score(shape, double, work64, index, shape[4]) - y
+        _pull(double[start : start + stride], of_gradient(weight) * error, slopes)
     u, pu = work64[: shape[3]], work64[shape[3] : 2 * shape[3]]
     if shape[_SINGLE]:
         u32, pu32 = _in_single(shape, work, u)
-        fine = linear.update(shape, hyper, double, single[shape[6] :], u32, pu32, index, shape[4], y)
+        fine = linear.update(shape, hyper, double, single[shape[6] :], u32, pu32, index, shape[4], y, weight)
     else:
-        fine = linear.update(shape, hyper, double, double[shape[6] :], u, pu, index, shape[4], y)
+        fine = linear.update(shape, hyper, double, double[shape[6] :], u, pu, index, shape[4], y, weight)
     if fine and hyper[-1] > 0:
         _move(shape, hyper, single, x, active, work)
     return fine
@@ -300,6 +304,9 @@ class FourierLogistic(GaussianLearner):
         v'_k <- 0.999 v'_k + 0.001 g_k^2,              b_k -= rate g_k / sqrt(v'_k + 1e-12)
 
     where a step of a subset's frequencies is divided by sqrt(d).
+
+    A record's weight is for the recursion, as `LogisticRegression` says; where the functions learn, g_k is multiplied
+    by it, by 10 at most.
 
     Examples
     --------
@@ -389,6 +396,9 @@ class FourierLogistic(GaussianLearner):
 
 class FourierLinear(FourierLogistic):
     """Bayesian linear regression on the cosines of `FourierLogistic`: the exact recursion of `LinearRegression`.
+
+    A record's weight is for the recursion, as `LinearRegression` says; where the functions learn, their slopes are
+    multiplied by it, by 10 at most.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward_head, step, step_row
 from braided.kernels.random import key_of, mix, unit_interval
+from braided.kernels.record_weight import of_gradient
 from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner, LearnerConfig
 
 
@@ -207,11 +208,11 @@ def _step_inputs(shape, target, x, active, layer, gradient, step_size):
 
 
 @kernel()
-def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, work, index, scratch, losses):
+def _learn_fast(shape, hyper, single, alphas, x, active, label, weight, step_number, work, index, scratch, losses):
     """One pass down: the gradient of the weighted loss collects every exit on its way; O(L)."""
     kind = work.dtype.type
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
-    step_size = (kind(hyper[_RATE]), kind(0), kind(0), kind(0))
+    step_size = (kind(hyper[_RATE] * weight), kind(0), kind(0), kind(0))
     above, below, exit_gradient = scratch[0], scratch[1], work[work.shape[0] - (n_layers + 1) * n_outputs :][:n_outputs]
     at, end, n_exit = _FIRST + n_layers * _PER_LAYER, _outputs_end(shape), losses.shape[0]
     exit_at = work.shape[0] - n_layers * n_outputs + n_exit * n_outputs
@@ -247,7 +248,7 @@ def _learn_fast(shape, hyper, single, alphas, x, active, label, step_number, wor
 
 
 @kernel()
-def _learn_slow(shape, hyper, single, alphas, x, active, label, step_number, work, scratch, losses, total):
+def _learn_slow(shape, hyper, single, alphas, x, active, label, weight, step_number, work, scratch, losses, total):
     """One pass down from every exit by itself, gradients added up in `total`; O(L^2)."""
     kind = work.dtype.type
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
@@ -300,7 +301,8 @@ def _learn_slow(shape, hyper, single, alphas, x, active, label, step_number, wor
             exit_at += n_outputs
             n_exit += 1
         top_at += _PER_LAYER
-    step(single[: total.shape[0]], single[: total.shape[0]], total, (kind(hyper[_RATE]), kind(0), kind(0), kind(0)))
+    step_size = (kind(hyper[_RATE] * weight), kind(0), kind(0), kind(0))
+    step(single[: total.shape[0]], single[: total.shape[0]], total, step_size)
     return True
 
 
@@ -323,7 +325,7 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step_number, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step_number, y, weight, gradient, work, work64, index):
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
     end = _outputs_end(shape)
     widest = 0
@@ -334,20 +336,24 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, grad
     n_exits = 0
     for layer in range(n_layers):
         n_exits += shape[_FIRST + layer * _PER_LAYER + _EXIT]
-    losses = work64[:n_exits]
+    losses, label, weight = work64[:n_exits], int(y), of_gradient(weight)
     if shape[_AUX] > 0 and shape[_DROP_IN_PREDICTION] == 0:
         mixture = work[work.shape[0] - (n_layers + 1) * n_outputs :][:n_outputs]
         _network(shape, hyper, single, double, x, active, True, step_number, work, index, mixture)
     if shape[_FAST] == 1:
-        fine = _learn_fast(shape, hyper, single, double, x, active, int(y), step_number, work, index, scratch, losses)
+        fine = _learn_fast(
+            shape, hyper, single, double, x, active, label, weight, step_number, work, index, scratch, losses
+        )
     else:
         total = work[end + 2 * widest : end + 2 * widest + shape[_TOTAL]]
-        fine = _learn_slow(shape, hyper, single, double, x, active, int(y), step_number, work, scratch, losses, total)
+        fine = _learn_slow(
+            shape, hyper, single, double, x, active, label, weight, step_number, work, scratch, losses, total
+        )
     if not fine or not all_finite(losses):
         return False
     together = 0.0
     for j in range(n_exits):
-        double[j] = max(double[j] * hyper[_BETA] ** losses[j], hyper[_SMOOTHING] / n_exits)
+        double[j] = max(double[j] * hyper[_BETA] ** (weight * losses[j]), hyper[_SMOOTHING] / n_exits)
         together += double[j]
     if not together > 0.0:
         return False
@@ -368,6 +374,8 @@ class HedgeNetwork(CompiledLearner):
     All weights follow the gradient of that loss by plain steps. ODL (`fast=False`) backpropagates each exit by itself
     and adds the gradients up, O(L^2); Fast ODL backpropagates the weighted sum once, O(L), and gives the same
     weights (the paper's Proposition 2). The scores are log F. (Sahoo et al. 2018; paper, "Fast Online Deep Learning".)
+
+    A record of weight c has c times the loss, c within 1e-6 and 10: in the steps, and in beta^(c CE(f_l, y)).
 
     Aux-Drop (`aux_layer` = A > 0): the base features enter layer 1, the others join at layer A,
     h_A = drop(ReLU(W_A h_{A-1} + U x_aux + b_A)). Neuron k of that layer is tied to auxiliary feature k and dropped

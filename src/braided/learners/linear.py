@@ -45,7 +45,7 @@ def score(shape, double, work64, index, n):
 
 
 @kernel()
-def update(shape, hyper, double, covariance, u, pu, index, n, y):
+def update(shape, hyper, double, covariance, u, pu, index, n, y, weight):
     """One step of the recursion for the n inputs u that were scored; false if it would not be finite.
 
     `covariance`, `u` and `pu` may be of float64 or of float32.
@@ -53,7 +53,7 @@ def update(shape, hyper, double, covariance, u, pu, index, n, y):
     full, stride, size, mean_at = shape[2], shape[3], shape[4], shape[5]
     mean = double[mean_at : mean_at + stride]
     innovation = y - inner(mean, full, index, u, n)
-    innovation_variance = hyper[_NOISE] + times_covariance(covariance, full, stride, size, index, u, n, pu)
+    innovation_variance = hyper[_NOISE] / weight + times_covariance(covariance, full, stride, size, index, u, n, pu)
     if not innovation_variance > 0:
         return False
     amount = innovation / innovation_variance
@@ -72,9 +72,10 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     n, stride = n_listed(x, active, shape[1], shape[7], shape[8]), shape[3]
-    return update(shape, hyper, double, double[shape[6] :], work64[:stride], work64[stride : 2 * stride], index, n, y)
+    u, pu = work64[:stride], work64[stride : 2 * stride]
+    return update(shape, hyper, double, double[shape[6] :], u, pu, index, n, y, weight)
 
 
 class LinearRegression(GaussianLearner):
@@ -85,6 +86,9 @@ class LinearRegression(GaussianLearner):
         S = sigma^2 + u P u,   K = P u / S,   m += K (y - u . m),   P -= K S K^T = (P u)(P u)^T / S
 
     (paper, appendix "Online Bayesian Linear Regression"). The score is u . m; the shared gradient is not used.
+
+    A record of weight c is one of noise variance sigma^2 / c: exactly c records, for whole c and for parts. The weight
+    is taken within 1e-6 and 100, and forgetting goes by records, whatever their weight.
 
     Examples
     --------

@@ -12,6 +12,7 @@ from braided.kernels.activations import all_finite, sigmoid, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
 from braided.kernels.posterior import correct, forget, inner, list_inputs, n_listed, shrink, times_covariance
+from braided.kernels.record_weight import LARGEST_MOVE, n_steps
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 from braided.learners.linear import LinearConfig
 
@@ -55,8 +56,8 @@ _GAIN, _AS_PROBABILITY, _CLAMP = 2, 3, 4
 
 
 @kernel()
-def score(shape, hyper, double, work64, index, n, scores):
-    """The scores for the n inputs listed in `index` and `work64`."""
+def _find_latent(shape, hyper, double, work64, index, n):
+    """The latent scores of the n inputs listed in `index` and `work64`, into `work64`."""
     n_outputs, stride, mean_at = shape[0], shape[3], shape[5]
     clamp = hyper[_CLAMP]
     latent = work64[2 * stride : 2 * stride + n_outputs]
@@ -71,6 +72,14 @@ def score(shape, hyper, double, work64, index, n, scores):
             latent[k] = inner(double[start : start + stride], shape[2], index, work64, n)
             if clamp > 0:
                 latent[k] = min(max(latent[k], -clamp), clamp)
+
+
+@kernel()
+def score(shape, hyper, double, work64, index, n, scores):
+    """The scores for the n inputs listed in `index` and `work64`."""
+    n_outputs, stride = shape[0], shape[3]
+    _find_latent(shape, hyper, double, work64, index, n)
+    latent = work64[2 * stride : 2 * stride + n_outputs]
     if hyper[_AS_PROBABILITY]:
         probability = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
         softmax(latent, probability)
@@ -82,11 +91,24 @@ def score(shape, hyper, double, work64, index, n, scores):
 
 
 @kernel()
-def update(shape, hyper, double, covariance, u, pu, work64, index, n, y):
-    """One step of the recursion for the n inputs u that were scored; false if it would not be finite.
+def update(shape, hyper, double, covariance, u, pu, work64, index, n, y, weight):
+    """The steps of the recursion for the n inputs u that were scored; false if one would not be finite.
 
     `covariance`, `u` and `pu` may be of float64 or of float32.
     """
+    steps = n_steps(weight)
+    for k in range(steps):
+        if k > 0:
+            _find_latent(shape, hyper, double, work64, index, n)
+        if not _step(shape, hyper, double, covariance, u, pu, work64, index, n, y, weight / steps):
+            return False
+    forget(covariance, shape[2], shape[3], shape[4], hyper[0], hyper[1])
+    return True
+
+
+@kernel()
+def _step(shape, hyper, double, covariance, u, pu, work64, index, n, y, part):
+    """One step, for part of a record; false if it would not be finite."""
     n_outputs, full, stride, size, mean_at = shape[0], shape[2], shape[3], shape[4], shape[5]
     gain = hyper[_GAIN]
     latent = work64[2 * stride : 2 * stride + n_outputs]
@@ -104,14 +126,16 @@ def update(shape, hyper, double, covariance, u, pu, work64, index, n, y):
     if not q > 0:
         return False
     if gain == _KALMAN:
-        innovation_variance = 1.0 + v * q
-        along, lost = 1.0 / innovation_variance, v / innovation_variance
+        innovation_variance = 1.0 + part * v * q
+        along, lost = part / innovation_variance, part * v / innovation_variance
+        if part > 1.0:
+            along = min(along, max(1.0 / (1.0 + v * q), LARGEST_MOVE / q))
     elif gain == _PAPER:
-        innovation_variance = q * (1.0 + v * v)
-        along, lost = v / innovation_variance, v * v / innovation_variance
+        innovation_variance, part = q * (1.0 + v * v), min(part, 1.0)
+        along, lost = part * v / innovation_variance, part * v * v / innovation_variance
     else:
-        innovation_variance = q + v * v
-        along, lost = 1.0 / innovation_variance, 1.0 / innovation_variance
+        innovation_variance, part = q + v * v, min(part, 1.0)
+        along, lost = part / innovation_variance, part / innovation_variance
     if not (all_finite(probability) and np.isfinite(along) and np.isfinite(lost)):
         return False
     place = int(y)
@@ -121,7 +145,6 @@ def update(shape, hyper, double, covariance, u, pu, work64, index, n, y):
         start = mean_at + row * stride
         correct(double[start : start + stride], full, size, index, n, pu, along * innovation)
     shrink(covariance, full, stride, size, index, n, pu, lost)
-    forget(covariance, full, stride, size, hyper[0], hyper[1])
     return True
 
 
@@ -132,10 +155,10 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     n, stride = n_listed(x, active, shape[1], shape[7], shape[8]), shape[3]
     u, pu = work64[:stride], work64[stride : 2 * stride]
-    return update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, n, y)
+    return update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, n, y, weight)
 
 
 class LogisticRegression(GaussianLearner):
@@ -154,6 +177,15 @@ class LogisticRegression(GaussianLearner):
     covariance that all classes share. For v stands max_k 2 p_k (1 - p_k), Gershgorin's bound of the largest
     eigenvalue of diag(p) - p p^T: at most Boehning's 1/2, and with two classes the same recursion as above. A record
     costs O(d^2 + d K).
+
+    A record of weight c takes n = min(ceil(c), 8) steps, each for r = c / n of a record, with a, s and v found anew:
+
+        kalman             S = 1 + r v q      m += r P u (y - s) / S      P -= r v (P u)(P u)^T / S
+        paper, released    K (y - s) and K S K^T are multiplied by min(r, 1)
+
+    so that a whole weight up to 8 is exactly so many records; c is taken within 1e-6 and 100. For r > 1, r / S is
+    max(1 / (1 + v q), 4 / q) at most: far from where s is 1/2 the curvature v holds only nearby. Forgetting goes by
+    records, whatever their weight.
 
     The gradient of the sum is not used: this learner fits the labels by itself, and the others learn what it leaves.
 

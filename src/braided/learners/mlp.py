@@ -149,7 +149,7 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step_number, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step_number, y, weight, gradient, work, work64, index):
     kind = work.dtype.type
     step_size = (kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]))
     n_layers = shape[_LAYERS]
@@ -205,8 +205,9 @@ class MLP(CompiledLearner):
         h_l = ReLU(W_l h_{l-1} + b_l),   scores = W h_L + b
 
     Backward from g = dL/dscores: each layer's weights move by their own gradient (`StepConfig`) with the values from
-    before the step. Weights and biases start uniform in +-1/sqrt(fan_in); the fan-in of the first layer is the number
-    of inputs known when the feature appears (see `expected_features`).
+    before the step. A record's weight multiplies g, by 10 at most. Weights and biases start uniform in
+    +-1/sqrt(fan_in); the fan-in of the first layer is the number of inputs known when the feature appears (see
+    `expected_features`).
 
     Examples
     --------

@@ -12,6 +12,7 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import sigmoid
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.record_weight import of_gradient
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.state import LARGE
 
@@ -56,9 +57,10 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     size, stride = shape[_SIZE], shape[_STRIDE]
-    largest_step, feature_rate, share_kept, radius = hyper[0], hyper[1], hyper[2], hyper[3]
+    largest_step, feature_rate = weight * hyper[0], of_gradient(weight) * hyper[1]
+    share_kept, radius = hyper[2], hyper[3]
     w, feature_w, known = double[:stride], double[stride : 2 * stride], double[2 * stride : 3 * stride]
     margin = work64[0]
     sign = 1.0 if y == 1.0 else -1.0
@@ -106,6 +108,8 @@ class OLVF(CompiledLearner):
         w_j += P_w tau y x_j for known features,   w_j = P_x tau y x_j for new ones
         wbar_j += Cbar ([prediction was right] - P_x)      for the features of this record
         w <- w min(1, lambda / |w|_1), and all but the B share of largest |w_j| are set to 0
+
+    A record of weight c (within 1e-6 and 100) has c C in place of C, and min(c, 10) Cbar in place of Cbar.
 
     The scores are (-w . x / 2, w . x / 2). The method is binary: a third class is refused.
 

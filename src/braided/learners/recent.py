@@ -125,7 +125,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     n_outputs, label = shape[_OUTPUTS], int(y)
     weights, covariance = _parts(shape, double)
     at = _SCALES * n_outputs
@@ -137,7 +137,7 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, gradient, w
         for s in range(_SCALES):
             p[c] += weights[s] * inputs[s, c]
     softmax(p, p)
-    newton.step_class(weights, covariance, inputs, p, label, scratch[0], scratch[1], scratch[2])
+    newton.learn_class(weights, covariance, inputs, p, label, weight, scratch[0], scratch[1], scratch[2], p)
     newton.relax(covariance, hyper[0], hyper[1])
     _count(shape, hyper, double, 0, label)
     if x.shape[0] >= shape[_ALL] + PAST and x[-2] >= 0:
@@ -177,7 +177,7 @@ def _forward_value(shape, hyper, single, double, x, active, step, work, work64, 
 
 
 @entry(LEARN)
-def _learn_value(shape, hyper, single, second, double, x, active, step, y, gradient, work, work64, index):
+def _learn_value(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     capacity, n = shape[_CAPACITY], _VALUE_INPUTS + shape[_FEATURES]
     noise = double[shape[_PAST] : shape[_PAST] + 2]
     weights = double[shape[_WEIGHTS] : shape[_WEIGHTS] + n]
@@ -192,7 +192,7 @@ def _learn_value(shape, hyper, single, second, double, x, active, step, y, gradi
     variance = max(noise[0], 1e-4)
     share = newton.trust(residual, variance)
     noise[0] += (share * residual * residual - noise[0]) / noise[1]
-    newton.step_value(weights, covariance, h, residual, share / variance, ph)
+    newton.step_value(weights, covariance, h, residual, weight * share / variance, ph)
     newton.relax(covariance, hyper[0], hyper[1])
     return True
 
@@ -208,6 +208,9 @@ class RecentLabels(CompiledLearner):
     so that repeating the last label, the most frequent one of the last hundred, and anything between can be learned
     from the labels alone. It looks at no feature, and only at labels that were learned. Where labels come late, a
     record is learned from the frequencies as they were when it was predicted. A record costs O(K).
+
+    A record's weight is for the recursion, as in `combiners.KalmanWeights`. The frequencies count records, whatever
+    their weight: that a label weighs more does not make it come again.
 
     Examples
     --------
@@ -288,7 +291,7 @@ class RecentValues(RecentLabels):
     by the recursion of `combiners.KalmanWeights` for numbers, where a residual r that is far off counts for
     3 / (2 + r^2 / s^2) of one. It starts by repeating the last value (and the mean change); trends, running means, the
     return to the mean, and what the record says beyond them are learned. A record costs O(d^2), and O(1) with more than
-    256 features, which are then left out.
+    256 features, which are then left out. A record of weight c has the noise s^2 / c; s^2 itself counts records.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -18,6 +19,13 @@ from braided.learners.base import Arrays
 _LEAST = 1e-6
 
 
+def takes_weight(model: Any) -> bool:
+    """Whether a River model, or what its pipeline ends in, learns weighted records."""
+    while hasattr(model, "steps"):
+        model = list(model.steps.values())[-1]
+    return "w" in inspect.signature(model.learn_one).parameters
+
+
 class RiverLearner:
     """A River model that is one learner among others: it learns from the label, and its answer enters the sum.
 
@@ -28,7 +36,8 @@ class RiverLearner:
 
     and for a regressor its prediction, in units of the target's running mean and standard deviation, in which it
     learns, too. Probabilities differ by one at most, so in a plain score sum such a learner has a soft voice;
-    logarithms speak as loudly as the model is sure. The combiner's gradient is not used.
+    logarithms speak as loudly as the model is sure. The combiner's gradient is not used. A record's weight is given to
+    a model whose `learn_one` takes `w`; others learn it like any.
 
     The model sees records as {number of the feature: value} with the available features alone, scaled as the preset
     scales them, and the classes' places 0, 1, ... as labels. A checkpoint cannot hold a River model, since it holds no
@@ -72,6 +81,7 @@ class RiverLearner:
         self.name = name
         self.n_features = 0
         self.n_outputs = 0
+        self.takes_weight = takes_weight(self.model)
         if isinstance(last, base.Classifier) and not last._multiclass:
             #: The estimator refuses a third class before it gets here.
             self.most_classes = 2
@@ -91,9 +101,17 @@ class RiverLearner:
             return np.array([math.log(max(p, _LEAST)) for p in probabilities], dtype=np.float32)
         return np.array(probabilities, dtype=np.float32)
 
-    def learn(self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]) -> bool:
+    def learn(
+        self,
+        x: NDArray[np.float32],
+        mask: NDArray[np.bool_],
+        y: float,
+        gradient: NDArray[np.float32],
+        weight: float = 1.0,
+    ) -> bool:
         """Let the model learn the record."""
-        self.model.learn_one(self._record(x, mask), float(y) if self.task == "regression" else int(y))
+        more = {"w": weight} if self.takes_weight and weight != 1.0 else {}
+        self.model.learn_one(self._record(x, mask), float(y) if self.task == "regression" else int(y), **more)
         return True
 
     def grow(self, n_features: int, n_outputs: int) -> None:

@@ -295,7 +295,7 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
 
 
 @entry(LEARN)
-def _learn(shape, hyper, single, second, double, x, active, step_number, y, gradient, work, work64, index):
+def _learn(shape, hyper, single, second, double, x, active, step_number, y, weight, gradient, work, work64, index):
     kind = work.dtype.type
     step_size = (kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]))
     n_outputs, width, n_blocks, n_layers = shape[_OUTPUTS], shape[_WIDTH], shape[_BLOCKS], shape[_LAYERS]
@@ -424,7 +424,8 @@ class SetLearner(CompiledLearner):
         softmax   t_r = t_{r-1} + V_r h_{r,L},   scores = output_scale sum_r softmax(H_r t_r + b_r)
 
     (Paper, "Slow learner with set inputs"; in its printed equation of x_r the index r-1 of h is a slip.) W_R would
-    reach no output and is left out.
+    reach no output and is left out. Learning follows dL/dscores (`StepConfig`), multiplied by the record's weight, by
+    10 at most.
 
     Weights start uniform in +-1/sqrt(fan_in), `none` embeddings in +-1/sqrt(150) as in the released code, the others
     in +-1.

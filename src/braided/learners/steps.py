@@ -13,6 +13,8 @@ from braided.learners.base import LearnerConfig
 class StepConfig(LearnerConfig):
     """Settings of the gradient step of one weight w with gradient g.
 
+    The gradient of a record of weight c is c g, c within 1e-6 and 10.
+
     Attributes
     ----------
     learning_rate

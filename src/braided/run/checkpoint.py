@@ -28,7 +28,7 @@ from braided.checkpoint import (
 )
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
-from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS
+from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS, weights_of
 from braided.evaluation import Evaluation, History
 from braided.evaluation.older import upgraded_history
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
@@ -267,7 +267,8 @@ def _with_metrics(result: dict[str, Any], history: History) -> dict[str, Any]:
 
 
 def _pack_names(batch: Batch) -> dict[str, Any]:
-    return {"names": [pack_name(name) for name in batch.names], "labels": [pack_name(label) for label in batch.labels]}
+    packed = {"names": list(map(pack_name, batch.names)), "labels": list(map(pack_name, batch.labels))}
+    return packed if batch.weights is None else {**packed, "weights": batch.weights.tolist()}
 
 
 def _unpack_batch(packed: dict[str, Any], arrays: Mapping[str, NDArray[Any]], delay: int) -> Batch:
@@ -278,7 +279,7 @@ def _unpack_batch(packed: dict[str, Any], arrays: Mapping[str, NDArray[Any]], de
         raise BraidedError(f"{_WHAT}: {len(labels)} records wait, and the delay is {delay}; use an older copy")
     rule = ArrayRule((len(labels), len(names)), finite=False, low=_LOWEST, high=-_LOWEST)
     check_arrays(_WHAT, {"run/waiting": rule}, arrays)
-    return Batch(names, arrays["run/waiting"], labels)
+    return Batch(names, arrays["run/waiting"], labels, weights_of(packed.get("weights"), len(labels), first=1))
 
 
 def _finished(item: Any, history: History) -> FinishedRun:

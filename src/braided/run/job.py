@@ -124,6 +124,8 @@ class Job:
                 "--follow takes no --on-error skip for a regression: give missing, and a record whose target is no "
                 "number is predicted and not learned"
             )
+        if self.options.weight is not None and isinstance(self._source, ArrayStream):
+            self._source = read_whole(self.options.weighted(self._source, self.counts))
         if self.options.task == REGRESSION and isinstance(self._source, ArrayStream):
             self._source = read_whole(NumericTargets(self._source, self.options.on_error, self.counts))
         if self._predictions is not None:
@@ -214,6 +216,8 @@ class Job:
         """The stream as this seed shuffles and masks it."""
         options = self.options
         stream = self._source
+        if not isinstance(stream, ArrayStream):
+            stream = options.weighted(stream, self.counts)
         if options.task == REGRESSION and not isinstance(stream, ArrayStream):
             stream = NumericTargets(stream, options.on_error, self.counts)
         if options.shuffle and isinstance(stream, ArrayStream):
@@ -231,7 +235,8 @@ class Job:
         base: tuple[Hashable, ...] = ()
         if self.options.always:
             first = self._source.first[0] if isinstance(self._source, Peeked) else next(self._source.batches(), None)
-            base = () if first is None else first.names[: self.options.always]
+            names = () if first is None else tuple(name for name in first.names if str(name) != self.options.weight)
+            base = names[: self.options.always]
         model = zoo.build(name, self.options.model_options(seed, base))
         compile_model(model, self._tell)
         history = History(name, model.learner_names, self.options.task == REGRESSION)

@@ -19,7 +19,9 @@ from braided.estimators.base import CLASSIFICATION, TASKS
 from braided.estimators.drift import DETECTORS
 from braided.evaluation.availability import MOST_NAMES
 from braided.evaluation.metrics import METRICS
+from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
+from braided.streams.encode.rules import ReadingCounts
 from braided.streams.readers.sql import without_password
 
 AUTO = "auto"
@@ -40,6 +42,9 @@ class ReadingOptions:
 
     target: Annotated[
         str | None, Option(help="Label column: its name, or its number from 0 in a CSV file without a header.")
+    ] = None
+    weight: Annotated[
+        str | None, Option(help="Column of numbers from 0 on that say how much each record counts; it is no feature.")
     ] = None
     drop: Annotated[tuple[str, ...], Option(help="Leave out this column. Repeatable.")] = ()
     header: Annotated[
@@ -140,6 +145,10 @@ class ReadingOptions:
         return open_stream(
             stream, data_dir, self.target, self.header, delimiter=self.delimiter, query=self.query, rules=rules, **more
         )
+
+    def weighted(self, stream: Stream, counts: ReadingCounts | None = None) -> Stream:
+        """A stream with its weights, where a column has them."""
+        return stream if self.weight is None else WeightColumn(stream, self.weight, self.on_error, counts)
 
 
 @dataclass(frozen=True)
@@ -270,7 +279,7 @@ class RunOptions(ReadingOptions):
         """Whether these are the records, masked and ordered, that published figures of this stream are about."""
         settings = PAPER_SETTINGS.get(self.stream)
         changed = self.limit is not None or self.options or self.combiner or self.drift or self.delay
-        changed = changed or self.expire_after is not None
+        changed = changed or self.expire_after is not None or self.weight is not None
         if settings is None or changed or self.mask != "iid":
             return False
         usual = (settings.available, settings.always, CATALOGUE[self.stream].shuffle)

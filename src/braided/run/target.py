@@ -99,6 +99,6 @@ class NumericTargets:
             seen += len(batch)
             if wrong and self._on_error == "skip":
                 kept = [i for i in range(len(batch)) if i not in wrong]
-                yield Batch(batch.names, batch.values[kept], [targets[i] for i in kept])
+                yield replace(batch, labels=targets).at(kept)
             else:
                 yield replace(batch, labels=targets)

@@ -86,8 +86,12 @@ class CommitGroup:
             "labels": [pack_name(label) for label in records.labels],
             "time": self.time,
         }
+        if records.weights is not None:
+            head["weights"] = True
         text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
         arrays = [records.counts.astype("<u4"), records.columns.astype("<u4"), records.values.astype("<f8")]
+        if records.weights is not None:
+            arrays.append(records.weights.astype("<f8"))
         return b"".join([_LENGTH.pack(len(text)), text, *(array.tobytes() for array in arrays)])
 
     @classmethod
@@ -102,8 +106,11 @@ class CommitGroup:
         size = int(counts.sum())
         columns = np.frombuffer(content, "<u4", size, at).astype(np.int64)
         values = np.frombuffer(content, "<f8", size, at + 4 * size).astype(np.float64)
+        weights = None  # as in all frames of a braided without weights
+        if head.get("weights"):
+            weights = np.frombuffer(content, "<f8", len(labels), at + 12 * size).astype(np.float64)
         return cls(
             [CommitEntry(**entry) for entry in head["entries"]],
-            Records(head["names"], counts, columns, values, labels),
+            Records(head["names"], counts, columns, values, labels, weights),
             head.get("time", 0.0),
         )

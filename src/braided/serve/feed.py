@@ -198,9 +198,12 @@ def lines(batch: Batch) -> list[bytes]:
     """Records as JSON lines; missing values are left out."""
     names = [str(name) for name in batch.names]
     found = []
-    for row, present, label in zip(batch.values.tolist(), ~np.isnan(batch.values), batch.labels, strict=True):
+    more = [{}] * len(batch) if batch.weights is None else [{"w": weight} for weight in batch.weights.tolist()]
+    for row, present, label, weight in zip(
+        batch.values.tolist(), ~np.isnan(batch.values), batch.labels, more, strict=True
+    ):
         x = {name: value for name, value, there in zip(names, row, present.tolist(), strict=True) if there}
-        found.append(json.dumps({"x": x, "y": label}).encode())
+        found.append(json.dumps({"x": x, "y": label, **weight}).encode())
     return found
 
 
@@ -229,7 +232,8 @@ def bodies(stream: Stream, skip: int, limit: int | None, size: int) -> Iterator[
 
 def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None]) -> dict[str, Any]:
     """Send everything that the service does not have yet; `tell` is told of the stream, and why nothing is sent."""
-    stream = settings.reading.open(settings.stream, settings.data_dir, settings.reading.rules(tell=tell))
+    reading = settings.reading
+    stream = reading.weighted(reading.open(settings.stream, settings.data_dir, reading.rules(tell=tell)))
     with Sender(settings, tell) as sender:
         return _send(settings, stream, sender, console)
 

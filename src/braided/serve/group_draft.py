@@ -127,7 +127,7 @@ class GroupDraft:
                 "record and label to learn"
             )  # fmt: skip
         parser = RecordParser(True, self.state.regression, self.limits, self.state.features)
-        parser.add({"x": found.x, "y": request.label})
+        parser.add({"x": found.x, "y": request.label, **({} if request.w is None else {"w": request.w})})
         records = parser.done()
         self._check(records)
         self._labelled.add(request.id)
@@ -143,7 +143,8 @@ class GroupDraft:
         dry_run = self._dry_run.copy() if len(records) > records.rows_per_table else self._dry_run
         try:
             for rows, table in records.tables():
-                dry_run.learn_many(table, records.labels[rows], records.names)
+                weights = None if records.weights is None else records.weights[rows]
+                dry_run.learn_many(table, records.labels[rows], records.names, weights)
         except BraidedError as error:
             raise HTTPProblem(422, f"{error} ({self._room()})") from None
         self._dry_run = dry_run

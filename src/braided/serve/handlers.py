@@ -280,11 +280,13 @@ class Handlers:
         """Teach the label of an observed record."""
         worker = self._worker(request)
         document = await self._json(request)
-        if not isinstance(document, dict) or document.keys() != {"id", "y"}:
+        if not isinstance(document, dict) or document.keys() - {"w"} != {"id", "y"}:
             raise HTTPProblem(422, f'the body is {shown(document)}: give {{"id": "...", "y": label}}')
         id_ = check_text(document["id"], "id", self.limits.text)
-        y = RecordParser(True, worker.state.regression, self.limits).label(document["y"], 0)
-        return answer(await self._write(worker, "label", id=id_, label=y))
+        parser = RecordParser(True, worker.state.regression, self.limits)
+        y = parser.label(document["y"], 0)
+        w = parser.weight(document["w"], 0) if "w" in document else None
+        return answer(await self._write(worker, "label", id=id_, label=y, w=w))
 
     async def client(self, request: Request) -> Response:
         """The sequence number with which a client should go on; 0 for one that is not known."""

@@ -122,7 +122,7 @@ class ModelState:
         for rows, table in records.tables():
             part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
             with self.lock.writing():
-                progress = self.model.predict_learn_many(table, part.labels, records.names)
+                progress = self.model.predict_learn_many(table, part.labels, records.names, part.weights)
             self.stats.update(progress, part, self.classes, live)
         if self.model.expire_after is None:
             self.features.update(records.names)
@@ -246,4 +246,7 @@ def _selected(records: Records, keep: NDArray[np.bool_]) -> Records:
     """Some of the records."""
     inside = np.repeat(keep, records.counts)
     labels = [label for label, kept in zip(records.labels, keep.tolist(), strict=True) if kept]
-    return renamed(records.names, records.counts[keep], records.columns[inside], records.values[inside], labels)
+    weights = None if records.weights is None else records.weights[keep]
+    return renamed(
+        records.names, records.counts[keep], records.columns[inside], records.values[inside], labels, weights
+    )

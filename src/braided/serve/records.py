@@ -116,6 +116,8 @@ class Records:
         Which name, and the value; record after record.
     labels
         n labels or targets; empty if the records have none.
+    weights
+        (n,) how much each counts; None for 1 each.
     """
 
     names: list[str]
@@ -123,6 +125,7 @@ class Records:
     columns: NDArray[np.int64]
     values: NDArray[np.float64]
     labels: list[Any]
+    weights: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return int(self.counts.size)
@@ -132,7 +135,7 @@ class Records:
         first, last = int(self.counts[:start].sum()), int(self.counts[:stop].sum())
         return renamed(
             self.names, self.counts[start:stop], self.columns[first:last], self.values[first:last],
-            self.labels[start:stop],
+            self.labels[start:stop], None if self.weights is None else self.weights[start:stop],
         )  # fmt: skip
 
     def one(self, place: int) -> dict[str, float]:
@@ -169,12 +172,13 @@ def renamed(
     columns: NDArray[np.int64],
     values: NDArray[np.float64],
     labels: list[Any],
+    weights: NDArray[np.float64] | None = None,
 ) -> Records:
     """Records whose names are only those that they use."""
     used, places = np.unique(columns, return_inverse=True)
     if used.size == len(names):
-        return Records(list(names), counts, columns, values, labels)
-    return Records([names[i] for i in used.tolist()], counts, places.astype(np.int64), values, labels)
+        return Records(list(names), counts, columns, values, labels, weights)
+    return Records([names[i] for i in used.tolist()], counts, places.astype(np.int64), values, labels, weights)
 
 
 def joined(parts: Sequence[Records]) -> Records:
@@ -193,7 +197,14 @@ def joined(parts: Sequence[Records]) -> Records:
         np.concatenate([empty, *columns]),
         np.concatenate([np.zeros(0), *(part.values for part in parts)]),
         [label for part in parts for label in part.labels],
+        _joined_weights(parts),
     )
+
+
+def _joined_weights(parts: Sequence[Records]) -> NDArray[np.float64] | None:
+    if all(part.weights is None for part in parts):
+        return None
+    return np.concatenate([np.ones(len(part)) if part.weights is None else part.weights for part in parts])
 
 
 def is_plain(document: Any, known: Set[str]) -> bool:
@@ -210,7 +221,7 @@ def is_plain(document: Any, known: Set[str]) -> bool:
 
 
 class RecordParser:
-    """Turns decoded JSON objects `{"x": {...}, "y": ...}` into `Records`.
+    """Turns decoded JSON objects `{"x": {...}, "y": ..., "w": weight}` into `Records`; "w" may be left out.
 
     Parameters
     ----------
@@ -234,6 +245,8 @@ class RecordParser:
         self._columns: list[int] = []
         self._values: list[float] = []
         self._labels: list[Any] = []
+        #: Of the records that have one.
+        self._weights: dict[int, float] = {}
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -241,8 +254,8 @@ class RecordParser:
     def add(self, record: Any) -> None:
         """Take in one record, or refuse it whole."""
         place = len(self._counts)
-        allowed = ("x", "y") if self.labelled else ("x",)
-        if type(record) is not dict or "x" not in record or type(record["x"]) is not dict or len(record) > len(allowed):
+        allowed = 1 + self.labelled + (self.labelled and type(record) is dict and "w" in record)
+        if type(record) is not dict or "x" not in record or type(record["x"]) is not dict or len(record) > allowed:
             wanted = '{"x": {"name": number, ...}, "y": label}' if self.labelled else '{"x": {"name": number, ...}}'
             raise HTTPProblem(422, f"record {place} is {shown(record)}: give {wanted}")
         if len(record["x"]) > self.limits.features:
@@ -253,7 +266,10 @@ class RecordParser:
         if self.labelled:
             if "y" not in record:
                 raise HTTPProblem(422, f'record {place} has no label "y": every record to learn needs one')
-            self._labels.append(self.label(record["y"], place))
+            label = self.label(record["y"], place)
+            if "w" in record:
+                self._weights[place] = self.weight(record["w"], place)
+            self._labels.append(label)
         names, columns, values = self._names, self._columns, self._values
         x = record["x"]
         if x.keys() <= names.keys() and set(map(type, x.values())) == _ONLY_FLOATS:
@@ -301,6 +317,17 @@ class RecordParser:
             return y
         raise HTTPProblem(422, f"{what} is {shown(y)}: give text, true, false or a number (whole ones up to 2**53)")
 
+    def weight(self, w: Any, place: int) -> float:
+        """A weight, checked."""
+        if type(w) in (int, float):
+            try:
+                number = float(w)
+            except OverflowError:
+                number = math.inf
+            if 0.0 <= number < math.inf:
+                return number
+        raise HTTPProblem(422, f"the weight of record {place} is {shown(w)}: give a finite number from 0 on")
+
     def done(self) -> Records:
         """What was taken in; values that are not finite are refused."""
         values = np.array(self._values, dtype=np.float64)
@@ -313,4 +340,7 @@ class RecordParser:
                 422, f"feature {shown(name)} in record {place} is too large for a number: it must be finite, or null"
             )
         columns = np.array(self._columns, dtype=np.int64)
-        return Records(list(self._names), counts, columns, values, self._labels)
+        weights = None
+        if self._weights:
+            weights = np.array([self._weights.get(place, 1.0) for place in range(len(counts))])
+        return Records(list(self._names), counts, columns, values, self._labels, weights)

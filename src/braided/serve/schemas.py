@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Label = str | bool | int | float
+Weight = Annotated[float, Field(ge=0, description="How much the record counts; 1 if left out, and 0 to learn nothing.")]
 _STRICT = ConfigDict(extra="forbid")
 
 
@@ -29,6 +30,7 @@ class LabelledRecord(Record):
     """A record to learn."""
 
     y: Label
+    w: Weight = 1.0
 
 
 class RecordList(BaseModel):
@@ -56,6 +58,7 @@ class LearnOne(_Idempotent):
     model_config = _STRICT
     x: dict[str, float | bool | None]
     y: Label
+    w: Weight = 1.0
 
 
 class LabelRequest(BaseModel):
@@ -64,6 +67,7 @@ class LabelRequest(BaseModel):
     model_config = _STRICT
     id: str
     y: Label
+    w: Weight = 1.0
 
 
 class Prediction(BaseModel):

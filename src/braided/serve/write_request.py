@@ -19,7 +19,8 @@ class StreamBatches:
 class WriteRequest:
     """A request to the writer; `future` gets a dict, bytes (`export`) or an `HTTPProblem`.
 
-    `record` or `at`, a time, say to which moment a `restore` goes back.
+    `w` is the weight of a record whose `label` has come. `record` or `at`, a time, say to which moment a `restore` goes
+    back.
     """
 
     kind: Literal["learn", "observe", "label", "forget", "export", "restore"]
@@ -29,6 +30,7 @@ class WriteRequest:
     sequence: int = 0
     id: str | None = None
     label: Any = None
+    w: float | None = None
     time: float = 0.0
     stream: StreamBatches | None = None
     record: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,18 +24,27 @@ class Batch:
         (n, columns), NaN for missing.
     labels
         n labels.
+    weights
+        (n,) how much each record counts; None for 1 each.
     """
 
     names: tuple[Hashable, ...]
     values: NDArray[np.float64]
     labels: list[Any]
+    weights: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
 
     def part(self, start: int, stop: int) -> Batch:
         """The records from `start` to `stop`."""
-        return Batch(self.names, self.values[start:stop], self.labels[start:stop])
+        weights = None if self.weights is None else self.weights[start:stop]
+        return Batch(self.names, self.values[start:stop], self.labels[start:stop], weights)
+
+    def at(self, rows: Sequence[int] | NDArray[np.int64]) -> Batch:
+        """The records at these places, in this order."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Batch(self.names, np.ascontiguousarray(self.values[rows]), [self.labels[i] for i in rows], weights)
 
 
 class Stream(Protocol):
@@ -128,4 +137,7 @@ def joined(batches: list[Batch]) -> Batch:
         rows = slice(len(labels), len(labels) + len(batch))
         values[rows, [place[name] for name in batch.names]] = batch.values
         labels += batch.labels
-    return Batch(tuple(names), values, labels)
+    weights = None
+    if any(batch.weights is not None for batch in batches):
+        weights = np.concatenate([np.ones(len(batch)) if batch.weights is None else batch.weights for batch in batches])
+    return Batch(tuple(names), values, labels, weights)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -88,7 +88,7 @@ class Mask(ABC):
             values = batch.values.copy()
             self.hide(values, np.array(columns, dtype=np.int64), keys, record, state, places)
             states |= zip(names, state, strict=True)
-            yield Batch(batch.names, values, batch.labels)
+            yield replace(batch, values=values)
             record += len(batch)
 
     @abstractmethod

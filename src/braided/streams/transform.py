@@ -26,10 +26,7 @@ def _hashes(key, n):
 def shuffled(stream: ArrayStream, seed: int) -> ArrayStream:
     """The records in an order fixed by the seed, the same on every platform."""
     order: NDArray[np.int64] = np.argsort(_hashes(np.uint64(key_of(seed, "shuffle")), len(stream.table)), kind="stable")
-    table = stream.table
-    return ArrayStream(
-        stream.name, Batch(table.names, np.ascontiguousarray(table.values[order]), [table.labels[i] for i in order])
-    )
+    return ArrayStream(stream.name, stream.table.at(order))
 
 
 @dataclass(frozen=True)
