@@ -220,3 +220,19 @@ def test_regression_takes_the_combiners_that_can_add_up_numbers() -> None:
             with pytest.raises(BraidedError, match="for regression use 'score-sum' or 'kalman' or 'kalman-tanh'"):
                 combiners.build(name, regression=True, seed=0)
     assert {name for name, kind in COMBINERS.items() if kind.for_regression} == {"score-sum", "kalman", "kalman-tanh"}
+
+
+@pytest.mark.parametrize("name", ["kalman", "kalman-tanh"])
+def test_a_whole_weight_is_so_many_steps_of_the_kalman_weights(name: str) -> None:
+    """But for how far they relax, which goes by records."""
+    heavy, repeated = (combiners.build(name, regression=False, seed=0) for _ in range(2))
+    for combiner in (heavy, repeated):
+        combiner.hyper[1] = 0.0
+        combiner.grow(3, 4, 3)
+    rng = np.random.default_rng(0)
+    for weight in (1, 3, 8):
+        f = rng.normal(size=(3, 4)).astype(np.float32)
+        heavy.gradients(X, MASK, f, 2, heavy.combine(X, MASK, f), weight=float(weight))
+        for _ in range(weight):
+            repeated.gradients(X, MASK, f, 2, repeated.combine(X, MASK, f))
+    np.testing.assert_allclose(heavy.state()["weights"], repeated.state()["weights"], rtol=1e-9, atol=1e-12)

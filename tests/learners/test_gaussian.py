@@ -254,3 +254,50 @@ def test_forgetting_moves_every_variance_back_to_the_prior(limit: int) -> None:
         forgetful.learn(empty, np.zeros(3, dtype=bool), 0.0, NO_GRADIENT[:2])
     found = forgetful.state()["covariance"]
     np.testing.assert_allclose((np.diag(found) if limit == 512 else found)[1:], 0.5, rtol=0.05)
+
+
+def test_weighted_linear_regression_is_the_weighted_batch_posterior() -> None:
+    x, mask = records(60, 4)
+    rng = np.random.default_rng(1)
+    y, weights = x @ np.array([1.0, -2.0, 0.5, 3.0]) + rng.normal(size=60), rng.uniform(0.01, 9.0, size=60)
+    learner = LinearRegression(LinearConfig(prior_variance=2.0, noise_variance=0.7))
+    learner.grow(4, 1)
+    for row, available, target, weight in zip(x, mask, y, weights, strict=True):
+        assert learner.learn(row, available, target, NO_GRADIENT[:1], weight)
+    u = design(x, mask, with_mask=False)
+    precision = np.eye(u.shape[1]) / 2.0 + u.T @ (weights[:, None] * u) / 0.7
+    state = learner.state()
+    np.testing.assert_allclose(state["covariance"], np.linalg.inv(precision), rtol=1e-9, atol=1e-12)
+    expected = np.linalg.solve(precision, u.T @ (weights * y) / 0.7)
+    np.testing.assert_allclose(state["mean"][0], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("gain", ["kalman", "paper", "released"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_whole_weights_of_the_logistic_learner_are_so_many_records(gain: str, classes: int) -> None:
+    config = LogisticConfig(gain=gain)  # type: ignore[arg-type]
+    heavy, repeated = LogisticRegression(config), LogisticRegression(config)
+    heavy.grow(3, classes)
+    repeated.grow(3, classes)
+    x, mask = records(60, 3)
+    for i, (row, available) in enumerate(zip(x, mask, strict=True)):
+        weight, label = 1 + i % 8, i * 7 % classes
+        heavy.learn(row, available, label, NO_GRADIENT[:classes], float(weight))
+        for _ in range(weight):
+            repeated.learn(row, available, label, NO_GRADIENT[:classes])
+    for name, array in repeated.state().items():
+        np.testing.assert_allclose(heavy.state()[name], array, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_a_sure_and_wrong_logistic_learner_is_not_thrown_far_by_a_weight() -> None:
+    """The curvature near 0 and 1 is hardly any: a step that went by it would move the score by hundreds."""
+    learner = LogisticRegression(LogisticConfig(prior_variance=10.0))
+    learner.grow(1, 2)
+    x, there = np.array([3.0], dtype=np.float32), np.array([True])
+    for _ in range(50):
+        learner.learn(x, there, 0, NO_GRADIENT[:2])
+    before = learner.scores(x, there)
+    assert before[0] - before[1] > 3.0
+    learner.learn(x, there, 1, NO_GRADIENT[:2], 100.0)
+    after = learner.scores(x, there)
+    assert 0.0 < after[1] - after[0] < 12.0
