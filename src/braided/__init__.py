@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor
+from braided.estimators import Encoder, MODLClassifier, MODLRegressor
 
 if TYPE_CHECKING:
     from braided.evaluation import History, record
 
 __version__ = "0.1.0"
-__all__ = ["BraidedError", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
+__all__ = ["BraidedError", "Encoder", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
 
 
 def __getattr__(name: str) -> Any:

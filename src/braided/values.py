@@ -66,11 +66,13 @@ def as_number(name: Hashable, value: Any, record: int) -> float:
     >>> as_number("age", "abc", 17)
     Traceback (most recent call last):
         ...
-    braided.errors.BraidedError: feature 'age' is 'abc' in record 17: numbers, None or NaN only
+    braided.errors.BraidedError: feature 'age' is 'abc' in record 17: numbers, None or NaN only; a model made with
+    encode=True takes text
     """
     number = number_of(value)
     if number is None:
-        raise BraidedError(f"feature {name!r} is {shown(value)} in record {record}: numbers, None or NaN only")
+        remedy = "; a model made with encode=True takes text" if isinstance(value, str) else ""
+        raise BraidedError(f"feature {name!r} is {shown(value)} in record {record}: numbers, None or NaN only{remedy}")
     if math.isinf(number):
         raise BraidedError(
             f"feature {name!r} is {shown(value)} in record {record}: it must be finite, or None if missing"

@@ -6,6 +6,7 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -19,12 +20,16 @@ from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.drift import Detector, Watch, pack, restored_detector
+from braided.estimators.encoder import Encoder
 from braided.estimators.explain import Explanation, explain
 from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
 from braided.estimators.saved import check_numbers, describe, unpack_parameters
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
 from braided.state import check_arrays, checked, counts
+from braided.streams.encode.encoder import Encoder as RawEncoder
+from braided.streams.encode.rules import Rules
+from braided.streams.encode.saved import pack_encoder, restored_encoder
 from braided.values import as_number, as_weight, shown
 
 Floats = NDArray[np.float64]
@@ -34,6 +39,8 @@ Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
 _NO_SLOTS = np.zeros(0, dtype=np.int64)
 #: So many targets at most are kept until they count as known.
 MOST_DELAY = 1_000_000
+#: Where features expire, so many columns and categories may have come and gone.
+_MOST_NAMES = 100_000
 
 
 class Progress(NamedTuple):
@@ -106,6 +113,7 @@ class DryRun:
         self._model._features = model._features.copy()
         self._model._classes = copy.copy(model._classes)
         self._model._classes.places = dict(model._classes.places)
+        self._model._encoder = copy.deepcopy(model._encoder)
 
     def copy(self) -> DryRun:
         """An independent copy."""
@@ -122,7 +130,10 @@ class DryRun:
 
         Arguments as of `MODL.learn_many`, but for data frames.
         """
-        chunk = self._model._checked(X, y, names, sample_weight)
+        with self._model._growing():
+            if self._model._encoder is not None:
+                X, names, _ = self._model._opened(X, names, learn=True)
+            chunk = self._model._checked(X, y, names, sample_weight)
         learned = slice(None) if chunk.weights is None else chunk.weights > 0.0
         self._model._features.arrivals(chunk.values[learned], chunk.columns)
         for label in chunk.new_labels.values():
@@ -173,6 +184,7 @@ class MODL(base.Estimator):
         drift_detector: Detector | None = None,
         delay: int = 0,
         expire_after: int | None = None,
+        encode: bool | Encoder = False,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -184,6 +196,8 @@ class MODL(base.Estimator):
         self.drift_detector = drift_detector
         self.delay = delay
         self.expire_after = expire_after
+        self.encode = encode
+        self._encoder = self._made_encoder()
         self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
         self._features = FeatureSpace(max_features, expire_after, self._checked_first_features())
         self._classes = ClassSpace(max_classes)
@@ -192,6 +206,15 @@ class MODL(base.Estimator):
     @property
     def _regression(self) -> bool:
         return self.task == REGRESSION
+
+    def _made_encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records, if the model is to take such."""
+        if isinstance(self.encode, Encoder):
+            return self.encode.settled()
+        if not isinstance(self.encode, bool):
+            raise BraidedError(f"encode is {shown(self.encode)}: give True, False or a braided.Encoder")
+        most = self.max_features if self.expire_after is None else max(self.max_features, _MOST_NAMES)
+        return RawEncoder(Rules(max_features=most)) if self.encode else None
 
     def _checked_first_features(self) -> list[Hashable]:
         names = self.first_features
@@ -345,6 +368,8 @@ class MODL(base.Estimator):
 
     def _predict_row(self, x: Mapping[Hashable, Any]) -> Floats | None:
         """The engine's prediction for one record; None before anything was learned."""
+        if self._encoder is not None:
+            x = self._encoder.encode_one(x, learn=False)
         row = self._features.row(x, self.records_learned + 1)
         if self.records_learned == 0:
             return None
@@ -362,13 +387,20 @@ class MODL(base.Estimator):
         Parameters
         ----------
         x
-            Feature names to numbers; an absent key, None and NaN all mean missing.
+            Feature names to numbers; an absent key, None and NaN all mean missing. With `encode`, a raw record.
         y
             The label, any hashable value (classifier), or a finite number (regressor).
         w
             How much the record counts, a finite number from 0 on; a record of weight 0 changes nothing. What a weight
             is for each learner is in `docs/weights.md`.
         """
+        if self._encoder is None:
+            self._learn_one(x, y, w)
+            return
+        with self._encoder.trial():
+            self._learn_one(self._encoder.encode_one(x), y, w)
+
+    def _learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         record = self.braid.steps + 1
         weight = as_weight(w, record)
         new = self._features.new_in(x)
@@ -460,14 +492,24 @@ class MODL(base.Estimator):
     def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
         """New labels in order, the targets as the engine takes them, and at which record each new label stands."""
 
-    def _opened(self, X: Any, names: Sequence[Hashable] | None) -> tuple[Any, Any, frames.Frame | None]:
-        """A data frame as its values, names and itself; anything else as it is."""
+    def _opened(
+        self, X: Any, names: Sequence[Hashable] | None, learn: bool = False
+    ) -> tuple[Any, Any, frames.Frame | None]:
+        """A data frame as its values, names and itself; anything else as it is. Raw records are encoded."""
         frame = frames.opened(X)
-        if frame is None:
-            return X, names, None
-        if names is not None:
+        if frame is not None and names is not None:
             raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
-        return *frame.table(self.records_learned + 1), frame
+        if self._encoder is not None:
+            first = self.records_learned + 1
+            columns, n = frames.raw_columns(X, names) if frame is None else frame.raw_columns(first)
+            names, X = self._encoder.encode_table(columns, n, learn)
+        elif frame is not None:
+            X, names = frame.table(self.records_learned + 1)
+        return X, names, frame
+
+    def _growing(self) -> AbstractContextManager[Any]:
+        """Within this, what raw records settle is taken back if they are refused."""
+        return nullcontext() if self._encoder is None else self._encoder.trial()
 
     def predict_learn_many(
         self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
@@ -488,8 +530,9 @@ class MODL(base.Estimator):
         sample_weight
             n weights, as `w` of `learn_one`; 1 each if not given. A record of weight 0 is predicted.
         """
-        X, names, frame = self._opened(X, names)
-        progress = self._predict_learn(X, y, names, sample_weight, frame)
+        with self._growing():
+            X, names, frame = self._opened(X, names, learn=True)
+            progress = self._predict_learn(X, y, names, sample_weight, frame)
         if frame is None:
             return progress
         return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
@@ -616,8 +659,9 @@ class MODL(base.Estimator):
 
     def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
-        X, names, _ = self._opened(X, names)
-        self._predict_learn(X, y, names, sample_weight)
+        with self._growing():
+            X, names, _ = self._opened(X, names, learn=True)
+            self._predict_learn(X, y, names, sample_weight)
 
     def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
         """What each feature adds to the fast learner's score, how sure that is, and each learner's share.
@@ -637,6 +681,8 @@ class MODL(base.Estimator):
         >>> explanation.top(1)[0][0]
         'empty_server_form_handler'
         """
+        if self._encoder is not None:
+            x = self._encoder.encode_one(x, learn=False)
         row = self._features.row(x, self.records_learned + 1)
         return explain(self.braid, row, self.feature_names, list(self._classes.places), self.learner_names)
 
@@ -665,6 +711,8 @@ class MODL(base.Estimator):
             arrays[LAST_SEEN] = self._features.last_seen.copy()
         if self._watch is not None:
             metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
+        if self._encoder is not None:
+            metadata["encode"] = pack_encoder(self._encoder)
         return metadata, arrays
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -700,7 +748,9 @@ class MODL(base.Estimator):
         parameters = unpack_parameters(metadata, learners)
         if cls.task == REGRESSION:
             del parameters["max_classes"], parameters["first_features"]
-        drift = metadata.get("drift")
+        drift, encode = metadata.get("drift"), metadata.get("encode")
+        if encode is not None:
+            parameters["encode"] = Encoder.around(restored_encoder(encode))
         model = cls(**parameters, drift_detector=None if drift is None else restored_detector(drift))
         if model._watch is not None:
             model._watch.load_state(checked("the checkpoint's drift", drift, "watch", dict))

@@ -45,6 +45,9 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         None: a feature that is known stays known. A number: where there are `max_features` of them and a new one comes,
         the one that was not seen for longest is forgotten and gives up its place, if none of the last so many records
         had it; see `docs/missing.md`.
+    encode
+        True: the model takes raw records, text, dates and numbers as a file has them, and remembers how; or a
+        `braided.Encoder` with other rules. Such a model is what `braided run --checkpoint` saves.
 
     Examples
     --------

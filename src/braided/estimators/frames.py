@@ -18,6 +18,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.streams.encode.cells import Cells
 from braided.values import as_number, is_missing, shown
 
 Floats = NDArray[np.float64]
@@ -132,6 +133,16 @@ class Frame:
                 values[:, place] = _column(series, names[place], first)
         return values, names
 
+    def raw_columns(self, first: int) -> tuple[dict[Hashable, Cells], int]:
+        """The cells of each column as they are, numbers as an array; and how many records there are."""
+        columns: dict[Hashable, Cells] = {}
+        for name, series in zip(map(_plain, self._frame.columns), self._frame.iter_columns(), strict=True):
+            untyped = series.dtype in (nw.Object, nw.Unknown)
+            untyped |= getattr(series.to_native(), "dtype", None) == np.dtype(object)
+            numbers = not untyped and _remedy(series.dtype) is None
+            columns[name] = _column(series, name, first) if numbers else series.to_list()
+        return columns, self._frame.shape[0]
+
     def _plain_places(self) -> list[int]:
         """Where pandas has columns of NumPy's or of its own nullable numbers.
 
@@ -228,6 +239,21 @@ def opened(X: Any) -> Frame | None:
     if isinstance(wrapped, nw.LazyFrame):
         raise BraidedError(f"X is a lazy frame ({type(X).__name__}): collect it first, for example X.collect()")
     return Frame(wrapped) if isinstance(wrapped, nw.DataFrame) else None
+
+
+def raw_columns(X: Any, names: Sequence[Hashable] | None) -> tuple[dict[Hashable, Cells], int]:
+    """The cells of each column of an array or list of rows, and how many records there are."""
+    array = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    if isinstance(array, np.ma.MaskedArray):
+        array = np.ma.filled(array.astype(np.float64), np.nan)
+    if array.ndim != 2:
+        raise BraidedError(f"X has {array.ndim} dimension(s): give records in rows and features in columns")
+    known = [_plain(name) for name in (range(array.shape[1]) if names is None else names)]
+    if len(known) != array.shape[1] or len(set(known)) != len(known):
+        raise BraidedError(f"X has {array.shape[1]} columns and {len(set(known))} different names: give as many")
+    numbers = array.dtype.kind in "biuf"
+    cells = [column.astype(np.float64) if numbers else column.tolist() for column in array.T]
+    return dict(zip(known, cells, strict=True)), array.shape[0]
 
 
 def targets(y: Any, name: str = "y") -> Any:

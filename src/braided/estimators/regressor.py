@@ -13,6 +13,7 @@ from river import base
 from braided.errors import BraidedError
 from braided.estimators.base import MODL, REGRESSION, Floats, listed
 from braided.estimators.drift import Detector
+from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
 from braided.kernels.scale import target_deviation
 from braided.learners import Learner, LearnerConfig
@@ -48,6 +49,9 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         None: a feature that is known stays known. A number: where there are `max_features` of them and a new one comes,
         the one that was not seen for longest is forgotten and gives up its place, if none of the last so many records
         had it; see `docs/missing.md`.
+    encode
+        True: the model takes raw records, text, dates and numbers as a file has them, and remembers how; or a
+        `braided.Encoder` with other rules. Such a model is what `braided run --checkpoint` saves.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         drift_detector: Detector | None = None,
         delay: int = 0,
         expire_after: int | None = None,
+        encode: bool | Encoder = False,
     ) -> None:
         super().__init__(
             preset,
@@ -80,6 +85,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
             drift_detector=drift_detector,
             delay=delay,
             expire_after=expire_after,
+            encode=encode,
         )
 
     def _error(self, prediction: Floats, target: float, unseen: bool) -> float:

@@ -36,6 +36,7 @@ from braided.state import ArrayRule, check_arrays, checked, holding_together
 from braided.streams import Batch
 from braided.streams.encode.plan import Plan
 from braided.streams.encode.rules import ReadingCounts
+from braided.streams.encode.saved import pack_encoder
 from braided.streams.fingerprint import fingerprint
 
 Arrays = dict[str, NDArray[Any]]
@@ -112,6 +113,10 @@ class RunCheckpoint:
         arrays: Arrays = {}
         if isinstance(model, MODL):
             metadata, arrays = model.snapshot()
+            if counts.encoder is not None:
+                # A mask hides values from the model, and names expire: what it knows is then not all that it was given.
+                shown = model.expire_after is None and options.available == 1.0 and options.mask == "iid"
+                metadata["encode"] = pack_encoder(counts.encoder, set(model.feature_names) if shown else None)
         histories = [run.history for run in finished] + ([evaluation.history] if running else [])
         packed = []
         for i, history in enumerate(histories):
@@ -207,7 +212,9 @@ class RunCheckpoint:
         own = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
         if saved.kind not in ESTIMATORS:
             raise BraidedError(f"checkpoint {self.path} is of a run that goes on, and has no model; use an older copy")
-        model = ESTIMATORS[saved.kind].restore(saved.metadata, own)
+        # The reader settles the rules of the columns anew, and gives the model numbers.
+        about = {key: value for key, value in saved.metadata.items() if key != "encode"}
+        model = ESTIMATORS[saved.kind].restore(about, own)
         history = histories[-1]
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
             raise BraidedError(f"checkpoint {self.path}: its history is of another model; use an older copy")

@@ -112,7 +112,7 @@ class Categories:
                 codes[row] = _UNKNOWN
                 continue
             if place is None:
-                on_new(row, self._name(column, value))
+                on_new(row, self.name(column, value))
                 place = places[value] = len(places)
                 first.append(row)
             codes[row] = place
@@ -123,9 +123,10 @@ class Categories:
         values[codes == _MISSING] = np.nan
         for place, row in enumerate(first, start=before):
             values[:row, place] = np.nan
-        return [self._name(column, value) for value in places], values
+        return [self.name(column, value) for value in places], values
 
-    def _name(self, column: Hashable, value: str | int) -> str:
+    def name(self, column: Hashable, value: str | int) -> str:
+        """The feature of a value, or of a shared bucket."""
         shared = self.encoding == "hash" or column in self.hashed or type(value) is int
         return f"{column}{'#' if shared else '='}{value}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,7 +60,7 @@ class Chunk:
         columns: dict[Hashable, Cells] = {name: cells[start:stop] for name, cells in self.columns.items()}
         return replace(self, places=self.places[start:stop], columns=columns, labels=self.labels[start:stop])
 
-    def without(self, drop: Sequence[str]) -> Chunk:
+    def without(self, drop: Collection[Hashable]) -> Chunk:
         """All but some columns."""
         if not drop:
             return self

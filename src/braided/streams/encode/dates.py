@@ -40,6 +40,10 @@ _CENTURY = 69
 
 YEAR_FIRST, YEAR_LAST, BY_NAME = "year first", "day and month first", "month by name"
 TIME, TYPED, DURATION = "time", "typed", "duration"
+#: Where dates are typed in one place, they may be text in another that has no such type, as JSON.
+_TYPED_AS = {TYPED: YEAR_FIRST}
+#: What a form may say of them; empty where all will do.
+SHAPES = (YEAR_FIRST, YEAR_LAST, BY_NAME, TIME, TYPED, DURATION, "")
 
 
 class Spelled(NamedTuple):
@@ -167,7 +171,7 @@ class DateForm:
         plain = self.shape in {TIME, DURATION}
         if (
             written is None
-            or (written.shape != self.shape and (self.shape or plain))
+            or (written.shape not in (self.shape, _TYPED_AS.get(self.shape)) and (self.shape or plain))
             or (not plain and not written.parts)
         ):
             raise BraidedError(f"is {shown(_stripped(cell))}: {self._expected()}")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,9 @@ from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 from braided.values import shown
 
 _LONGEST_NAME = 1_000
+
+#: One thing that is settled: `["kind", column, kind]`, `["date", column, *form]` or `["category", column, value]`.
+Step = list[Any]
 
 
 class Encoder:
@@ -70,6 +74,8 @@ class Encoder:
         self.categories = Categories(
             rules.categories, rules.hash_buckets, rules.most_categories, self._tell_crowded, rules.hashed
         )
+        #: Where to note each thing that is settled from now on; None: nowhere.
+        self.growth: list[Step] | None = None
         self._declared: set[Hashable] = set()
 
     def declare(self, column: Hashable, kind: Kind) -> None:
@@ -105,24 +111,88 @@ class Encoder:
     def encode_one(self, record: Mapping[Hashable, Any], learn: bool = True) -> dict[Hashable, float]:
         """The features of one raw record, by the rules that the records so far have settled; missing ones are left out.
 
+        Arguments and errors as of `encode_table`.
+        """
+        names, values = self.encode_table({name: [cell] for name, cell in flatten(record).items()}, 1, learn)
+        found = zip(names, values[0].tolist(), strict=True)
+        return {name: value for name, value in found if not math.isnan(value)}
+
+    def encode_table(
+        self, columns: Mapping[Hashable, Cells], n: int, learn: bool = True
+    ) -> tuple[list[Hashable], NDArray[np.float64]]:
+        """The features of n raw records, (n, names), NaN for missing, by the rules that earlier ones have settled.
+
         Without `learn` the rules stay as they are: a category that was never seen is none of those that are known, and
-        a column that was never seen is no feature. What does not fit is an error, unless `on_error` is `missing`. The
-        target, if it is among the values, is no feature.
+        a column that was never seen is a feature only if it holds numbers. What does not fit is an error, unless
+        `on_error` is `missing`. The target, if it is among the columns, is no feature.
         """
         left_out = {*self.rules.drop, self.target}
-        flat: dict[Hashable, Cells] = {
-            name: [cell]
-            for name, cell in flatten(record).items()
-            if name not in left_out and (learn or name in self.kinds)
-        }
-        chunk = self._without_codes(Chunk("the record", (), flat, [None]))
+        raw = {name: column for name, column in columns.items() if name not in left_out}
+        strange = {name for name in raw if name not in self.kinds}
+        if learn and len(self.kinds) + len(strange) > self.rules.max_features:
+            self._check_columns([name for name in raw if name in strange])
+        chunk = self._without_codes(Chunk("the record" if n == 1 else "the table", (), raw, [None] * n))
         assert isinstance(chunk, Chunk)
-        read, wrong = self._read_columns(chunk)
+        known = chunk if learn or not strange else chunk.without(strange)
+        read, wrong = self._read_columns(known)
         if wrong and self.rules.on_error != "missing":
-            raise BraidedError(f"the record: {wrong[0][1]}")
-        names, parts = self._features(chunk, read, range(1), learn)
-        values = np.concatenate(parts, axis=1)[0].tolist() if parts else []
-        return {name: value for name, value in zip(names, values, strict=True) if not math.isnan(value)}
+            row, reason, _ = min(wrong, key=lambda misfit: misfit[0])
+            raise BraidedError(f"{'the record' if n == 1 else f'record {row + 1} of the table'}: {reason}")
+        names, parts = self._features(known, read, range(n), learn)
+        for name in () if learn else (name for name in raw if name in strange):
+            values, misfits = cells.numbers(chunk.columns[name], self.form)
+            if not misfits:
+                names.append(name)
+                parts.append(values[:, None])
+        return names, np.concatenate(parts, axis=1) if parts else np.empty((n, 0))
+
+    def _check_columns(self, new: Sequence[Hashable]) -> None:
+        """Refuse more columns than there may be features."""
+        room = max(self.rules.max_features - len(self.kinds), 0)
+        raise BraidedError(
+            f"column {shown(new[room])} would be number {self.rules.max_features + 1}, and max_features is "
+            f"{self.rules.max_features}: raise max_features, or leave columns out"
+        )
+
+    @contextmanager
+    def trial(self) -> Iterator[list[Step]]:
+        """Note what is settled within this, and take it back if it ends with an error."""
+        noted: list[Step] = []
+        self.growth = noted
+        try:
+            yield noted
+        except BaseException:
+            self.undo(noted)
+            raise
+        finally:
+            self.growth = None
+
+    def grow(self, step: Step) -> None:
+        """Settle what another encoder with the same rules has noted."""
+        what, column, *more = step
+        if what == "kind":
+            self.kinds[column] = Kind(more[0])
+        elif what == "date":
+            self.dates[column] = DateForm(*more)
+        else:
+            places = self.categories.known.setdefault(column, {})
+            places.setdefault(more[0], len(places))
+
+    def undo(self, steps: Sequence[Step]) -> None:
+        """Take back the last things that were settled."""
+        for what, column, *more in reversed(steps):
+            if what == "kind":
+                del self.kinds[column]
+            elif what == "category":
+                del self.categories.known[column][more[0]]
+            elif self.dates[column].first_us is None:
+                del self.dates[column]
+            else:
+                self.dates[column] = replace(self.dates[column], first_us=None)
+
+    def _note(self, *step: Any) -> None:
+        if self.growth is not None:
+            self.growth.append(list(step))
 
     def _without_codes(self, piece: Piece) -> Any:
         """A piece without the values that stand for missing ones, as `na` says."""
@@ -229,9 +299,11 @@ class Encoder:
             try:
                 column = [cell for chunk in chunks for cell in chunk.columns.get(name, ())]
                 self.dates[name] = form_of(column, self.rules.day_first)
+                self._note("date", name, *astuple(self.dates[name]))
             except BraidedError as error:
                 raise BraidedError(f"{where}: column {name!r} {error}; --drop {name} leaves the column out") from None
         self.kinds[name] = kind
+        self._note("kind", name, kind.value)
 
     def _announce(
         self,
@@ -348,8 +420,9 @@ class Encoder:
             elif kind is Kind.DATE:
                 moments = [read[name][i] for i in kept]
                 form = self.dates[name].since(moments)
-                if learn:
+                if learn and form is not self.dates[name]:
                     self.dates[name] = form
+                    self._note("date", name, *astuple(form))
                 found, values = form.names(name, self.rules.dates), form.values(moments, self.rules.dates)
             else:
                 chosen = [None if isinstance(column[i], BadCell | bytes) else column[i] for i in kept]
@@ -357,8 +430,14 @@ class Encoder:
                     n = self.rules.text_features
                     found, values = words.names(name, n), words.values(chosen, n)
                 else:
-                    on_new = self._room_check(chunk, name, kept)
-                    found, values = self.categories.encode(name, chosen, on_new, learn)
+                    before = len(self.categories.known.get(name, ()))
+                    try:
+                        on_new = self._room_check(chunk, name, kept)
+                        found, values = self.categories.encode(name, chosen, on_new, learn)
+                    finally:
+                        if learn and self.growth is not None:
+                            for value in islice(self.categories.known[name], before, None):
+                                self._note("category", name, value)
             names += found
             parts.append(values)
         return names, parts
@@ -380,9 +459,6 @@ class Encoder:
 
     def _room_check(self, chunk: Chunk, column: Hashable, kept: Sequence[int]) -> Callable[[int, str], None]:
         """Refuses a category that would be a feature too many."""
-        widths = {Kind.NUMERIC: 1, Kind.TEXT: self.rules.text_features}
-        n_numeric = sum(widths.get(kind, 0) for kind in self.kinds.values())
-        n_numeric += sum(len(form.names(name, self.rules.dates)) for name, form in self.dates.items())
 
         def on_new(row: int, name: str) -> None:
             if len(name) > _LONGEST_NAME:
@@ -390,7 +466,7 @@ class Encoder:
                     f"{chunk.where(kept[row])}: column {column!r} is {shown(name.partition('=')[2])}, too long for a "
                     f"category: give --text {column} or --hash {column}, or leave the column out with --drop {column}"
                 )
-            if n_numeric + len(self.categories) >= self.rules.max_features:
+            if self._n_settled() + len(self.categories) >= self.rules.max_features:
                 raise BraidedError(
                     f"{chunk.where(kept[row])}: column {column!r} has a new value, and feature {shown(name)} would be "
                     f"number {self.rules.max_features + 1}, and max_features is {self.rules.max_features}: give "
@@ -398,6 +474,12 @@ class Encoder:
                 )
 
         return on_new
+
+    def _n_settled(self) -> int:
+        """Features of the columns whose number does not grow with the values."""
+        widths = {Kind.NUMERIC: 1, Kind.TEXT: self.rules.text_features}
+        n = sum(widths.get(kind, 0) for kind in self.kinds.values())
+        return n + sum(len(form.names(name, self.rules.dates)) for name, form in self.dates.items())
 
     def state(self) -> dict[str, Any]:
         """What `load_state` and `from_state` take, as JSON can hold it; of columns with text names."""

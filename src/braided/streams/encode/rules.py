@@ -163,6 +163,8 @@ class ReadingCounts:
         How each column is read, once that is known.
     crowded
         Columns with more values than have a feature of their own.
+    encoder
+        The encoder of the pass that goes on, or of the last one: what it has settled is saved with the model.
     """
 
     skipped_records: int = 0
@@ -171,6 +173,7 @@ class ReadingCounts:
     empty_cells: int = 0
     crowded: set[Hashable] = field(default_factory=set)
     plan: Plan | None = None
+    encoder: Any = field(default=None, compare=False, repr=False)
 
     @property
     def missing_values(self) -> int:

@@ -50,7 +50,7 @@ class EncodedStream(ABC):
     def batches(self) -> Iterator[Batch]:
         """The records as numbers."""
         self.counts.restart()
-        encoder = Encoder(self.rules, self.counts)
+        encoder = self.counts.encoder = Encoder(self.rules, self.counts)
         # Closed at once, also after an error: files and cursors are not to wait for the garbage collector.
         with closing(self.chunks(encoder)) as pieces:
             for batch, _ in encoder.encode(pieces):

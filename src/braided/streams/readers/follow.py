@@ -117,7 +117,7 @@ class FollowStream:
     def batches(self) -> Iterator[Batch]:
         """The records as they come."""
         self.counts.restart()
-        encoder = Encoder(self.rules, self.counts)
+        encoder = self.counts.encoder = Encoder(self.rules, self.counts)
         encoder.target = self.target
         start = self.position
         with holding_together("the position in the stream"):

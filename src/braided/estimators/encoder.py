@@ -1,0 +1,77 @@
+"""Raw records in front of a model: text, dates and numbers as a file has them, in the shape of a River transformer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Hashable, Mapping
+from typing import Any, Self
+
+from river import base
+
+from braided.errors import BraidedError
+from braided.streams.encode import encoder as streams
+from braided.streams.encode.rules import DEFAULT_RULES, Rules
+from braided.values import shown
+
+
+class Encoder(base.Transformer):
+    """Makes numbers of raw records, as `braided run` does of a file, and remembers how.
+
+    The first value of a column says what the column is: a number stays one, a category becomes a feature `column=value`
+    for each value seen, a date its age and its place in the day, the week and the year. A category that is new when a
+    record is learned is a feature from then on.
+
+    Parameters
+    ----------
+    rules
+        How, as a `braided.streams.Rules`; None for the usual.
+
+    Examples
+    --------
+    In front of any model of River:
+
+    >>> import braided
+    >>> from river import linear_model
+    >>> model = braided.Encoder() | linear_model.LogisticRegression()
+    >>> for _ in range(20):
+    ...     model.learn_one({"machine": "M-07", "at": "2026-03-01 10:00", "t": "20.5"}, False)
+    ...     model.learn_one({"machine": "M-08", "at": "2026-03-01 22:00", "t": "20.7"}, True)
+    >>> print(f"{model.predict_proba_one({'machine': 'M-08', 'at': '2026-03-02 23:00', 't': 20.6})[True]:.2f}")
+    1.00
+
+    What a record becomes:
+
+    >>> encoder = braided.Encoder()
+    >>> encoder.learn_one({"machine": "M-07", "t": "20.5"})
+    >>> encoder.transform_one({"machine": "M-07", "t": None})
+    {'machine=M-07': 1.0}
+
+    The models of this library have it built in, so that it is saved and loaded with them:
+    `MODLClassifier(encode=True)`, or `encode=braided.Encoder(...)` for other rules.
+    """
+
+    def __init__(self, rules: Rules | None = None) -> None:
+        if rules is not None and not isinstance(rules, Rules):
+            raise BraidedError(f"rules is {shown(rules)}: give braided.streams.Rules(...), or None for the usual")
+        self.rules = rules
+        self._settled = streams.Encoder(rules or DEFAULT_RULES)
+
+    @classmethod
+    def around(cls, settled: streams.Encoder) -> Self:
+        """One that goes on with what the reader of a stream has settled."""
+        made = cls(settled.rules)
+        made._settled = settled
+        return made
+
+    def settled(self) -> streams.Encoder:
+        """An independent copy of what is settled so far."""
+        return copy.deepcopy(self._settled)
+
+    def learn_one(self, x: Mapping[Hashable, Any]) -> None:
+        """Settle what the columns of a record are, and know its categories."""
+        with self._settled.trial():
+            self._settled.encode_one(x)
+
+    def transform_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
+        """The features of a record, without the missing ones; of what was never seen, numbers alone."""
+        return self._settled.encode_one(x, learn=False)

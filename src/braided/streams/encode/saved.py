@@ -1,0 +1,129 @@
+"""What an encoder has settled, as a part of saved models: JSON, checked as if a stranger had changed it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import astuple
+from typing import Any, get_args, get_type_hints
+
+from braided.checkpoint import pack_name, unpack_name
+from braided.errors import BraidedError
+from braided.state import checked, holding_together
+from braided.streams.encode.cells import Kind
+from braided.streams.encode.dates import SHAPES, DateForm
+from braided.streams.encode.encoder import Encoder, Step
+from braided.streams.encode.number_form import PLAIN, SEPARATORS, NumberForm
+from braided.streams.encode.rules import Rules
+
+_WHAT = "the checkpoint's column rules"
+_TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
+#: Of one rule that lists columns or values, and of a name or value in it.
+_MOST_ITEMS, _MOST_TEXT = 10_000, 10_000
+#: Microseconds, of the years that dates can have.
+_MOST_US = 10**18
+
+
+def pack_encoder(encoder: Encoder, known: Collection[Hashable] | None = None) -> dict[str, Any]:
+    """What `restored_encoder` takes.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    known
+        Features that the model knows, if they are all that it ever knew: a reader may be ahead of its model, and
+        categories that only later records have are left out.
+    """
+    categories = []
+    for column, places in encoder.categories.known.items():
+        values = list(places)
+        while known is not None and values and encoder.categories.name(column, values[-1]) not in known:
+            values.pop()
+        if values:
+            categories.append([pack_name(column), values])
+    return {
+        "rules": encoder.rules.state(),
+        "target": None if encoder.target is None else pack_name(encoder.target),
+        "numbers": list(astuple(encoder.form)),
+        "kinds": [[pack_name(name), kind.value] for name, kind in encoder.kinds.items()],
+        "dates": [[pack_name(name), *astuple(form)] for name, form in encoder.dates.items()],
+        "categories": categories,
+    }
+
+
+def restored_encoder(document: Any) -> Encoder:
+    """The encoder that goes on as the one that was packed; what could not have been packed is refused."""
+    rules = _rules(checked(_WHAT, document, "rules", dict))
+    encoder = Encoder(rules)
+    with holding_together(_WHAT):
+        if document.get("target") is not None:
+            encoder.target = unpack_name(document["target"])
+        decimal, thousands = checked(_WHAT, document, "numbers", list)
+        form = NumberForm(decimal, thousands)
+        if decimal not in (".", ",") or thousands not in ("", *SEPARATORS) or decimal == thousands:
+            raise ValueError(form)
+        encoder.form = PLAIN if form == PLAIN else form
+        for what, key in (("date", "dates"), ("kind", "kinds")):
+            for item in checked(_WHAT, document, key, list):
+                encoder.grow(checked_step([what, *item]))
+        for column, values in checked(_WHAT, document, "categories", list):
+            encoder.categories.known[unpack_name(column)] = {}
+            for value in values:
+                encoder.grow(checked_step(["category", column, value]))
+        if len(encoder.kinds) != len(document["kinds"]) or len(encoder.dates) != len(document["dates"]):
+            raise ValueError("a column stands there twice")
+        if len(encoder.categories) != sum(len(values) for _, values in document["categories"]):
+            raise ValueError("a category stands there twice")
+        _check_dates(encoder)
+    for name, number in (("columns", len(encoder.kinds)), ("categories", len(encoder.categories))):
+        if number > rules.max_features:
+            raise BraidedError(f"{_WHAT} have {number:,} {name}, and max_features is {rules.max_features:,}")
+    encoder.kinds_known = True
+    return encoder
+
+
+def _check_dates(encoder: Encoder) -> None:
+    of_dates = {name for name, kind in encoder.kinds.items() if kind is Kind.DATE}
+    if not of_dates <= encoder.dates.keys():
+        raise ValueError("a column of dates has no form")
+
+
+def pack_step(step: Step) -> Step:
+    """A step of an encoder's growth, as JSON can hold it."""
+    return [step[0], pack_name(step[1]), *step[2:]]
+
+
+def checked_step(packed: Any) -> Step:
+    """A step of an encoder's growth; one that no encoder could have noted is refused by a ValueError."""
+    what, column, *more = packed
+    name = unpack_name(column)
+    hash(name)
+    if what == "kind":
+        (kind,) = more
+        return [what, name, Kind(kind).value]
+    if what == "date":
+        form = DateForm(*more)
+        known = form.shape in SHAPES and isinstance(form.day_first, bool) and isinstance(form.clock, bool)
+        if not known or not (form.first_us is None or (type(form.first_us) is int and abs(form.first_us) < _MOST_US)):
+            raise ValueError(form)
+        return [what, name, *more]
+    (value,) = more
+    if what != "category" or type(value) not in (str, int) or len(str(value)) > _MOST_TEXT:
+        raise ValueError(value)
+    return [what, name, value]
+
+
+def _rules(packed: Mapping[str, Any]) -> Rules:
+    """Rules, each of its type; what an earlier version did not have is as usual."""
+    if foreign := sorted(packed.keys() - _TYPES.keys()):
+        raise BraidedError(f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with one that is newer")
+    for name, value in packed.items():
+        hint = _TYPES[name]
+        kinds = get_args(hint) or (hint,)
+        if hint == tuple[str, ...]:
+            texts = checked(_WHAT, packed, name, list)
+            if len(texts) > _MOST_ITEMS or not all(isinstance(text, str) and len(text) <= _MOST_TEXT for text in texts):
+                raise BraidedError(f"{_WHAT}: {name!r} are not {_MOST_ITEMS:,} texts at most; use an older copy")
+        elif value is not None or type(None) not in kinds:
+            checked(_WHAT, packed, name, kinds[0], low=0, high=2**53)
+    return Rules.from_state(dict(packed))

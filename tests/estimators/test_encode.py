@@ -1,0 +1,182 @@
+"""Models that take raw records, and remember how."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import braided
+from braided import BraidedError, MODLClassifier, MODLRegressor
+from braided.checkpoint import decode, encode
+from braided.estimators.digest import state_digest
+from braided.learners import LogisticConfig
+from braided.streams import Rules
+from braided.streams.encode.encoder import Encoder
+
+RAW = [
+    {"machine": "M-07", "at": "2026-03-01 10:00", "t": "20.5", "ok": "yes"},
+    {"machine": "M-08", "at": "2026-03-01 11:00", "t": "", "ok": "no"},
+    {"machine": "M-07", "at": None, "t": 21.5},
+    {"machine": "M-09", "at": "2026-03-02 09:30", "t": "22", "ok": "yes", "new": "3"},
+] * 5
+LABELS = ["idle", "busy", "idle", "broken"] * 5
+
+
+def small(**more: Any) -> MODLClassifier:
+    return MODLClassifier(learners=(LogisticConfig(),), **more)
+
+
+def taught(model: MODLClassifier) -> MODLClassifier:
+    for x, y in zip(RAW, LABELS, strict=True):
+        model.learn_one(x, y)
+    return model
+
+
+def by_hand() -> tuple[MODLClassifier, Encoder]:
+    model, encoder = small(), Encoder()
+    for x, y in zip(RAW, LABELS, strict=True):
+        model.learn_one(encoder.encode_one(x), y)
+    return model, encoder
+
+
+def test_raw_records_are_learned_and_predicted_as_the_encoder_of_streams_encodes_them() -> None:
+    model, (plain, encoder) = taught(small(encode=True)), by_hand()
+    assert state_digest(model) == state_digest(plain)
+    record = {"machine": "M-08", "at": "2026-03-05", "t": "1e1", "never": "seen", "number": 3}
+    with pytest.raises(BraidedError, match="column 'at' is 'tomorrow'"):
+        model.predict_proba_one({"at": "tomorrow"})
+    assert model.predict_proba_one(record) == plain.predict_proba_one(encoder.encode_one(record, learn=False))
+    assert model.explain_one(record) == plain.explain_one(encoder.encode_one(record, learn=False))
+    assert state_digest(model) == state_digest(plain)
+
+
+def test_what_is_encoded_already_is_taken_as_it_is() -> None:
+    model = taught(small(encode=True))
+    assert model.predict_proba_one({"machine=M-07": 1.0, "machine=M-08": 0.0, "machine=M-09": 0.0}) == (
+        model.predict_proba_one({"machine": "M-07"})
+    )
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_frame_an_array_and_single_records_agree(library: Any) -> None:
+    names = ["machine", "at", "t", "ok", "new"]
+    rows = [[record.get(name) for name in names] for record in RAW]
+    one_by_one = taught(small(encode=True))
+    of_array, of_frame = small(encode=True), small(encode=True)
+    said = of_array.predict_learn_many(np.array(rows, dtype=object), LABELS, names)
+    texts = {name: [None if row[i] is None else str(row[i]) for row in rows] for i, name in enumerate(names)}
+    frame = library.DataFrame(texts)
+    of_frame.learn_many(frame, LABELS)
+    assert state_digest(of_array) == state_digest(of_frame) == state_digest(one_by_one)
+    assert said.predictions.shape == (20, 3)
+    alone = [one_by_one.predict_proba_one(dict(zip(names, row, strict=True))) for row in rows]
+    found = of_frame.predict_proba_many(frame)
+    assert found.to_numpy().tolist() == [list(one.values()) for one in alone]
+
+
+def test_a_frame_of_typed_columns_is_read_by_its_types() -> None:
+    frame = pd.DataFrame({"at": pd.to_datetime(["2026-03-01", "2026-03-03"]), "n": [1, 2], "c": ["a", "b"]})
+    model = MODLRegressor(encode=True)
+    model.learn_many(frame, [1.0, 2.0])
+    assert {"at.age", "n", "c=a", "c=b"} <= set(model.feature_names)
+    # JSON has no dates: the same moment as text is the same record.
+    assert model.predict_one({"at": "2026-03-03", "n": 2, "c": "b"}) == model.predict_many(frame)[1]
+
+
+def test_a_refused_record_settles_nothing() -> None:
+    model = taught(small(encode=True, max_features=25))
+    before = json.dumps(model.snapshot()[0])
+    with pytest.raises(BraidedError, match="label"):
+        model.learn_one({"machine": "M-10", "other": "x", "day": "2026-01-01"}, None)
+    with pytest.raises(BraidedError, match="2 records and y has 1"):
+        model.learn_many([["M-11"], ["M-12"]], ["idle"], ["machine"])
+    with pytest.raises(BraidedError, match="max_features is 25"):
+        model.learn_many([[f"M-{i}"] for i in range(40)], ["idle"] * 40, ["machine"])
+    with pytest.raises(BraidedError, match="column 'machine' is b'"):
+        model.learn_one({"c": "new", "machine": b"M-07"}, "idle")
+    with pytest.raises(BraidedError, match="column 'c20' would be number 26"):
+        model.learn_one({f"c{i:02}": "" for i in range(40)}, "idle")
+    assert json.dumps(model.snapshot()[0]) == before
+
+
+def test_a_dry_run_takes_raw_records() -> None:
+    model = taught(small(encode=True, max_features=20))
+    dry_run = model.dry_run()
+    dry_run.learn_many([["M-07"]], ["idle"], ["machine"])
+    with pytest.raises(BraidedError, match="max_features"):
+        dry_run.learn_many([[f"M-{i}"] for i in range(10, 40)], ["idle"] * 30, ["machine"])
+    assert "M-10" not in str(model.snapshot()[0]["encode"])
+
+
+def test_it_is_saved_loaded_copied_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    rules = Rules(na=("t=-999",), hashed=("ok",), hash_buckets=4, dates="age", decimal=",")
+    model = small(encode=braided.Encoder(rules))
+    x = {"machine": "M-07", "at": "2026-03-01 10:00", "t": "20,5", "ok": "yes"}
+    model.learn_one(x, "idle")
+    model.learn_one({**x, "t": -999, "machine": "M-08"}, "busy")
+    model.save(tmp_path / "model")
+    others = [MODLClassifier.load(tmp_path / "model"), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    record = {**x, "machine": "M-09", "t": "-999"}
+    for other in others:
+        assert other.predict_proba_one(x) == model.predict_proba_one(x)
+        other.learn_one(record, "idle")
+        assert "machine=M-09" in other.feature_names
+    model.learn_one(record, "idle")
+    assert len({json.dumps(one.snapshot()[0]["encode"]) for one in (model, *others)}) == 1
+    assert len({state_digest(one) for one in (model, *others)}) == 1
+    fresh = others[0].clone()
+    assert fresh.n_features == 0
+    assert fresh.snapshot()[0]["encode"] == {**small(encode=braided.Encoder(rules)).snapshot()[0]["encode"]}
+
+
+def test_a_model_without_rules_refuses_text_and_names_the_remedy() -> None:
+    with pytest.raises(BraidedError, match="numbers, None or NaN only; a model made with encode=True takes text"):
+        small().learn_one({"machine": "M-07"}, "idle")
+    assert "encode" not in small().snapshot()[0]
+    with pytest.raises(BraidedError, match="encode is 'yes': give True, False or a braided"):
+        small(encode="yes")
+
+
+CHANGES: list[tuple[list[Any], Any]] = [
+    (["rules"], None),
+    (["rules", "categories"], "zz"),
+    (["rules", "hash_buckets"], 0),
+    (["rules", "drop"], [1]),
+    (["rules", "day_first"], 3),
+    (["rules", "surprise"], 1),
+    (["rules", "max_features"], 2),
+    (["numbers"], [",", ","]),
+    (["numbers"], ["."]),
+    (["kinds", 0], ["machine", "zz"]),
+    (["kinds", 0], ["at", "date"]),
+    (["kinds", 0], [["machine"], "numeric"]),
+    (["dates"], []),
+    (["dates", 0, 1], "zz"),
+    (["dates", 0, 4], 1e300),
+    (["categories", 0, 1], ["M-07", "M-07"]),
+    (["categories", 0, 1], [["M-07"]]),
+    (["categories", 0, 1], None),
+    (["categories", 0, 1], ["x" * 20_000]),
+    (["target"], []),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), CHANGES, ids=[f"{path} {value!s:.10}" for path, value in CHANGES])
+def test_changed_rules_are_refused(path: list[Any], value: Any) -> None:
+    model = taught(small(encode=True))
+    metadata, arrays = model.snapshot()
+    found = decode(encode("MODLClassifier", metadata, arrays), "it", "MODLClassifier")
+    owner = found.metadata["encode"]
+    for key in path[:-1]:
+        owner = owner[key]
+    owner[path[-1]] = value
+    with pytest.raises(BraidedError):
+        MODLClassifier.restore(found.metadata, found.arrays)

@@ -1,0 +1,80 @@
+"""A model that was trained by `braided run` takes the raw records of its file, and gives the same bits."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided import MODLClassifier, MODLRegressor
+from braided.estimators.digest import state_digest
+from braided.run import Job, RunOptions
+
+FIELDS = ["machine", "timestamp", "t", "state"]
+
+
+def write(path: Path, n: int = 700, numeric: bool = False) -> list[dict[str, str]]:
+    """An ordinary file: categories of which some come late, dates, decimal commas, codes for missing values."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(n):
+        machine = f"M-{rng.integers(3 + i // 200):02}"
+        t = rng.normal(20.0 + 3 * (machine == "M-01"), 2.0)
+        state = f"{t * 2:.3f}".replace(".", ",") if numeric else ("hot" if t > 21 else "cold")
+        at = f"2026-03-{1 + i // 24 % 28:02} {i % 24:02}:00"
+        reading = "-999" if rng.random() < 0.1 else f"{t:.2f}".replace(".", ",")
+        rows.append(dict(zip(FIELDS, (machine if rng.random() < 0.9 else "", at, reading, state), strict=True)))
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, FIELDS, delimiter=";")
+        table.writeheader()
+        table.writerows(rows)
+    return rows
+
+
+def run(path: Path, checkpoint: Path, predictions: Path | None = None, **options: Any) -> Job:
+    chosen = RunOptions(stream=str(path), na=("-999",), preset="lean", **options)
+    job = Job(chosen, checkpoint=checkpoint, predictions=predictions)
+    for _ in job.run():
+        pass
+    return job
+
+
+@pytest.mark.parametrize("limit", [300, 501, 650])
+def test_it_learns_on_from_raw_records_as_the_run_would_have(tmp_path: Path, limit: int) -> None:
+    rows = write(tmp_path / "plant.csv")
+    run(tmp_path / "plant.csv", tmp_path / "part", limit=limit)
+    whole = run(tmp_path / "plant.csv", tmp_path / "whole", tmp_path / "said.jsonl")
+    said = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    model = MODLClassifier.load(tmp_path / "part")
+    for row, of_run in zip(rows[limit:], said[limit:], strict=True):
+        here = model.predict_proba_one(row)
+        assert here == {label: of_run[f"p_{label}"] for label in here}
+        model.learn_one(row, row["state"])
+    assert state_digest(model) == whole.finished[0].result["state_sha256"]
+    model.save(tmp_path / "again")
+    encode = [MODLClassifier.load(tmp_path / name).snapshot()[0]["encode"] for name in ("again", "whole")]
+    assert encode[0] == encode[1]
+
+
+def test_a_regression_too_and_a_run_that_is_resumed(tmp_path: Path) -> None:
+    rows = write(tmp_path / "plant.csv", numeric=True)
+    broken_off = Job(
+        RunOptions(stream=str(tmp_path / "plant.csv"), na=("-999",), preset="lean", target="state"),
+        checkpoint=tmp_path / "model",
+        every=0.0,
+    )
+    next(broken_off.run())
+    early = MODLRegressor.load(tmp_path / "model")
+    assert early.records_learned == 500
+    resumed = Job(broken_off.options, checkpoint=tmp_path / "model", resume=True)
+    for _ in resumed.run():
+        pass
+    model = MODLRegressor.load(tmp_path / "model")
+    assert state_digest(model) == resumed.finished[0].result["state_sha256"]
+    for row in rows[500:]:
+        early.learn_one(row, float(row["state"].replace(",", ".")))
+    assert early.predict_one(rows[3]) == model.predict_one(rows[3])
