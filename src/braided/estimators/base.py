@@ -113,7 +113,7 @@ class DryRun:
         self._model._features = model._features.copy()
         self._model._classes = copy.copy(model._classes)
         self._model._classes.places = dict(model._classes.places)
-        self._model._encoder = copy.deepcopy(model._encoder)
+        self._model._encoder = None if model._encoder is None else model._encoder.copy()
 
     def copy(self) -> DryRun:
         """An independent copy."""
@@ -506,6 +506,11 @@ class MODL(base.Estimator):
         elif frame is not None:
             X, names = frame.table(self.records_learned + 1)
         return X, names, frame
+
+    def give_up_encoder(self) -> RawEncoder | None:
+        """Take numbers from now on; what made them of raw records, if anything did."""
+        encoder, self._encoder, self.encode = self._encoder, None, False
+        return encoder
 
     def _growing(self) -> AbstractContextManager[Any]:
         """Within this, what raw records settle is taken back if they are refused."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Hashable, Mapping
 from typing import Any, Self
 
@@ -65,7 +64,7 @@ class Encoder(base.Transformer):
 
     def settled(self) -> streams.Encoder:
         """An independent copy of what is settled so far."""
-        return copy.deepcopy(self._settled)
+        return self._settled.copy()
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
         """Settle what the columns of a record are, and know its categories."""

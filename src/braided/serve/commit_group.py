@@ -47,11 +47,26 @@ class CommitEntry:
 
 @dataclass(frozen=True)
 class CommitGroup:
-    """Entries, the records of all of them in order, and when they came; an observation's label is None."""
+    """What one group commit holds.
+
+    Attributes
+    ----------
+    entries
+        The requests.
+    records
+        Those of all entries, in order; an observation's label is None.
+    time
+        When they came.
+    growth
+        What the records add to the rules of the model's columns, if it has such: the place of a record among them, and
+        a step as `pack_step` gives it. The records themselves are numbers, made by these rules, so that they are
+        learned again to the same bits by whatever version replays them.
+    """
 
     entries: list[CommitEntry]
     records: Records = field(repr=False)
     time: float = 0.0
+    growth: list[list[Any]] = field(default_factory=list)
 
     @property
     def restores(self) -> CommitEntry | None:
@@ -73,7 +88,9 @@ class CommitGroup:
                 entry = replace(entry, count=min(entry.count, learned))
                 learned -= entry.count
             kept.append(entry)
-        return CommitGroup(kept, self.records.part(0, sum(entry.count for entry in kept)), self.time)
+        n = sum(entry.count for entry in kept)
+        growth = [step for step in self.growth if step[0] < n]
+        return CommitGroup(kept, self.records.part(0, n), self.time, growth)
 
     def encode(self) -> bytes:
         """The group as bytes."""
@@ -88,6 +105,8 @@ class CommitGroup:
         }
         if records.weights is not None:
             head["weights"] = True
+        if self.growth:
+            head["growth"] = self.growth
         text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
         arrays = [records.counts.astype("<u4"), records.columns.astype("<u4"), records.values.astype("<f8")]
         if records.weights is not None:
@@ -113,4 +132,5 @@ class CommitGroup:
             [CommitEntry(**entry) for entry in head["entries"]],
             Records(head["names"], counts, columns, values, labels, weights),
             head.get("time", 0.0),
+            head.get("growth", []),
         )

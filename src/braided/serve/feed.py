@@ -7,9 +7,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from braided.serve.security import Access, token_lines
 from braided.streams import Batch, Stream
 from braided.streams.fingerprint import fingerprint
 from braided.streams.named import NAMED_STREAMS
+from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.sql import is_address, without_password
 from braided.streams.text_files import beginning
 from braided.values import printable
@@ -207,14 +209,30 @@ def lines(batch: Batch) -> list[bytes]:
     return found
 
 
-def bodies(stream: Stream, skip: int, limit: int | None, size: int) -> Iterator[tuple[int, list[bytes]]]:
+def raw_lines(stream: EncodedStream) -> Iterator[list[bytes]]:
+    """Records as JSON lines with the values as the source has them, for a model that has rules of its own for them."""
+    for items, labels in stream.raw_records():
+        yield [
+            json.dumps({"x": {str(name): value for name, value in x.items()}, "y": label}, default=_as_json).encode()
+            for x, label in zip(items, labels, strict=True)
+        ]
+
+
+def _as_json(value: Any) -> str | float:
+    """A value that JSON has no word for."""
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def bodies(
+    batches: Iterable[list[bytes]], skip: int, limit: int | None, size: int
+) -> Iterator[tuple[int, list[bytes]]]:
     """The lines from record `skip` on, `size` at a time, each with the number of its first."""
     at = 0
     held: list[bytes] = []
-    for batch in stream.batches():
+    for batch in batches:
         stop = len(batch) if limit is None else min(len(batch), limit - at)
         start = min(max(skip - at, 0), stop)
-        held += lines(batch.part(start, stop))
+        held += batch[start:stop]
         at += stop
         while len(held) >= size:
             yield at - len(held), held[:size]
@@ -238,6 +256,13 @@ def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None]) 
         return _send(settings, stream, sender, console)
 
 
+def _lines(stream: Stream, sender: Sender) -> Iterator[list[bytes]]:
+    """The records as the model takes them."""
+    if isinstance(stream, EncodedStream) and sender.json("GET", "").get("encode") is not None:
+        return raw_lines(stream)
+    return map(lines, stream.batches())
+
+
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:
     if settings.create and sender.request("GET", "").status_code == 404:
         sender.json("PUT", "", json={})
@@ -252,7 +277,7 @@ def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Conso
         task = progress.add_task(printable(without_password(settings.stream)), total=total, completed=done)
         waiting = None
         # The next body is made while the service learns the one before.
-        for sequence, body in bodies(stream, done, settings.limit, settings.batch):
+        for sequence, body in bodies(_lines(stream, sender), done, settings.limit, settings.batch):
             if waiting is not None:
                 answer = waiting.result()
                 progress.update(task, completed=answer["next"])

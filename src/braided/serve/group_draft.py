@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from braided.errors import BraidedError
@@ -11,9 +12,11 @@ from braided.estimators.base import DryRun
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem, shown
+from braided.serve.raw_records import RawRecords, encoded
 from braided.serve.records import NOTHING, RecordParser, Records, joined
 from braided.serve.settings import Limits
 from braided.serve.write_request import WriteRequest
+from braided.streams.encode.encoder import Encoder
 
 
 class GroupDraft:
@@ -38,10 +41,15 @@ class GroupDraft:
         self._clients: dict[str, int | None] = {}
         self._labelled: set[str] = set()
         self._dry_run: DryRun | None = None
+        #: The rules of the model's columns as they will be, and what is added to them.
+        self._rules: Encoder | None = None
+        self._growth: list[list[Any]] = []
 
     def group(self) -> CommitGroup | None:
         """What is to be journalled, if anything."""
-        return CommitGroup(self._entries, joined(self._parts), time.time()) if self._entries else None
+        if not self._entries:
+            return None
+        return CommitGroup(self._entries, joined(self._parts), time.time(), self._growth)
 
     def add(self, request: WriteRequest) -> dict[str, Any]:
         """Admit a request, or refuse it; the answer once the group is durable and learned."""
@@ -53,14 +61,16 @@ class GroupDraft:
             return self._label(request)
         assert request.records is not None
         if request.kind == "observe":
-            sent = request.records
+            sent, growth = self._numbers(request.records)
             # Names count when they are learned; here they are bounded by the size of the request alone.
             unlabelled = Records(sent.names, sent.counts, sent.columns, sent.values, [None])
-            self._take(CommitEntry("observe", 1, id=request.id, time=request.time), unlabelled)
+            self._take(CommitEntry("observe", 1, id=request.id, time=request.time), unlabelled, growth)
             return {"id": request.id}
         return self._learn(request, request.records)
 
-    def _take(self, entry: CommitEntry, records: Records = NOTHING) -> None:
+    def _take(self, entry: CommitEntry, records: Records = NOTHING, growth: Iterable[list[Any]] = ()) -> None:
+        before = sum(map(len, self._parts)) if growth else 0
+        self._growth += [[before + place, *step] for place, *step in growth]
         self._entries.append(entry)
         self._parts.append(records)
 
@@ -75,7 +85,22 @@ class GroupDraft:
         self._take(CommitEntry("forget", client=client))
         return {"client": client, "next": 0}
 
-    def _learn(self, request: WriteRequest, records: Records) -> dict[str, Any]:
+    def _numbers(self, records: Records | RawRecords, check: bool = False) -> tuple[Records, list[list[Any]]]:
+        """Records as the model takes them, and what raw ones add to the rules; with `check`, if it would learn them."""
+        if isinstance(records, Records):
+            if check:
+                self._check(records)
+            return records, []
+        if self._rules is None:
+            assert self.state.rules is not None
+            self._rules = self.state.rules.copy()
+        with self._rules.trial() as noted:
+            found, growth = encoded(records, self._rules, noted, self.limits)
+            if check:
+                self._check(found)
+        return found, growth
+
+    def _learn(self, request: WriteRequest, records: Records | RawRecords) -> dict[str, Any]:
         duplicates, following = 0, None
         if request.client is not None:
             expected = self._expected(request.client, request.sequence)
@@ -84,13 +109,12 @@ class GroupDraft:
                 return self._answer(0, duplicates, expected)
             records = records.part(duplicates, len(records)) if duplicates else records
             following = request.sequence + duplicates + len(records)
-        self._check(records)
+        numbers, growth = self._numbers(records, check=True)
         if request.client is not None:
             self._clients[request.client] = following
         self.records += len(records)
-        self._take(
-            CommitEntry("learn", len(records), client=request.client, sequence=request.sequence + duplicates), records
-        )
+        entry = CommitEntry("learn", len(records), client=request.client, sequence=request.sequence + duplicates)
+        self._take(entry, numbers, growth)
         return self._answer(len(records), duplicates, following)
 
     def _expected(self, client: str, sequence: int) -> int:

@@ -26,6 +26,7 @@ from braided.serve.history import time_of
 from braided.serve.model_spec import ModelSpec
 from braided.serve.prediction_threads import PredictionThreads
 from braided.serve.problems import HTTPProblem, shown
+from braided.serve.raw_records import RawRecords
 from braided.serve.records import RecordParser, Records, check_text, decode_json, is_plain
 from braided.serve.security import EVERYBODY, Grant
 from braided.serve.service import Service, brief, details
@@ -96,7 +97,7 @@ class Handlers:
             return await asyncio.to_thread(decode_json, body)
         return decode_json(body)
 
-    async def _records(self, items: Any, worker: Worker, labelled: bool) -> Records:
+    async def _records(self, items: Any, worker: Worker, labelled: bool) -> Records | RawRecords:
         """Records of a request, with pauses for others."""
         if not isinstance(items, list) or not items:
             raise HTTPProblem(422, f"records is {shown(items)}: give a list of at least one record")
@@ -105,7 +106,7 @@ class Handlers:
                 413, f"the request has {len(items)} records, and the limit is {self.limits.records}: send fewer at a "
                 f"time, or stream them as {NDJSON}"
             )  # fmt: skip
-        parser = RecordParser(labelled, worker.state.regression, self.limits, worker.state.features)
+        parser = worker.state.parser(labelled, self.limits)
         for place, item in enumerate(items, start=1):
             parser.add(item)
             if place % PREDICT_CHUNK == 0:
@@ -233,14 +234,14 @@ class Handlers:
         if content_type(request.scope) == NDJSON:
             return await ndjson.predict(request, worker, self._predictions, self.limits, self.stopping)
         document = await self._json(request)
-        if is_plain(document, worker.state.features):
+        if worker.state.rules is None and is_plain(document, worker.state.features):
             classes, answer_to_one = await self._predictions.one(worker, document["x"])
             return answer({"classes": classes, "predictions": [answer_to_one]})
         records = await self._records(_items(document), worker, labelled=False)
         classes, found = await self._predict(worker, records)
         return answer({"classes": classes, "predictions": found})
 
-    async def _predict(self, worker: Worker, records: Records) -> tuple[list[Any], list[dict[str, Any]]]:
+    async def _predict(self, worker: Worker, records: Records | RawRecords) -> tuple[list[Any], list[dict[str, Any]]]:
         """Predict any number of records, with pauses for others."""
         classes: list[Any] = []
         found: list[dict[str, Any]] = []

@@ -14,17 +14,20 @@ from braided import presets
 from braided.checkpoint import Checkpoint, decode, unpack_names
 from braided.combiners import COMBINERS
 from braided.errors import BraidedError
-from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
+from braided.estimators import ESTIMATORS, Encoder, MODLClassifier, MODLRegressor
 from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
 from braided.serve.model_state import Model, ModelState, restored_model
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, check_text
 from braided.serve.settings import Limits
 from braided.state import checked
+from braided.streams.encode.saved import checked_rules, restored_encoder
 
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
 _MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS = 8, 1_024, 16
 _MOST_DELAY = 100_000
+#: Columns and categories that have come and gone, for each feature that there may be at a time.
+_MOST_EXPIRED = 10
 _MOST = {"blocks": _MOST_LAYERS, "layers": _MOST_LAYERS, "nodes": 10_000}
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
 
@@ -54,6 +57,11 @@ class ModelSpec(BaseModel):
         "none of the last so many records.",
     )
     delay: int = Field(default=0, ge=0, le=_MOST_DELAY, description="How many records later labels come.")
+    encode: bool | dict[str, Any] = Field(
+        default=False,
+        description="Take raw records, whose values may be text, and learn from what comes how to read each column; or "
+        'rules for it, e.g. {"decimal": ","}.',
+    )
 
 
 def model_from(spec: ModelSpec, limits: Limits) -> Model:
@@ -66,6 +74,10 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
     try:
         preset = presets.get(spec.preset)
         late: dict[str, Any] = {"delay": spec.delay, "expire_after": spec.expire_after}
+        if isinstance(spec.encode, dict) or spec.encode:
+            given = spec.encode if isinstance(spec.encode, dict) else {}
+            most = _most_names(features, spec.expire_after, limits)
+            late["encode"] = Encoder(checked_rules({**given, "max_features": most}))
         model: Model
         if spec.task == "regression":
             model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features, **late)
@@ -135,6 +147,7 @@ def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
             raise HTTPProblem(
                 422, "the checkpoint has a drift detector, and this service takes none: save a model without"
             )
+        _check_rules(found.metadata, parameters, limits)
         for name in found.metadata["features"]:
             check_text(name, f"the checkpoint's feature {shown(name)}", limits.text)
         regression = found.kind == MODLRegressor.__name__
@@ -142,11 +155,30 @@ def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
         for label in unpack_names("classes", found.metadata["classes"]):
             parser.label(label, 0)
         _check_configurations(found)
-        empty = {**found.metadata, "features": [], "classes": []}
+        empty = {**found.metadata, "features": [], "classes": [], "encode": None}
         check_size(restored_model(Checkpoint(found.kind, empty, {"steps": np.zeros(1, dtype=np.int64)})), limits)
         return restored_model(found)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
+
+
+def _most_names(features: int, expire_after: Any, limits: Limits) -> int:
+    """How many columns and categories the rules of a model may know: more than it has features, where these expire."""
+    return features if expire_after is None else _MOST_EXPIRED * limits.features
+
+
+def _check_rules(metadata: dict[str, Any], parameters: dict[str, Any], limits: Limits) -> None:
+    """Hold the rules of a checkpoint's columns to the bounds of those that the service makes."""
+    if metadata.get("encode") is None:
+        return
+    document = checked("the checkpoint", metadata, "encode", dict)
+    rules = checked("the checkpoint's column rules", document, "rules", dict)
+    most = _most_names(parameters["max_features"], parameters.get("expire_after"), limits)
+    document["rules"] = {**rules, "max_features": min(checked("the rules", rules, "max_features", int), most)}
+    encoder = restored_encoder(document)
+    names = [encoder.categories.name(column, value) for column, of in encoder.categories.known.items() for value in of]
+    for name in [*encoder.kinds, *names]:
+        check_text(name, f"the checkpoint's column {shown(name)}", limits.text)
 
 
 def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelState:

@@ -17,10 +17,12 @@ from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.serve.commit_group import CommitGroup
 from braided.serve.model_lock import ModelLock
-from braided.serve.records import Records, renamed
+from braided.serve.raw_records import RawRecordParser
+from braided.serve.records import RecordParser, Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
 from braided.state import ArrayRule, check_arrays, checked, counts, holding_together, length
+from braided.streams.encode.saved import checked_step, pack_encoder
 
 Model = MODLClassifier | MODLRegressor
 _PREFIX, _WHAT = "serve", "the snapshot's own part"
@@ -54,6 +56,9 @@ class ModelState:
         self.created = created
         self.limits = limits
         self.regression = isinstance(model, MODLRegressor)
+        #: By which raw records become numbers, if the model takes such; the model itself is given numbers. Readers use
+        #: it within `lock`, as they use the model.
+        self.rules = model.give_up_encoder()
         #: Number of the last journal frame that was taken in, and when it came (seconds since 1970; 0 if not known).
         self.number = 0
         self.time = created
@@ -75,9 +80,17 @@ class ModelState:
         """The labels seen so far; none for a regressor."""
         return self.model.classes if isinstance(self.model, MODLClassifier) else []
 
+    def parser(self, labelled: bool, limits: Limits) -> RecordParser | RawRecordParser:
+        """What reads the records of a request."""
+        if self.rules is None:
+            return RecordParser(labelled, self.regression, limits, self.features)
+        return RawRecordParser(labelled, self.regression, limits)
+
     def apply(self, number: int, group: CommitGroup, live: bool = True) -> None:
         """Take in a frame of the journal."""
         labels = group.records.labels
+        if group.growth:
+            self._grow(group.growth)
         if all(entry.kind in ("learn", "label") for entry in group.entries):
             self._learn(group.records, live)
         else:
@@ -102,6 +115,16 @@ class ModelState:
                         self.labelled.popitem(last=False)
             at += entry.count
         self.number, self.time = number, group.time or self.time
+
+    def _grow(self, growth: list[list[Any]]) -> None:
+        """Extend the rules before the records are learned: what only they know is no feature of the model yet."""
+        if self.rules is None:
+            raise BraidedError("its records add to rules of columns, and the model has none")
+        with holding_together("what the records add to the rules"):
+            steps = [checked_step(step) for _, *step in growth]
+        with self.lock.writing():
+            for step in steps:
+                self.rules.grow(step)
 
     def _wait(self, id_: str, observation: Observation) -> None:
         """Keep a record for its label, and drop those that are too many or too old by the time this one came."""
@@ -136,6 +159,8 @@ class ModelState:
         Only the writer may call it: readers change nothing that it reads.
         """
         metadata, arrays = self.model.snapshot()
+        if self.rules is not None:
+            metadata["encode"] = pack_encoder(self.rules)
         figures, kept_arrays = self.stats.state()
         waiting, waiting_arrays = _packed(self.waiting)
         kept_arrays |= waiting_arrays

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from braided.serve.endpoint import NDJSON
 from braided.serve.prediction_threads import PredictionThreads
 from braided.serve.problems import HTTPProblem
+from braided.serve.raw_records import RawRecordParser
 from braided.serve.records import RecordParser, decode_json
 from braided.serve.settings import Limits
 from braided.serve.worker import PREDICT_CHUNK, Worker
@@ -153,7 +154,7 @@ async def _take(
     batches = StreamBatches()
     count = read = 0
 
-    async def commit(parser: RecordParser) -> None:
+    async def commit(parser: RecordParser | RawRecordParser) -> None:
         nonlocal sequence
         records = parser.done()
         future: asyncio.Future[Any] = loop.create_future()
@@ -164,8 +165,8 @@ async def _take(
         await _submit(worker, write, limits)
         await answers.put(future)
 
-    def fresh() -> RecordParser:
-        return RecordParser(True, worker.state.regression, limits, worker.state.features)
+    def fresh() -> RecordParser | RawRecordParser:
+        return worker.state.parser(True, limits)
 
     try:
         async with contextlib.aclosing(lines(request, limits, stopping)) as groups:
@@ -198,7 +199,7 @@ async def _take(
     await answers.put(end)
 
 
-def _add(parser: RecordParser, text: bytes, number: int) -> None:
+def _add(parser: RecordParser | RawRecordParser, text: bytes, number: int) -> None:
     """Take in a line, or refuse it by its number."""
     try:
         parser.add(decode_json(text, "the line"))
@@ -231,7 +232,7 @@ async def predict(
         async for group in lines(request, limits, stopping):
             texts = [text for text in group if text.strip()]
             for start in range(0, len(texts), PREDICT_CHUNK):
-                parser = RecordParser(False, worker.state.regression, limits, worker.state.features)
+                parser = worker.state.parser(False, limits)
                 for text in texts[start : start + PREDICT_CHUNK]:
                     count += 1
                     _add(parser, text, count)

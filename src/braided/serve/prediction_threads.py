@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from braided.serve.problems import HTTPProblem
+from braided.serve.raw_records import RawRecords
 from braided.serve.records import Records
 from braided.serve.worker import PREDICT_CHUNK, Worker
 
@@ -48,7 +49,7 @@ class PredictionThreads:
             return self._one(worker, x)
         return await self._in_thread(worker, lambda: self._one(worker, x))
 
-    async def chunk(self, worker: Worker, records: Records) -> Predictions:
+    async def chunk(self, worker: Worker, records: Records | RawRecords) -> Predictions:
         """Predict at most `PREDICT_CHUNK` records."""
         if self.on_loop(worker, len(records)):
             return self._chunk(worker, records)
@@ -78,7 +79,7 @@ class PredictionThreads:
         self._learn(worker, time.thread_time() - begun)
         return found
 
-    def _chunk(self, worker: Worker, records: Records) -> Predictions:
+    def _chunk(self, worker: Worker, records: Records | RawRecords) -> Predictions:
         begun = time.thread_time()
         found = worker.predict(records)
         self._learn(worker, (time.thread_time() - begun) / len(records))

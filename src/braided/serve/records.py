@@ -283,9 +283,11 @@ class RecordParser:
                 if value is None:
                     continue
                 if type(value) not in _NUMBERS:
+                    remedy = '; a model made with {"encode": true} takes text' if type(value) is str else ""
                     raise HTTPProblem(
                         422, f"feature {shown(name)} is {shown(value)} in record {place}: numbers, or null if missing"
-                    )
+                        f"{remedy}"
+                    )  # fmt: skip
                 try:
                     value = float(value)
                 except OverflowError:

@@ -20,10 +20,10 @@ class ProblemDocument(BaseModel):
 
 
 class Record(BaseModel):
-    """Feature names to numbers; an absent name and null both mean missing."""
+    """Feature names to numbers; an absent name and null both mean missing. Text is for models made with `encode`."""
 
     model_config = _STRICT
-    x: dict[str, float | bool | None]
+    x: dict[str, float | bool | str | None]
 
 
 class LabelledRecord(Record):
@@ -56,7 +56,7 @@ class LearnOne(_Idempotent):
     """One record to learn."""
 
     model_config = _STRICT
-    x: dict[str, float | bool | None]
+    x: dict[str, float | bool | str | None]
     y: Label
     w: Weight = 1.0
 
@@ -189,3 +189,4 @@ class ModelDetails(ModelBrief):
     classes: list[Label]
     version: int
     resets: int
+    encode: dict[str, Any] | None = Field(description="How each column is read, of a model that takes raw records.")

@@ -266,6 +266,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "max_classes": model.class_limit if isinstance(model, MODLClassifier) else None,
         "combiner": model.braid.combiner.name,
         "seed": int(model.seed),
+        "encode": worker.rules(),
         "waiting_for_labels": len(worker.state.waiting),
         "clients": len(worker.state.clients),
         "queued_records": worker.queued_records,

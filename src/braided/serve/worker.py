@@ -17,9 +17,11 @@ from braided.serve.journal import JournalError
 from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem
+from braided.serve.raw_records import RawRecords
 from braided.serve.records import Records
 from braided.serve.stats import finite
 from braided.serve.write_request import WriteRequest
+from braided.streams.encode.saved import summary
 
 log = logging.getLogger("braided.serve")
 #: How many records a group commit has at most.
@@ -133,12 +135,14 @@ class Worker:
         classes = list(found)
         return classes, _prediction(classes, list(found.values()), version)
 
-    def predict(self, records: Records) -> tuple[list[Any], list[dict[str, Any]]]:
+    def predict(self, records: Records | RawRecords) -> tuple[list[Any], list[dict[str, Any]]]:
         """The classes, and an answer for each record; waits for one update at most, `PREDICT_CHUNK` records at a time.
 
         The records of a chunk are predicted by the same version of the model.
         """
         self._check_sound()
+        if isinstance(records, RawRecords):
+            return self._predict_raw(records)
         state = self.state
         model, lock = state.model, state.lock
         classes: list[Any] = []
@@ -158,6 +162,29 @@ class Worker:
                 answers += [_prediction(classes, row, version) for row in rows.tolist()]
         return classes, answers
 
+    def _predict_raw(self, records: RawRecords) -> tuple[list[Any], list[dict[str, Any]]]:
+        """As `predict`; rules and model are of the same version."""
+        state = self.state
+        model, rules = state.model, state.rules
+        assert rules is not None
+        classes: list[Any] = []
+        answers: list[dict[str, Any]] = []
+        for start in range(0, len(records), PREDICT_CHUNK):
+            with state.lock:
+                version, classes = model.records_learned, state.classes
+                for place, item in enumerate(records.items[start : start + PREDICT_CHUNK], start):
+                    try:
+                        x = rules.encode_one(item, learn=False)
+                    except BraidedError as error:
+                        why = str(error).removeprefix("the record: ")
+                        raise HTTPProblem(422, f"record {place}: {why}") from None
+                    if isinstance(model, MODLRegressor):
+                        answers.append({"value": finite(model.predict_one(x)), "version": version})
+                    else:
+                        row = list(model.predict_proba_one(x).values())
+                        answers.append(_prediction(classes, row, version))
+        return classes, answers
+
     def version(self) -> int:
         """Records learned so far."""
         return self.state.model.records_learned
@@ -167,6 +194,14 @@ class Worker:
         state = self.state
         with state.lock:
             return state.classes
+
+    def rules(self) -> dict[str, Any] | None:
+        """How each column of raw records is read; None for a model that takes numbers."""
+        state = self.state
+        if state.rules is None:
+            return None
+        with state.lock:
+            return summary(state.rules)
 
     def health(self) -> dict[str, dict[str, int]]:
         """Skipped updates and resets of each learner."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from braided.serve.raw_records import RawRecords
 from braided.serve.records import Records
 
 
@@ -25,7 +26,7 @@ class WriteRequest:
 
     kind: Literal["learn", "observe", "label", "forget", "export", "restore"]
     future: Any
-    records: Records | None = None
+    records: Records | RawRecords | None = None
     client: str | None = None
     sequence: int = 0
     id: str | None = None

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Self
 
 import numpy as np
@@ -78,6 +78,14 @@ class Encoder:
         self.growth: list[Step] | None = None
         self._declared: set[Hashable] = set()
 
+    def copy(self) -> Encoder:
+        """An independent copy of what is settled; it counts nothing, and tells nobody."""
+        other = Encoder(replace(self.rules, tell=None))
+        other.target, other.kinds, other.kinds_known = self.target, dict(self.kinds), self.kinds_known
+        other.dates, other.form = dict(self.dates), self.form
+        other.categories.known = {column: dict(places) for column, places in self.categories.known.items()}
+        return other
+
     def declare(self, column: Hashable, kind: Kind) -> None:
         """Take a column's kind from the file, which says it, not from the values."""
         self._declared.add(column)
@@ -108,7 +116,45 @@ class Encoder:
                 held = []
         yield from self._release(held)
 
-    def encode_one(self, record: Mapping[Hashable, Any], learn: bool = True) -> dict[Hashable, float]:
+    def raw(self, pieces: Iterable[Piece]) -> Iterator[tuple[list[dict[Hashable, Any]], list[Any]]]:
+        """Records as they were read, without missing values, and their labels; of columns nothing is settled.
+
+        A record that cannot be read, or has no label, is an error or skipped, as `on_error` says.
+        """
+        held: list[Chunk | Batch | BadRecord] = []
+        first = True
+        for piece in chain(pieces, [None]):
+            if piece is not None:
+                held.append(self._without_codes(piece.without(self.rules.drop) if isinstance(piece, Chunk) else piece))
+            if first and piece is not None and sum(map(len, held)) < CHUNK_RECORDS:
+                continue
+            if first:
+                self._recognise([part for part in held if isinstance(part, Chunk)])
+            first = False
+            for part in held:
+                if isinstance(part, BadRecord):
+                    self.problem(part.where, part.reason)
+                else:
+                    yield self._raw(part)
+            held = []
+
+    def _raw(self, piece: Chunk | Batch) -> tuple[list[dict[Hashable, Any]], list[Any]]:
+        if isinstance(piece, Batch):
+            columns: dict[Hashable, Cells] = {name: piece.values[:, i] for i, name in enumerate(piece.names)}
+            piece = Chunk("the stream", (), columns, piece.labels)
+        records: list[dict[Hashable, Any]] = []
+        labels: list[Any] = []
+        for row, cell in enumerate(piece.labels):
+            try:
+                labels.append(cells.as_label(cell, piece.spelled, self.form))
+            except BraidedError as error:
+                self.problem(piece.where(row), str(error))
+                continue
+            values = ((name, _plain(column[row])) for name, column in piece.columns.items())
+            records.append({name: value for name, value in values if cells.as_category(value) is not None})
+        return records, labels
+
+    def encode_one(self, record: Mapping[Any, Any], learn: bool = True) -> dict[Hashable, float]:
         """The features of one raw record, by the rules that the records so far have settled; missing ones are left out.
 
         Arguments and errors as of `encode_table`.
@@ -239,15 +285,21 @@ class Encoder:
                     numeric.setdefault(name, []).append(part.values[:, i])
             left -= min(left, len(piece))
         columns = {name: _joined(sample, name) for name in dict.fromkeys(n for chunk in sample for n in chunk.columns)}
-        if self.rules.recognise:
-            spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
-            spelled = first_look.words_of_numbers([*columns.values(), spelled_labels])
-            self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
+        self._recognise(sample)
         why = {name: self._settle(name, column, sample) for name, column in columns.items()}
         self.kinds_known = True
         labels |= dict.fromkeys(self._sample_labels(sample))
         joined = {name: np.concatenate(parts) for name, parts in numeric.items() if name not in columns}
         self._announce(CHUNK_RECORDS - left, {**columns, **joined}, set(joined), why, len(labels))
+
+    def _recognise(self, sample: list[Chunk]) -> None:
+        """See how numbers are spelled."""
+        if self.rules.recognise:
+            names = dict.fromkeys(name for chunk in sample for name in chunk.columns)
+            spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
+            spelled = first_look.words_of_numbers([*(_joined(sample, name) for name in names), spelled_labels])
+            self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
+            self.form = PLAIN if self.form == PLAIN else self.form
 
     def _sample_labels(self, sample: list[Chunk]) -> Iterator[Any]:
         for chunk in sample:
@@ -524,6 +576,13 @@ def _joined(sample: Sequence[Chunk], name: Hashable) -> Cells:
 def _number(cell: Any) -> float | None:
     """A cell as a number whether it has a decimal point or comma: codes are taken away before the form is known."""
     return cells.as_number(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
+
+
+def _plain(cell: Any) -> Any:
+    """A cell without NumPy's types; None for one that its reader could not make sense of."""
+    if isinstance(cell, BadCell):
+        return None
+    return cell.item() if isinstance(cell, np.generic) else cell
 
 
 def without_codes(column: Any, codes: frozenset[str]) -> Any:

@@ -19,6 +19,15 @@ _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
 #: Of one rule that lists columns or values, and of a name or value in it.
 _MOST_ITEMS, _MOST_TEXT = 10_000, 10_000
+#: What says nothing about the columns.
+_OF_THE_READER = ("on_error", "unlabelled", "encoding", "max_features")
+_WORDS = {
+    Kind.NUMERIC: "number",
+    Kind.CATEGORICAL: "category",
+    Kind.DATE: "date",
+    Kind.TEXT: "text",
+    Kind.DROPPED: "dropped",
+}
 #: Microseconds, of the years that dates can have.
 _MOST_US = 10**18
 
@@ -53,7 +62,7 @@ def pack_encoder(encoder: Encoder, known: Collection[Hashable] | None = None) ->
 
 def restored_encoder(document: Any) -> Encoder:
     """The encoder that goes on as the one that was packed; what could not have been packed is refused."""
-    rules = _rules(checked(_WHAT, document, "rules", dict))
+    rules = checked_rules(checked(_WHAT, document, "rules", dict))
     encoder = Encoder(rules)
     with holding_together(_WHAT):
         if document.get("target") is not None:
@@ -88,6 +97,22 @@ def _check_dates(encoder: Encoder) -> None:
         raise ValueError("a column of dates has no form")
 
 
+def summary(encoder: Encoder) -> dict[str, Any]:
+    """The rules for people: those that are not as usual, and how each column is read."""
+    usual, rules = Rules().state(), encoder.rules.state()
+    own = {name: value for name, value in rules.items() if value != usual[name] and name not in _OF_THE_READER}
+    columns: list[dict[str, Any]] = []
+    for name, kind in encoder.kinds.items():
+        about: dict[str, Any] = {"name": str(name), "read_as": _WORDS[kind]}
+        if kind is Kind.CATEGORICAL:
+            about["values"] = len(encoder.categories.known.get(name, ()))
+        if kind is Kind.DATE:
+            about["features"] = encoder.dates[name].names(name, encoder.rules.dates)
+        columns.append(about)
+    numbers = {"decimal": encoder.form.decimal, "thousands": encoder.form.thousands}
+    return {"rules": own, "numbers": numbers, "columns": columns}
+
+
 def pack_step(step: Step) -> Step:
     """A step of an encoder's growth, as JSON can hold it."""
     return [step[0], pack_name(step[1]), *step[2:]]
@@ -113,7 +138,7 @@ def checked_step(packed: Any) -> Step:
     return [what, name, value]
 
 
-def _rules(packed: Mapping[str, Any]) -> Rules:
+def checked_rules(packed: Mapping[str, Any]) -> Rules:
     """Rules, each of its type; what an earlier version did not have is as usual."""
     if foreign := sorted(packed.keys() - _TYPES.keys()):
         raise BraidedError(f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with one that is newer")

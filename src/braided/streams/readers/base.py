@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from braided.errors import BraidedError
 from braided.streams.base import Batch
@@ -55,6 +55,13 @@ class EncodedStream(ABC):
         with closing(self.chunks(encoder)) as pieces:
             for batch, _ in encoder.encode(pieces):
                 yield batch
+
+    def raw_records(self) -> Iterator[tuple[list[dict[Hashable, Any]], list[Any]]]:
+        """The records as the source has them, and their labels, some at a time; missing values are left out."""
+        self.counts.restart()
+        encoder = Encoder(self.rules, self.counts)
+        with closing(self.chunks(encoder)) as pieces:
+            yield from encoder.raw(pieces)
 
     def least_width(self) -> int:
         """How many numbered columns this source needs: 0 unless its format leaves out columns that are 0."""

@@ -1,0 +1,257 @@
+"""Models in service that take raw records: the same bits as in Python, after every restart, and from any place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from help_serve import LINES, SMALL, SMALL_SPEC, HTTPProblem, ask, digest, digest_of, ndjson, serving
+
+import braided
+from braided import MODLClassifier
+from braided.checkpoint import decode
+from braided.estimators import ESTIMATORS
+from braided.estimators.digest import state_digest
+from braided.serve.backup import backup
+from braided.serve.commit_group import CommitGroup
+from braided.serve.disk import Disk
+from braided.serve.group_draft import GroupDraft
+from braided.serve.model_folder import ModelFolder, Recovery
+from braided.serve.model_spec import ModelSpec, model_from, state_from_checkpoint
+from braided.serve.model_state import ModelState
+from braided.serve.raw_records import RawRecordParser, RawRecords
+from braided.serve.settings import Limits, Settings
+from braided.serve.worker import Worker
+from braided.serve.write_request import WriteRequest
+from braided.streams import Rules
+
+SPEC = {**SMALL_SPEC, "encode": {"na": ["-999"]}}
+
+
+def items(n: int) -> list[dict[str, Any]]:
+    """Machines appear one after the other, and a column comes late."""
+    found = []
+    for i in range(n):
+        x: dict[str, Any] = {"machine": f"M-{i % (2 + i // 15):02}", "at": f"2026-03-{1 + i // 24:02} {i % 24:02}:00"}
+        x["t"] = -999 if i % 7 == 0 else str(20 + i % 5) if i % 2 else 20.0 + i % 5
+        if i > 30:
+            x["late"] = "yes" if i % 3 else None
+        found.append({"x": x, "y": f"class {i % 3}"})
+    return found
+
+
+ITEMS = items(90)
+
+
+def model() -> MODLClassifier:
+    rules = Rules(na=("-999",), max_features=1_000)
+    return MODLClassifier(learners=SMALL, max_features=1_000, max_classes=100, encode=braided.Encoder(rules))
+
+
+def taught(n: int) -> MODLClassifier:
+    found = model()
+    for item in ITEMS[:n]:
+        found.learn_one(item["x"], item["y"])
+    return found
+
+
+def raw(some: list[dict[str, Any]], labelled: bool = True) -> RawRecords:
+    parser = RawRecordParser(labelled, False, Limits())
+    for item in some:
+        parser.add(item if labelled else {"x": item["x"]})
+    return parser.done()
+
+
+def rules_of(state: ModelState) -> Any:
+    return decode(state.snapshot(), "it", *ESTIMATORS).metadata["encode"]
+
+
+def made(folder: Path, **changes: Any) -> Worker:
+    settings = Settings(folder, **{"segment_bytes": 4_000, "snapshot_records": 10**6, **changes})
+    state = ModelState("m", model(), settings.limits)
+    worker = Worker(state, ModelFolder.create(folder, state, settings, Disk()), Recovery(0, 0, []))
+    worker.start()
+    return worker
+
+
+def assert_is(state: ModelState, n: int) -> None:
+    expected = taught(n)
+    assert digest(state) == state_digest(expected)
+    assert rules_of(state) == expected.snapshot()[0]["encode"]
+
+
+def test_what_is_learned_over_http_is_what_python_learns_of_the_same_raw_records(tmp_path: Path) -> None:
+    with serving(tmp_path) as http:
+        assert http.put("/models/m", json=SPEC).status_code == 201
+        assert http.post("/models/m/learn", json={"records": ITEMS[:40]}).json()["records"] == 40
+        answer = http.post("/models/m/learn", content=ndjson(ITEMS[40:60]), headers=LINES)
+        assert json.loads(answer.text.splitlines()[-1])["records"] == 60
+        expected = taught(60)
+        record = ITEMS[61]["x"] | {"never": "seen"}
+        said = http.post("/models/m/predict", json={"x": record}).json()
+        assert dict(zip(said["classes"], said["predictions"][0]["probabilities"], strict=True)) == (
+            expected.predict_proba_one(record)
+        )
+        several = http.post("/models/m/predict", json={"records": [{"x": item["x"]} for item in ITEMS[:20]]}).json()
+        lines = http.post("/models/m/predict", content=ndjson([{"x": item["x"]} for item in ITEMS[:20]]), headers=LINES)
+        probabilities = [list(expected.predict_proba_one(item["x"]).values()) for item in ITEMS[:20]]
+        assert [one["probabilities"] for one in several["predictions"]] == probabilities
+        assert [json.loads(line)["probabilities"] for line in lines.text.splitlines()] == probabilities
+        shown = http.get("/models/m").json()["encode"]
+        assert shown["rules"] == {"na": ["-999"]}
+        assert {column["name"]: column["read_as"] for column in shown["columns"]} == {
+            "machine": "category", "at": "date", "t": "number", "late": "category"
+        }  # fmt: skip
+        content = http.get("/models/m/checkpoint").content
+        assert digest_of(content) == state_digest(expected)
+        # Elsewhere it goes on as here.
+        octets = {"Content-Type": "application/octet-stream"}
+        assert http.put("/models/other/checkpoint", content=content, headers=octets).status_code == 201
+        for name in ("m", "other"):
+            http.post(f"/models/{name}/learn", json={"records": ITEMS[60:]})
+        found = [http.get(f"/models/{name}/checkpoint").content for name in ("m", "other")]
+        assert {digest_of(one) for one in found} == {state_digest(taught(90))}
+    (tmp_path / "file").write_bytes(content)
+    loaded = MODLClassifier.load(tmp_path / "file")
+    assert loaded.predict_proba_one(record) == expected.predict_proba_one(record)
+
+
+def test_an_observed_record_is_read_by_the_rules_of_its_time(tmp_path: Path) -> None:
+    with serving(tmp_path) as http:
+        http.put("/models/m", json=SPEC)
+        http.post("/models/m/learn", json={"records": ITEMS[:20]})
+        seen = http.post("/models/m/observe", json={"x": {"machine": "M-99", "t": "1"}}).json()
+        http.post("/models/m/learn", json={"records": ITEMS[20:30]})
+        assert http.post("/models/m/label", json={"id": seen["id"], "y": "class 1"}).json()["learned"] == 1
+        content = http.get("/models/m/checkpoint").content
+    # The record waits as numbers, and its machine is known from then on.
+    numbers = {"machine=M-00": 0.0, "machine=M-01": 0.0, "machine=M-02": 0.0, "machine=M-99": 1.0, "t": 1.0}
+    later = decode(content, "it", *ESTIMATORS).metadata["encode"]
+    assert dict(later["categories"])["machine"][:4] == ["M-00", "M-01", "M-02", "M-99"]
+    encoder = braided.Encoder(Rules(na=("-999",)))
+    plain = MODLClassifier(learners=SMALL, max_features=1_000, max_classes=100)
+    for item in [*ITEMS[:20], {"x": {"machine": "M-99"}}, *ITEMS[20:30]]:
+        encoder.learn_one(item["x"])
+        if "y" in item:
+            plain.learn_one(encoder.transform_one(item["x"]), item["y"])
+    plain.learn_one(numbers, "class 1")
+    assert digest_of(content) == state_digest(plain)
+
+
+def test_a_restart_replays_the_journal_to_the_same_rules_and_bits(tmp_path: Path) -> None:
+    worker = made(tmp_path)
+    for at in range(0, 90, 6):
+        ask(worker, "learn", records=raw(ITEMS[at : at + 6]), client="me", sequence=at)
+    assert_is(worker.state, 90)
+    worker.stop(snapshot=False)
+    files = ModelFolder(tmp_path / "m", worker.settings, Disk())
+    state, recovery = files.open()
+    assert recovery.replayed == 90
+    assert_is(state, 90)
+    files.close()
+
+
+@pytest.mark.parametrize("record", [0, 1, 14, 31, 32, 47, 89])
+def test_any_earlier_record_comes_back_with_the_rules_of_its_time(tmp_path: Path, record: int) -> None:
+    worker = made(tmp_path, keep="9999m")
+    for at in range(0, 90, 10):
+        ask(worker, "learn", records=raw(ITEMS[at : at + 10]))
+    assert ask(worker, "restore", record=record)["records"] == record
+    assert_is(worker.state, record)
+    ask(worker, "learn", records=raw(ITEMS[record:]))
+    assert_is(worker.state, 90)
+    worker.stop(snapshot=False)
+    state = ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0]
+    assert_is(state, 90)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"x": {"machine": "M-50", "t": "warm"}, "y": "class 1"}, "record 1: column 't' is 'warm'"),
+        ({"x": {"machine": "M-50", "at": "yesterday"}, "y": "class 1"}, "record 1: column 'at' is 'yesterday'"),
+        ({"x": {"machine": "M" * 199}, "y": "class 1"}, "characters: give 1 to 200"),
+        ({"x": {f"c{i}": i for i in range(999)}, "y": "class 1"}, "would be number 1001"),
+    ],
+)
+def test_a_refused_request_leaves_no_rule_behind(tmp_path: Path, bad: dict[str, Any], message: str) -> None:
+    worker = made(tmp_path)
+    ask(worker, "learn", records=raw(ITEMS[:20]))
+    with pytest.raises(HTTPProblem, match=message):
+        ask(worker, "learn", records=raw([{"x": {"machine": "M-51", "new": "a"}, "y": "class 0"}, bad]))
+    ask(worker, "learn", records=raw(ITEMS[20:30]))
+    assert_is(worker.state, 30)
+    worker.stop(snapshot=False)
+    assert_is(ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0], 30)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ({"t": [[[[[[[[[[1]]]]]]]]]]}, "nested more than"),
+        ({"t": "x" * 10_001}, "text of at most 10,000 characters"),
+        ({"t\n": "x"}, "printable"),
+        ({f"c{i}": 1 for i in range(1_001)}, "the limit is 1000"),
+        ([], "record 0 is"),
+    ],
+)
+def test_what_no_record_is_like_is_refused_before_it_is_queued(x: Any, message: str) -> None:
+    with pytest.raises(HTTPProblem, match=message):
+        RawRecordParser(False, False, Limits()).add({"x": x})
+
+
+def test_nested_values_get_names_of_their_own() -> None:
+    parser = RawRecordParser(False, False, Limits())
+    parser.add({"x": {"pump": {"state": "on", "p": [1, None]}}})
+    assert parser.done().items == [{"pump.state": "on", "pump.p.0": 1, "pump.p.1": None}]
+
+
+def test_a_model_without_rules_refuses_text_and_names_the_remedy(tmp_path: Path) -> None:
+    with serving(tmp_path) as http:
+        http.put("/models/m", json=SMALL_SPEC)
+        problem = http.post("/models/m/learn", json=ITEMS[0])
+        assert problem.status_code == 422
+        assert (
+            """'M-00' in record 0: numbers, or null if missing; a model made with {"encode": true}"""
+            in (problem.json()["detail"])
+        )
+        assert http.get("/models/m").json()["encode"] is None
+        for encode in ({"categories": "zz"}, {"surprise": 1}, {"na": "x"}, 3):
+            assert http.put("/models/n", json={"encode": encode}).status_code == 422
+
+
+def test_a_frame_of_the_journal_is_the_same_after_it_was_read_and_its_beginning_has_its_own_rules() -> None:
+    state = ModelState("m", model_from(ModelSpec.model_validate(SPEC), Limits()), Limits())
+    draft = GroupDraft(state, Limits())
+    for at in (0, 10, 20):
+        draft.add(WriteRequest("learn", None, raw(ITEMS[at : at + 10])))
+    group = draft.group()
+    assert group is not None
+    assert CommitGroup.decode(group.encode()).growth == group.growth
+    first = group.first(15)
+    assert {step[0] for step in group.growth} > {step[0] for step in first.growth}
+    state.apply(1, CommitGroup.decode(first.encode()))
+    assert_is(state, 15)
+
+
+def test_an_import_is_held_to_the_limits_and_a_backup_keeps_the_rules(tmp_path: Path) -> None:
+    content = _checkpoint(taught(90), tmp_path / "file")
+    state = state_from_checkpoint("m", content, Limits())
+    assert state.rules is not None
+    assert state.rules.rules.max_features == 1_000
+    with pytest.raises(HTTPProblem, match="features, and this service allows 5"):
+        state_from_checkpoint("m", content, Limits(features=5))
+    with pytest.raises(HTTPProblem, match="characters: give 1 to 6"):
+        state_from_checkpoint("m", content, Limits(text=6))
+    with serving(tmp_path / "service") as http:
+        http.put("/models/m/checkpoint", content=content, headers={"Content-Type": "application/octet-stream"})
+        backup(Settings(tmp_path / "service"), tmp_path / "backup", lambda text: None)
+    kept = ModelFolder(tmp_path / "backup" / "models" / "m", Settings(tmp_path / "backup"), Disk()).last_good()[0]
+    assert rules_of(kept) == rules_of(state)
+
+
+def _checkpoint(of: MODLClassifier, path: Path) -> bytes:
+    of.save(path)
+    return path.read_bytes()
