@@ -26,6 +26,7 @@ from braided.serve.settings import Limits, Settings
 from braided.serve.worker import Worker
 from braided.serve.write_request import WriteRequest
 from braided.streams import Rules
+from command import braided as braided_
 
 SPEC = {**SMALL_SPEC, "encode": {"na": ["-999"]}}
 
@@ -250,6 +251,33 @@ def test_an_import_is_held_to_the_limits_and_a_backup_keeps_the_rules(tmp_path: 
         backup(Settings(tmp_path / "service"), tmp_path / "backup", lambda text: None)
     kept = ModelFolder(tmp_path / "backup" / "models" / "m", Settings(tmp_path / "backup"), Disk()).last_good()[0]
     assert rules_of(kept) == rules_of(state)
+
+
+def test_a_file_is_run_and_its_raw_record_gets_the_same_bits_everywhere(tmp_path: Path) -> None:
+    path = tmp_path / "plant.csv"
+    lines = [
+        f"{item['x']['machine']};{item['x']['at']};{str(float(item['x']['t'])).replace('.', ',')};{item['y']}"
+        for item in ITEMS
+    ]
+    path.write_text("\n".join(["machine;at;t;state", *lines, ""]))
+    (tmp_path / "more.csv").write_text("\n".join(["machine;at;t;state", *lines[60:], ""]))
+    run = ("run", str(path), "--preset", "lean", "--na", "-999")
+    braided_("run", *run[1:], "--checkpoint", str(tmp_path / "whole"))
+    braided_("run", *run[1:], "--checkpoint", str(tmp_path / "part"), "--limit", "60")
+    record = {"machine": "M-02", "at": "2026-03-05 10:00", "t": "21,0"}
+    whole, part = (MODLClassifier.load(tmp_path / name) for name in ("whole", "part"))
+    octets = {"Content-Type": "application/octet-stream"}
+    with serving(tmp_path / "service") as http:
+        for name in ("whole", "part"):
+            http.put(f"/models/{name}/checkpoint", content=(tmp_path / name).read_bytes(), headers=octets)
+            said = http.post(f"/models/{name}/predict", json={"x": record}).json()
+            expected = {"whole": whole, "part": part}[name].predict_proba_one(record)
+            assert dict(zip(said["classes"], said["predictions"][0]["probabilities"], strict=True)) == expected
+        # What is fed as the file has it makes the model of the whole file.
+        braided_("feed", str(tmp_path / "more.csv"), "--to", f"{str(http.base_url).rstrip('/')}/models/part")
+        assert digest_of(http.get("/models/part/checkpoint").content) == state_digest(whole)
+        said = http.post("/models/part/predict", json={"x": record}).json()
+        assert said["predictions"][0]["probabilities"] == list(whole.predict_proba_one(record).values())
 
 
 def _checkpoint(of: MODLClassifier, path: Path) -> bytes:
