@@ -127,8 +127,20 @@ def write(
         raise BraidedError(f"checkpoint {path} cannot be written: {error.strerror or error}") from None
 
 
-def decode(content: bytes, name: str, *kinds: str) -> Checkpoint:
-    """Read a checkpoint from bytes; `name` is what errors call it, `kinds` what it may be."""
+def decode(content: bytes, name: str, *kinds: str, most_header: int | None = None) -> Checkpoint:
+    """Read a checkpoint from bytes.
+
+    Parameters
+    ----------
+    content
+        All of it.
+    name
+        What errors call it.
+    kinds
+        What it may be.
+    most_header
+        So many bytes at most its header may have; None for any number.
+    """
     if content[: len(MAGIC)] != MAGIC:
         raise BraidedError(
             f"checkpoint {name} is not a braided checkpoint: give a file written by save or --checkpoint"
@@ -147,6 +159,10 @@ def decode(content: bytes, name: str, *kinds: str) -> Checkpoint:
         )
     if len(content) > length or hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
         raise BraidedError(f"checkpoint {name} was altered: its checksum does not match; use an older copy")
+    if most_header is not None and header_length > most_header:
+        raise BraidedError(
+            f"checkpoint {name} has a header of {header_length} bytes: at most {most_header} are allowed here"
+        )
     first = _START.size + header_length
     header = _header(content[_START.size : first], name)
     if header["kind"] not in kinds:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from help_serve import rows, serving, taught
+from help_serve import SMALL_SPEC, rows, serving, taught
 from httpx import Client
 
 import crafted_checkpoints
 from braided import MODLClassifier
-from braided.checkpoint import encode
+from braided.checkpoint import decode, encode
 from braided.learners import LogisticConfig, MLPConfig
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -67,3 +67,31 @@ def test_whatever_is_imported_learns_predicts_and_is_there_after_a_restart(tmp_p
     with serving(tmp_path) as client:
         for name, said in taken.items():
             assert client.post(f"/models/{name}/predict", json={"x": ITEMS[0]["x"]}).json() == said
+
+
+def test_what_an_export_has_beside_its_model_is_held_to_the_same_rules(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        client.put("/models/m", json=SMALL_SPEC)
+        client.post("/models/m/learn", json={"records": ITEMS})
+        found = decode(client.get("/models/m/checkpoint").content, "export", "MODLClassifier")
+
+        def changed(arrays: dict[str, Any] | None = None, **serve: Any) -> bytes:
+            metadata = {**found.metadata, "serve": {**found.metadata["serve"], **serve}}
+            return encode(found.kind, metadata, {**found.arrays, **(arrays or {})})
+
+        stats = found.metadata["serve"]["stats"]
+        crafted = [
+            changed({"serve/alarm/counts": np.array([0, 0, 0, 5])}),
+            changed({"steps": np.array([2**53])}),
+            *(
+                changed(stats={**stats, "names": [name, *stats["names"][1:]]})
+                for name in ("\ud800", "x" * 300, {"float": "inf"}, {"tuple": ["a", 2**65]})
+            ),
+            changed(clients={f"c{i}": 1 for i in range(1_001)}),
+            changed(zz=[[] for _ in range(3 * 2**20)]),
+        ]
+        for content in crafted:
+            assert not imported(client, "n", content)
+        assert imported(client, "n", changed())
+        for path in ("/models", "/models/n", "/metrics", "/healthz"):
+            assert client.get(path).status_code == 200

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
 from help_serve import SMALL_SPEC, digest, rows, serving, taught
 
+from braided import MODLClassifier
 from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
 from braided.serve.journal import FRAME_BYTES, HEADER_BYTES
@@ -203,3 +207,33 @@ def test_garbage_after_the_last_frame_is_told_as_what_it_is(folder: Path) -> Non
     assert "or something else was written there" in told
     braided("serve", "repair", str(folder), "--model", "m", "--do", "cut")
     assert records(folder) == 100
+
+
+def test_what_only_looks_like_its_files_is_passed_over(folder: Path) -> None:
+    """Folders, pipes and links by the names of a model's files neither hang nor stop anybody."""
+    path = folder / "models" / "m"
+    (path / ".x.tmp").mkdir()
+    (path / "opening").mkdir()
+    os.mkfifo(path / f"snapshot-{9:020d}.braided")
+    (path / "journal-0000000009.log").symlink_to("nowhere")
+    model = MODLClassifier()
+    model.learn_one({"a": 1.0}, "x")
+    model.save(path / f"snapshot-{3:020d}.braided")
+    assert "m: ok, 100 records" in braided("serve", "repair", str(folder)).stdout
+    with serving(folder) as client:
+        assert client.get("/models/m").json()["records"] == 100
+        assert client.get("/models/m/history").status_code == 200
+        assert client.post("/models/m/restore", json={"record": 40}).json()["records"] == 40
+
+
+def test_a_model_that_is_quarantined_keeps_its_torn_tail(folder: Path) -> None:
+    path = journal(folder)
+    content = path.read_bytes()
+    path.write_bytes(content[:-7])
+    braided("serve", "repair", str(folder))
+    (folder / "models" / "m" / "high-water").unlink()
+    note = json.dumps({"serial": 1, "number": 5}).encode()
+    (folder / "models" / "m" / "high-water").write_bytes(struct.pack("<I", zlib.crc32(note)) + note)
+    with serving(folder) as client:
+        assert "frames up to 5 were acknowledged" in client.get("/models/m").json()["detail"]
+    assert path.read_bytes() == content[:-7]

@@ -26,7 +26,7 @@ from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
 from braided.estimators.saved import check_numbers, describe, unpack_parameters
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
-from braided.state import check_arrays, checked, counts
+from braided.state import MOST_COUNT, check_arrays, checked, counts
 from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.streams.encode.rules import Rules
 from braided.streams.encode.saved import pack_encoder, restored_encoder
@@ -238,9 +238,11 @@ class MODL(base.Estimator):
         if not isinstance(self.delay, int | np.integer) or not 0 <= self.delay <= MOST_DELAY:
             raise BraidedError(f"delay is {shown(self.delay)}: use a whole number of records from 0 to {MOST_DELAY:,}")
         expire_after = self.expire_after
-        if expire_after is not None and (not isinstance(expire_after, int | np.integer) or expire_after < 1):
+        if expire_after is not None and (
+            not isinstance(expire_after, int | np.integer) or not 1 <= expire_after <= MOST_COUNT
+        ):
             raise BraidedError(
-                f"expire_after is {shown(expire_after)}: use a whole number of records from 1 on, or None for never"
+                f"expire_after is {shown(expire_after)}: use a whole number from 1 to 2**53 of records, or None"
             )
         preset = self._resolved().for_regression() if self._regression else self._resolved()
         chosen: Sequence[LearnerConfig | Learner]

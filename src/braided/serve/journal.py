@@ -33,8 +33,9 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -272,11 +273,12 @@ class JournalReader:
     notes: list[str] = field(default_factory=list)
     path: Path | None = None
     at: int = 0
+    _mends: list[Callable[[], None]] = field(default_factory=list)
 
     def segments(self) -> list[Segment]:
         """The segments in order; one whose creation was broken off is removed."""
         found = []
-        names = sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name))
+        names = sorted(path for path in self.folder.iterdir() if _NAME.fullmatch(path.name) and path.is_file())
         for path in names:
             match = _NAME.fullmatch(path.name)
             assert match is not None
@@ -286,7 +288,7 @@ class JournalReader:
             if not _sound_head(head) and not self.disk.read(path)[HEADER_BYTES:].strip(b"\0"):
                 # No frame was ever written to it; a frame that is missing is noticed by the numbers.
                 self.notes.append(f"{path.name}: its creation was broken off; removed")
-                self.disk.remove(path)
+                self._mends.append(partial(self.disk.remove, path))
                 continue
             if not _sound_head(head):
                 raise CorruptJournalError(
@@ -330,6 +332,8 @@ class JournalReader:
                 f"the journal ends with frame {self.number - 1}, and frames up to {mark['number']} were acknowledged: "
                 "restore its last file from a backup, or repair the folder to go on with what is there"
             )
+        for mend in self._mends:  # only where all else is well do files change
+            mend()
 
     def _high_water(self) -> dict[str, int]:
         """The last segment and frame that were noted; nothing if there is no note that can be read."""
@@ -338,11 +342,12 @@ class JournalReader:
         except FileNotFoundError:
             return {}
         document = content[_CRC.size :]
-        if content[: _CRC.size] != _CRC.pack(zlib.crc32(document)):
-            self.notes.append(f"{HIGH_WATER} is damaged: whether journal files are missing at the end is not known")
-            return {}
-        found: dict[str, int] = json.loads(document)
-        return found
+        if content[: _CRC.size] == _CRC.pack(zlib.crc32(document)):
+            with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
+                found = json.loads(document)
+                return {"serial": int(found["serial"]), "number": int(found["number"])}
+        self.notes.append(f"{HIGH_WATER} is damaged: whether journal files are missing at the end is not known")
+        return {}
 
     def _check_last(self, segments: list[Segment], last: int) -> None:
         if last > max((segment.serial for segment in segments), default=0):
@@ -375,7 +380,7 @@ class JournalReader:
                 f"{segment.path.name}: the last {len(content) - at} bytes are a write that was broken off before it "
                 "was acknowledged; cut"
             )
-            self.disk.truncate(segment.path, at)
+            self._mends.append(partial(self.disk.truncate, segment.path, at))
         self.number = max(self.number, number)
 
     def _damage(self, segment: Segment, at: int, number: int) -> CorruptJournalError:

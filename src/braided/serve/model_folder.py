@@ -95,12 +95,13 @@ class ModelFolder:
     def snapshots(self) -> list[tuple[int, Path]]:
         """Numbers and files, the newest first."""
         found = [(int(m[2]), path) for path in self.path.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))]
-        return sorted(found, reverse=True)
+        return sorted([(number, path) for number, path in found if path.is_file()], reverse=True)
 
     def open(self) -> tuple[ModelState, Recovery]:
         """The model as it was when the last record was acknowledged."""
         for leftover in self.path.glob(".*.tmp"):
-            self.disk.remove(leftover)
+            if leftover.is_file():
+                self.disk.remove(leftover)
         state, notes = self.last_good()
         number = state.number
         reader = JournalReader(self.disk, self.path, state.uid, number)
@@ -145,8 +146,11 @@ class ModelFolder:
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
         """Open the model within this: if the process ends here, the next one knows."""
+        attempts = self.attempts() + 1
         with contextlib.suppress(OSError):  # on a full disk predictions go on
-            (self.path / _OPENING).write_text(str(self.attempts() + 1))
+            self.forget_attempts()
+            with (self.path / _OPENING).open("x") as note:
+                note.write(str(attempts))
         try:
             yield
         finally:
@@ -202,8 +206,10 @@ class ModelFolder:
 
     def save(self, state: ModelState) -> None:
         """Write a snapshot, check it, and remove what it makes superfluous."""
-        self._write_snapshot(state, "snapshot")
+        content = self._write_snapshot(state, "snapshot")
         if self.journal is not None:
+            # Whoever starts from it will hold it to the rules for what is restored.
+            ModelState.restored(checkpoint.decode(content, "of the snapshot", *ESTIMATORS), self.settings.limits)
             self._remove_old(state)
 
     def save_restored(self, state: ModelState) -> None:
@@ -212,7 +218,7 @@ class ModelFolder:
             for kind in ("restored", "snapshot"):
                 self._write_snapshot(state, kind)
 
-    def _write_snapshot(self, state: ModelState, kind: str) -> None:
+    def _write_snapshot(self, state: ModelState, kind: str) -> bytes:
         path = self.path / f"{kind}-{state.number:020d}.braided"
         content = state.snapshot()
         self.disk.write_file(path, content)
@@ -221,6 +227,7 @@ class ModelFolder:
         self.verified = [state.number, *(number for number in self.verified if number < state.number)][:2]
         if self.journal is not None:
             self.journal.covered(state.number)
+        return content
 
     def _remove_old(self, state: ModelState) -> None:
         recovery = self.verified[-1]  # from here on everything is needed to recover

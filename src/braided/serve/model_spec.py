@@ -28,6 +28,9 @@ _MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS = 8, 1_024, 16
 _MOST_DELAY = 100_000
 #: Columns and categories that have come and gone, for each feature that there may be at a time.
 _MOST_EXPIRED = 10
+#: Bytes of a checkpoint's header, which takes many times that in memory; and what no count of a real model comes near,
+#: so that it can still be saved when it has learned on for ever.
+_MOST_HEADER, _MOST_COUNTED = 8 * 2**20, 2**50
 _MOST = {"blocks": _MOST_LAYERS, "layers": _MOST_LAYERS, "nodes": 10_000}
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
 
@@ -132,8 +135,22 @@ def check_size(model: Model, limits: Limits) -> None:
 
 def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
     """A model from a file that a stranger may have made."""
+    return _model_of(_decoded(content), limits)
+
+
+def _decoded(content: bytes) -> Checkpoint:
     try:
-        found = decode(content, "in the body", *ESTIMATORS)
+        found = decode(content, "in the body", *ESTIMATORS, most_header=_MOST_HEADER)
+    except BraidedError as error:
+        raise HTTPProblem(422, str(error)) from None
+    for name, array in found.arrays.items():
+        if array.dtype.kind == "i" and array.size and array.max() > _MOST_COUNTED:
+            raise HTTPProblem(422, f"the checkpoint's array {shown(name)} counts to {array.max()}: nothing did")
+    return found
+
+
+def _model_of(found: Checkpoint, limits: Limits) -> Model:
+    try:
         parameters = checked("the checkpoint", found.metadata, "parameters", dict)
         for key, most in (("features", limits.features), ("classes", limits.classes)):
             parameters[f"max_{key}"] = min(checked("the checkpoint", parameters, f"max_{key}", int), most)
@@ -183,9 +200,10 @@ def _check_rules(metadata: dict[str, Any], parameters: dict[str, Any], limits: L
 
 def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelState:
     """A model from such a file, and what clients had left with it where it was exported."""
-    state = ModelState(name, model_from_checkpoint(content, limits), limits, created=time.time())
+    found = _decoded(content)
+    state = ModelState(name, _model_of(found, limits), limits, created=time.time())
     try:
-        state.take_over(decode(content, "in the body", *ESTIMATORS))
+        state.take_over(found)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
     if len(state.clients) > limits.clients:
@@ -193,7 +211,7 @@ def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelSta
     if len(state.waiting) > limits.observations or len(state.labelled) > limits.observations:
         raise HTTPProblem(422, f"the checkpoint has more records that wait than {limits.observations}: ask for less")
     names = (name for observation in state.waiting.values() for name in observation.x)
-    for text in {*state.clients, *state.waiting, *state.labelled, *names}:
+    for text in {*state.clients, *state.waiting, *state.labelled, *names, *state.stats.names}:
         check_text(text, f"the checkpoint's {shown(text)}", limits.text)
     return state
 

@@ -64,6 +64,11 @@ class Stats:
         """Records learned."""
         return self.tally.records
 
+    @property
+    def names(self) -> list[Any]:
+        """The features that were counted."""
+        return list(self._places.places)
+
     def update(self, progress: Progress, records: Records, classes: list[Any], timed: bool = True) -> None:
         """Take in records that were predicted and then learned."""
         with self.lock:
