@@ -22,7 +22,11 @@ _MOST_LEARNERS = 1_000
 #: A model that is restored may come to hold so many numbers whatever the size of its file.
 _FREE_NUMBERS = 100_000_000
 _WHAT = "the checkpoint's parameters"
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in [Preset, *LEARNERS]}
+
+
+def _kinds() -> dict[str, type]:
+    """What a checkpoint may name; learners can be registered at any time."""
+    return {kind.__name__: kind for kind in [Preset, *LEARNERS]}
 
 
 def describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def unpack_parameters(
 
 def _preset(packed: Mapping[str, Any]) -> Preset | str:
     if isinstance(packed.get("preset"), dict):
-        preset: Preset = unpack_config(packed["preset"], _KINDS, Preset)
+        preset: Preset = unpack_config(packed["preset"], _kinds(), Preset)
         _check_number(preset.learners)
         _check_number(preset.numeric)
         return preset
@@ -77,14 +81,14 @@ def _learners(packed: Mapping[str, Any], given: Sequence[LearnerConfig | Learner
         return given
     if stored is None:
         return None
-    foreign = [name for name in types if name not in _KINDS]
+    foreign = [name for name in types if name not in _kinds()]
     if foreign:
         raise BraidedError(
             f"the checkpoint holds learners of your own ({', '.join(map(str, foreign))}): pass load(..., "
             "learners=[...]) with the same ones"
         )
     _check_number(stored)
-    return tuple(unpack_config(item, _KINDS, LearnerConfig) for item in stored)
+    return tuple(unpack_config(item, _kinds(), LearnerConfig) for item in stored)
 
 
 def _check_number(learners: Sequence[Any]) -> None:
