@@ -19,6 +19,7 @@ import struct
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import drift
 
-from braided import BraidedError, MODLClassifier, MODLRegressor, presets
+from braided import BraidedError, Encoder, MODLClassifier, MODLRegressor, presets
 from braided.checkpoint import MAGIC, VERSION, decode, encode
 from braided.combiners import COMBINERS
 from braided.estimators import ESTIMATORS
@@ -44,7 +45,8 @@ from braided.serve.problems import HTTPProblem
 from braided.serve.records import RecordParser
 from braided.serve.settings import Limits
 from braided.streams import Batch
-from braided.streams.encode.rules import ReadingCounts
+from braided.streams.encode.rules import ReadingCounts, Rules
+from braided.streams.encode.saved import summary
 
 NUMBERS = (math.nan, math.inf, -math.inf, -1.0, 0.5, 2.0**31, 2.0**62, 1e300, -1e300, 1e38)
 WHOLE_NUMBERS = (-1, 2**31, 2**62, -(2**63), 1, 7)
@@ -108,6 +110,9 @@ def _models() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "late regressor", lambda: MODLRegressor(_small(presets.default()), delay=4)
     yield "first features", lambda: MODLClassifier(learners=both, first_features=("2", "x"))
     yield "expiring", lambda: MODLClassifier(_small(presets.default()), max_features=3, expire_after=5)
+    rules = Rules(na=("-999",), hashed=("order",), text=("note",), text_features=4, decimal=",")
+    yield "raw classifier", lambda: MODLClassifier(learners=both, encode=Encoder(rules))
+    yield "raw regressor", lambda: MODLRegressor(encode=True, preset=_small(presets.lean()))
     yield "untaught", lambda: MODLClassifier(learners=both)
     for name, kind in COMBINERS.items():
         yield name, lambda name=name: MODLClassifier(learners=both, combiner=name)
@@ -129,7 +134,16 @@ def _models() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 MODELS = dict(_models())
 #: Those of the estimators, of the service, and of `braided run`.
-SOURCES = [*MODELS, "whole default classifier", "service", "service of numbers", "run", "late run", "run of numbers"]
+SOURCES = [
+    *MODELS,
+    "whole default classifier",
+    "service",
+    "service of numbers",
+    "service of raw records",
+    "run",
+    "late run",
+    "run of numbers",
+]
 
 
 def _taught(name: str) -> Any:
@@ -138,6 +152,9 @@ def _taught(name: str) -> Any:
     values, labels = _values(ROWS)
     if model.braid.learners[0].name == "olvf":
         labels = np.minimum(labels, 1)
+    if name.startswith("raw"):
+        for record, label in zip(_raw_records(), labels.tolist(), strict=True):
+            model.learn_one(record, label)
     if name != "untaught":
         model.learn_many(values, labels * 1.5 if model.task == "regression" else labels, names=["0", "1", "2"])
     return model
@@ -151,9 +168,20 @@ def _items(numeric: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _served(numeric: bool) -> bytes:
-    name = "default regressor" if numeric else "kalman"
+def _raw_records() -> list[dict[str, Any]]:
+    """Text, dates, and categories that come one after the other."""
+    return [
+        {"machine": f"M-{i % (1 + i // 8)}", "at": f"2026-03-{1 + i % 28:02}", "order": f"{i}", "note": "it is hot"}
+        for i in range(ROWS)
+    ]
+
+
+def _served(numeric: bool, raw: bool) -> bytes:
+    name = "raw classifier" if raw else "default regressor" if numeric else "kalman"
     state = ModelState("m", MODELS[name](), Limits(), bytes(16), 1.0)
+    if state.rules is not None:
+        for record in _raw_records():
+            state.rules.encode_one(record)
     for number, kind in enumerate(("learn", "observe"), start=1):
         labelled = kind == "learn"
         reader = RecordParser(labelled, numeric, Limits())
@@ -190,7 +218,7 @@ def _run(numeric: bool, delay: int) -> bytes:
 def source(name: str) -> bytes:
     """The file of one of `SOURCES`, as it was written."""
     if name.startswith("service"):
-        return _served("numbers" in name)
+        return _served("numbers" in name, "raw" in name)
     if name.endswith("run") or name.startswith("run"):
         return _run("numbers" in name, 3 if "late" in name else 0)
     model = _taught(name)
@@ -373,6 +401,13 @@ def _use(model: Any) -> None:
     """Predict, learn, predict, explain, save and load."""
     names = ["0", "1", "2"]
     values, labels = _values(30, seed=1)
+    if model.encode is not False:
+        try:
+            for record in _raw_records():
+                model.learn_one(record, 1.5 if model.task == "regression" else (model.classes or [0])[0])
+            model.predict_many(values, names)
+        except BraidedError:  # a changed rule may be one that does not fit these records
+            return
     _check_answers(model, values, names)
     known = model.classes or [0, 1]
     y = (labels * 1.5).tolist() if model.task == "regression" else [known[place % len(known)] for place in labels]
@@ -411,6 +446,11 @@ def _restored(found: Case, number: int) -> Any:
             return None
         state.apply(state.number + 1, CommitGroup([CommitEntry("learn", len(records))], records))
         json.dumps([state.stats.summary(), state.stats.metrics(), state.stats.strip(9), state.stats.curve(9)])
+        if state.rules is not None:
+            json.dumps(summary(state.rules))
+            with suppress(BraidedError):
+                for record in _raw_records():
+                    state.rules.encode_one(record)
         ModelState.restored(decode(state.snapshot(), "again", *ESTIMATORS), Limits())
         return state.model
     if found.model.endswith("run") or found.model.startswith("run"):
