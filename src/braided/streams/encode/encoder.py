@@ -299,7 +299,6 @@ class Encoder:
             spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
             spelled = first_look.words_of_numbers([*(_joined(sample, name) for name in names), spelled_labels])
             self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
-            self.form = PLAIN if self.form == PLAIN else self.form
 
     def _sample_labels(self, sample: list[Chunk]) -> Iterator[Any]:
         for chunk in sample:

@@ -12,7 +12,7 @@ from braided.state import checked, holding_together
 from braided.streams.encode.cells import Kind
 from braided.streams.encode.dates import SHAPES, DateForm
 from braided.streams.encode.encoder import Encoder, Step
-from braided.streams.encode.number_form import PLAIN, SEPARATORS, NumberForm
+from braided.streams.encode.number_form import SEPARATORS, number_form
 from braided.streams.encode.rules import Rules
 
 _WHAT = "the checkpoint's column rules"
@@ -68,10 +68,9 @@ def restored_encoder(document: Any) -> Encoder:
         if document.get("target") is not None:
             encoder.target = unpack_name(document["target"])
         decimal, thousands = checked(_WHAT, document, "numbers", list)
-        form = NumberForm(decimal, thousands)
         if decimal not in (".", ",") or thousands not in ("", *SEPARATORS) or decimal == thousands:
-            raise ValueError(form)
-        encoder.form = PLAIN if form == PLAIN else form
+            raise ValueError(decimal)
+        encoder.form = number_form(decimal, thousands)
         for what, key in (("date", "dates"), ("kind", "kinds")):
             for item in checked(_WHAT, document, key, list):
                 encoder.grow(checked_step([what, *item]))
