@@ -283,3 +283,14 @@ def test_a_file_is_run_and_its_raw_record_gets_the_same_bits_everywhere(tmp_path
 def _checkpoint(of: MODLClassifier, path: Path) -> bytes:
     of.save(path)
     return path.read_bytes()
+
+
+def test_a_raw_record_counts_as_its_weight_says(tmp_path: Path) -> None:
+    worker, expected = made(tmp_path), model()
+    weighted = [{**item, "w": 1 + i % 3} for i, item in enumerate(ITEMS[:30])]
+    ask(worker, "learn", records=raw(weighted))
+    for item in weighted:
+        expected.learn_one(item["x"], item["y"], item["w"])
+    assert digest(worker.state) == state_digest(expected)
+    worker.stop(snapshot=False)
+    assert digest(ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0]) == state_digest(expected)
