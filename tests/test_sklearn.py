@@ -35,7 +35,7 @@ FAST = (LogisticConfig(),)
 
 
 #: Of a stream, a record of weight 2 is not the record twice at another place, and statistics of features count records.
-NOT_MET = ("check_sample_weight_equivalence_on_dense_data",)
+NOT_MET = tuple(f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse"))
 
 
 def all_checks() -> list[Any]:
@@ -332,3 +332,35 @@ def test_without_scikit_learn_the_message_says_what_to_install() -> None:
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: scikit-learn 1.6 or later is needed")
     assert last.endswith("pip install 'braided[sklearn]'")
+
+
+@pytest.mark.parametrize("settings", [{"decision": "balanced"}, {"class_weight": {1: 50.0}}, {"costs": {1: {0: 50.0}}}])
+def test_a_decision_changes_labels_and_no_probability(settings: dict[str, Any]) -> None:
+    X, y = make_classification(400, weights=[0.9], flip_y=0.2, random_state=0)
+    plain, decided = (MODLClassifier(learners=FAST, random_state=0, **more).fit(X, y) for more in ({}, settings))
+    np.testing.assert_array_equal(plain.predict_proba(X), decided.predict_proba(X))
+    assert decided.predict(X).sum() > 1.5 * plain.predict(X).sum()
+    assert decided.predict(X).dtype == y.dtype
+    assert clone(decided).get_params()["costs"] == settings.get("costs")
+
+
+def test_sets_and_intervals() -> None:
+    X, y = load_iris(return_X_y=True)
+    model = MODLClassifier(learners=FAST, random_state=0).fit(X, y)
+    sets = model.predict_set(X, 0.9)
+    assert all(answer in found for answer, found in zip(model.predict(X), sets, strict=True))
+    assert np.mean([label in found for label, found in zip(y, sets, strict=True)]) > 0.85
+    X, y = load_diabetes(return_X_y=True)
+    intervals = MODLRegressor(random_state=0).fit(X, y).predict_interval(X, 0.9)
+    assert np.mean((intervals[:, 0] <= y) & (y <= intervals[:, 1])) > 0.85
+
+
+def test_what_a_sparse_matrix_does_not_store_is_missing() -> None:
+    from scipy.sparse import csr_matrix
+
+    values, labels = made_up(300, d=6)
+    there = ~np.isnan(values)
+    found = csr_matrix((values[there], np.nonzero(there)), shape=values.shape)
+    ours, theirs = (MODLClassifier(learners=FAST, random_state=0).fit(X, labels) for X in (found, values))
+    np.testing.assert_array_equal(ours.predict_proba(found), theirs.predict_proba(values))
+    np.testing.assert_array_equal(ours.predict(found), theirs.predict(values))

@@ -6,6 +6,7 @@ from braided.report.plot import (
     availability,
     calibration,
     confusion,
+    coverage,
     error,
     failures,
     learners,
@@ -15,5 +16,6 @@ from braided.report.plot import (
 )
 
 __all__ = [
-    "availability", "calibration", "confusion", "error", "failures", "learners", "shares", "throughput", "weights",
+    "availability", "calibration", "confusion", "coverage", "error", "failures", "learners", "shares", "throughput",
+    "weights",
 ]  # fmt: skip

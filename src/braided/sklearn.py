@@ -1,7 +1,8 @@
 """The estimators for scikit-learn: `fit`, `partial_fit`, pipelines, grid searches.
 
 They hold one of braided's own models (`model_`) and bring it scikit-learn's conventions: a fixed number of features,
-classes known beforehand and sorted, `random_state`. NaN is missing, as everywhere in braided.
+classes known beforehand and sorted, `random_state`. NaN is missing, as everywhere in braided; so is what a sparse
+matrix does not store.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from braided import estimators
 from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.base import weights_of
+from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 from braided.values import is_missing, shown
@@ -58,12 +60,13 @@ class _MODL(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
         return tags
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool, **more: Any) -> Any:
         """X, or X and y, as arrays: by scikit-learn's checks, but frames are read by our own, which know all nulls."""
         frame = frames.opened(X)
-        checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **more}
+        checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "accept_sparse": "csr", **more}
         if frame is None:
             return validate_data(self, X, y, reset=reset, **checks)
         values, _ = frame.table(first=1)
@@ -81,10 +84,10 @@ class _MODL(BaseEstimator):
     def _weights(self, sample_weight: Any, values: Floats) -> Floats | None:
         """One weight a record; a single number is for all, as scikit-learn has it."""
         if isinstance(sample_weight, Real):
-            sample_weight = np.full(len(values), float(sample_weight))
+            sample_weight = np.full(values.shape[0], float(sample_weight))
         elif hasattr(sample_weight, "__array__") and not hasattr(sample_weight, "__iter__"):
             sample_weight = np.asarray(sample_weight)
-        return weights_of(sample_weight, len(values), first=1)
+        return weights_of(sample_weight, values.shape[0], first=1)
 
     def _learn_all(
         self,
@@ -98,7 +101,7 @@ class _MODL(BaseEstimator):
         if weights is not None and not weights.any():
             raise BraidedError("sample_weight is zero for every record: give at least one a weight above 0")
         for _ in range(self.passes):
-            order = random.permutation(len(values)) if self.shuffle else slice(None)
+            order = random.permutation(values.shape[0]) if self.shuffle else slice(None)
             inner.learn_many(values[order], targets[order], sample_weight=None if weights is None else weights[order])
 
 
@@ -123,6 +126,9 @@ class MODLClassifier(ClassifierMixin, _MODL):
     random_state
         An integer makes results repeatable; None takes NumPy's global generator.
 
+    decision, class_weight, costs
+        How `predict` chooses from the probabilities, which stay the same: as of `braided.MODLClassifier`.
+
     Attributes
     ----------
     model_
@@ -144,6 +150,26 @@ class MODLClassifier(ClassifierMixin, _MODL):
     >>> print(f"{scores.mean():.0%}")
     96%
     """
+
+    def __init__(
+        self,
+        preset: str | Preset = "default",
+        *,
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+        combiner: str | None = None,
+        passes: int = 1,
+        shuffle: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        decision: str = LIKELIEST,
+        class_weight: ClassWeight = None,
+        costs: Costs = None,
+    ) -> None:
+        super().__init__(
+            preset, learners=learners, combiner=combiner, passes=passes, shuffle=shuffle, random_state=random_state
+        )
+        self.decision = decision
+        self.class_weight = class_weight
+        self.costs = costs
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Start anew and learn these records.
@@ -231,6 +257,9 @@ class MODLClassifier(ClassifierMixin, _MODL):
             seed=int(random.randint(_SEEDS)),
             max_features=self.n_features_in_,
             max_classes=classes.size,
+            decision=self.decision,
+            class_weight=self.class_weight,
+            costs=self.costs,
         )
 
     def predict_proba(self, X: Any) -> Floats:
@@ -243,10 +272,23 @@ class MODLClassifier(ClassifierMixin, _MODL):
         return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest label of each record, (n,)."""
+        """The label that `decision` chooses for each record, (n,)."""
         check_is_fitted(self, "model_")
+        if self.model_.decides:
+            answers = self.model_.predict_many(self._checked(X, reset=False))
+            place = {label: i for i, label in enumerate(self.classes_.tolist())}
+            chosen: NDArray[Any] = self.classes_[[place[answer] for answer in answers]]
+            return chosen
         labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return labels
+
+    def predict_set(self, X: Any, level: float = 0.9) -> list[set[Any]]:
+        """For each record the labels among which the right one is with this probability.
+
+        That holds for records to come in the order of a stream, as `partial_fit` learns them.
+        """
+        check_is_fitted(self, "model_")
+        return self.model_.predict_set_many(self._checked(X, reset=False), level)
 
 
 class MODLRegressor(RegressorMixin, _MODL):
@@ -333,3 +375,12 @@ class MODLRegressor(RegressorMixin, _MODL):
         check_is_fitted(self, "model_")
         values: Floats = self.model_.predict_many(self._checked(X, reset=False))
         return values
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
+        """For each record the bounds between which its value lies with this probability, (n, 2).
+
+        That holds for records to come in the order of a stream, as `partial_fit` learns them.
+        """
+        check_is_fitted(self, "model_")
+        intervals: Floats = self.model_.predict_interval_many(self._checked(X, reset=False), level)
+        return intervals

@@ -5,8 +5,8 @@ River's models are imported when one is asked for: with what they bring along, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from braided import checks, presets
@@ -45,6 +45,8 @@ class ModelOptions:
         Name of the drift detector, if there is to be one.
     task
         `classification` or `regression`.
+    decision
+        Parameters of the classifier that say how it answers: `decision`, `class_weight`, `costs`.
     """
 
     preset: Preset
@@ -58,6 +60,7 @@ class ModelOptions:
     overrides: tuple[str, ...] = ()
     drift: str | None = None
     task: str = CLASSIFICATION
+    decision: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def settings(self) -> PaperSettings:
@@ -89,8 +92,10 @@ class ModelOptions:
             "drift_detector": None if self.drift is None else drift.build(self.drift),
         }
         if regression:
+            if self.decision:
+                raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out")
             return MODLRegressor(**settings)
-        return MODLClassifier(**settings, max_classes=self.max_classes, first_features=first_features)
+        return MODLClassifier(**settings, **self.decision, max_classes=self.max_classes, first_features=first_features)
 
 
 def with_option(learners: tuple[LearnerConfig, ...], option: str) -> tuple[LearnerConfig, ...]:
@@ -332,9 +337,10 @@ def check(names: Iterable[str], options: ModelOptions) -> None:
     """Refuse names, options and a combiner that no model of these could use, before any record is read."""
     models = [build(name, replace(options, overrides=())) for name in names]
     ours = [model for model in models if isinstance(model, MODL)]
-    if not ours and (options.overrides or options.combiner or options.drift):
+    if not ours and (options.overrides or options.combiner or options.drift or options.decision):
         given = f"--combiner {options.combiner!r}" if options.combiner else f"--drift {options.drift!r}"
         given = f"--option {options.overrides[0]!r}" if options.overrides else given
+        given = "--decision, --class-weight or --costs" if options.decision else given
         raise BraidedError(f"{given} has no effect on {', '.join(names)}: leave it out")
     settings = {
         field.name

@@ -108,8 +108,10 @@ def test_missing_and_unknown_features_are_absent() -> None:
 
 def test_what_cannot_be_explained_is_told() -> None:
     model, records = taught(MODLClassifier(learners=(FourierConfig(functions=8), MLPConfig(hidden=(8,)))))
-    with pytest.raises(BraidedError, match="fourier, mlp only: add LogisticConfig"):
-        model.explain_one(records[0])
+    found = model.explain_one(records[0])
+    assert (found.learner, dict(found.contributions)) == (None, {})
+    assert set(found.effects) == set(records[0])
+    assert "parts of its score" not in repr(found)
     with pytest.raises(BraidedError, match="learned nothing yet"):
         MODLClassifier(learners=SMALL).explain_one({"a": 1.0})
     model, _ = taught(MODLClassifier(learners=SMALL))
@@ -132,6 +134,8 @@ def test_it_reads_well_and_is_plain_data() -> None:
     lines = repr(found).splitlines()
     assert lines[0].startswith(f"predicted {found.prediction!r} with probability 0.")
     assert [line.split()[0] for line in lines[1:-1]] == [
+        *(str(name) for name, _ in found.top_effects()),
+        "parts",
         str(found.top()[0][0]),
         str(found.top()[1][0]),
         "bias",
@@ -143,6 +147,47 @@ def test_it_reads_well_and_is_plain_data() -> None:
     regressor, _ = taught(MODLRegressor(learners=(LinearConfig(), MLPConfig(hidden=(8,)))))
     assert repr(regressor.explain_one({0: 1.0})).startswith("predicted ")
     assert list(regressor.explain_one({0: 1.0}).totals) == ["value"]
+
+
+@pytest.mark.parametrize("preset", ["default", "lean", "paper"])
+@pytest.mark.parametrize("classes", [2, 3, 0])
+def test_effects_are_what_goes_with_the_feature(preset: str, classes: int) -> None:
+    kind: Any = MODLClassifier if classes else MODLRegressor
+    model, records = taught(kind(preset=preset), classes or 2, n=60)
+    before = state_digest(model)
+    sizes = []
+    for x in records[:5]:
+        found = model.explain_one({**x, "never seen": 1.0, "none": None})
+        assert set(found.effects) == set(x)
+        for name, effects in found.effects.items():
+            rest = {other: value for other, value in x.items() if other != name}
+            if classes:
+                whole, without = model.predict_proba_one(x), model.predict_proba_one(rest)
+                assert effects == {label: pytest.approx(whole[label] - without[label], abs=1e-12) for label in whole}
+            else:
+                expected = model.predict_one(x) - model.predict_one(rest)
+                assert effects == {"value": pytest.approx(expected, abs=1e-9)}
+            sizes += map(abs, effects.values())
+    assert max(sizes) > 0.01
+    assert state_digest(model) == before
+
+
+def test_effects_of_many_features_come_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, records = taught(MODLClassifier(learners=SMALL))
+    x = records[0]
+    whole = model.effects_one(x)
+    monkeypatch.setattr(explain, "_MOST_CELLS", 1)
+    assert model.effects_one(x) == whole
+    some = list(x)[:2]
+    assert model.effects_one(x, some) == {name: whole[name] for name in some}
+    assert model.effects_one({}) == {}
+
+
+def test_the_explained_label_is_the_decided_one() -> None:
+    model, records = taught(MODLClassifier(learners=SMALL, class_weight={0: 1e9}))
+    found = model.explain_one(records[0])
+    assert found.prediction == model.predict_one(records[0]) == 0
+    assert found.probability == model.predict_proba_one(records[0])[0]
 
 
 @pytest.mark.parametrize("name", COMBINERS)

@@ -127,3 +127,34 @@ def test_a_delay_is_a_whole_number() -> None:
     for delay in (-1, 1.5, True):
         with pytest.raises(BraidedError, match="delay is"):
             record(MODLClassifier(learners=SMALL), phishing(), delay=delay)  # type: ignore[arg-type]
+
+
+def test_coverage_and_importance_of_a_stream_do_not_depend_on_its_chunks() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(1_000, 20))
+    values[rng.random(values.shape) < 0.2] = np.nan
+    labels = (np.nan_to_num(values[:, 3]) > 0).tolist()
+    found = []
+    for size in (1_000, 37):
+        evaluation = Evaluation(MODLClassifier(learners=(LogisticConfig(),)))
+        for start in range(0, 1_000, size):
+            part = slice(start, start + size)
+            evaluation.observe(Batch(tuple(range(20)), values[part], labels[part]))
+            if start == 37 * 13:
+                evaluation.history = History.restore(*evaluation.history.state())
+        evaluation.finish()
+        found.append(evaluation)
+    whole, parts = (one.history for one in found)
+    assert whole.importance() == parts.importance()
+    np.testing.assert_array_equal(whole.coverage(), parts.coverage())
+    names = [name for name, _, _ in whole.importance()]
+    assert names[0] == 3
+    assert sorted(names) == list(range(20)), "some features were never left out"
+    assert sum(records for _, _, records in whole.importance()) <= 16 * (1_000 // 64)
+    model: Any = found[0].model
+    assert whole.coverage_shares() == model.coverage
+    assert whole.coverage()[1:, 4].mean() == pytest.approx(0.9, abs=0.03)
+    result = found[0].result()
+    assert result["coverage"]["0.9"] == model.coverage[0.9]
+    assert result["importance"][0]["feature"] == "3"
+    assert result["coverage_over_time"][-1]["records"] == 1_000

@@ -206,7 +206,7 @@ def test_regression_has_absolute_errors() -> None:
 def test_each_picture_returns_its_axes(history: History) -> None:
     draws: list[Any] = [
         plot.error, plot.learners, plot.shares, plot.availability, plot.calibration, plot.confusion, plot.throughput,
-        plot.failures, plot.weights,
+        plot.failures, plot.weights, plot.coverage,
     ]  # fmt: skip
     for draw in draws:
         ax = axes()

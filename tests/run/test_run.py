@@ -428,3 +428,32 @@ def test_rivers_models_resume_by_starting_the_unfinished_run_over(model: str, cs
     second = json.loads(braided(*arguments, "--resume").stdout)
     assert first == second
     assert first["runs"][0]["learners"] == {}
+
+
+def test_a_decision_on_the_command_line(tmp_path: Path) -> None:
+    rows = ["a,label", *(f"{i % 7},{'rare' if i % 7 > 5 and i % 2 else 'usual'}" for i in range(400))]
+    (tmp_path / "s.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "costs.json").write_text('{"rare": {"usual": 30}}')
+    found = {}
+    for name, more in {
+        "plain": [],
+        "balanced": ["--decision", "balanced"],
+        "costs": ["--costs", str(tmp_path / "costs.json")],
+        "weights": ["--class-weight", '{"rare": 30}'],
+    }.items():
+        done = braided("run", str(tmp_path / "s.csv"), "-m", "olr", "--json", *more)
+        found[name] = json.loads(done.stdout)["runs"][0]
+    for name in ("balanced", "costs", "weights"):
+        assert found[name]["metrics"]["balanced_accuracy"] > found["plain"]["metrics"]["balanced_accuracy"]
+        assert found[name]["metrics"]["log_loss"] == found["plain"]["metrics"]["log_loss"]
+        assert found[name]["learners"]["olr"] == found["plain"]["learners"]["olr"]
+    for more, told in {
+        ("--costs", "nowhere.json"): "--costs nowhere.json is no JSON object, and no file",
+        ("--costs", "{"): "--costs is '{': give a JSON object",
+        ("--decision", "fair"): "decision 'fair' is not known",
+        ("--decision", "balanced", "--task", "regression"): "are for classes",
+        ("--decision", "balanced", "-m", "majority"): "has no effect on majority",
+    }.items():
+        model = [] if "-m" in more else ["-m", "olr"]
+        done = braided("run", str(tmp_path / "s.csv"), *model, *more, code=2)
+        assert told in " ".join(done.stderr.split())

@@ -62,10 +62,10 @@ def test_a_slow_model_holds_up_no_other(client: Client, held: Held, monkeypatch:
     for name in ("predict", "predict_one"):
         quick = getattr(Worker, name)
 
-        def slow(self: Worker, what: Any, quick: Any = quick) -> Any:
+        def slow(self: Worker, what: Any, level: float | None = None, quick: Any = quick) -> Any:
             if self.state.name == "big":
                 held()
-            return quick(self, what)
+            return quick(self, what, level)
 
         monkeypatch.setattr(Worker, name, slow)
     bodies: dict[str, dict[str, Any]] = {
@@ -125,7 +125,7 @@ def test_what_is_quick_is_predicted_on_the_loop_and_what_is_not_in_a_thread(
     here: list[bool] = []
     seconds = [0.0001]
 
-    def noted(self: Worker, what: Any) -> Any:
+    def noted(self: Worker, what: Any, level: float | None = None) -> Any:
         here.append(threading.current_thread() is threading.main_thread())
         return [], {}
 

@@ -7,7 +7,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -15,15 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 from river import base
 
 from braided import combiners, learners, presets
-from braided.checkpoint import pack_config, pack_name, read, unpack_names, write
+from braided.checkpoint import pack_config, pack_name, prefixed, read, unpack_names, unprefixed, write
 from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.estimators import frames
+from braided.estimators.coverage import Coverage
+from braided.estimators.decision import LIKELIEST, ClassWeight, Costs, Decision, packed
 from braided.estimators.drift import Detector, Watch, pack, restored_detector
 from braided.estimators.encoder import Encoder
-from braided.estimators.explain import Explanation, explain
+from braided.estimators.explain import VALUE, Explanation, explain, left_out
 from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
 from braided.estimators.saved import check_numbers, describe, unpack_parameters
+from braided.estimators.sparse import is_sparse, n_records, pieces
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
 from braided.state import MOST_COUNT, check_arrays, checked, counts
@@ -37,6 +40,8 @@ CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
 #: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
 Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
 _NO_SLOTS = np.zeros(0, dtype=np.int64)
+#: Arrays of how sure answers are, and of how often each label was learned; older files have neither.
+_COVERAGE, _LABEL_COUNTS = "coverage", "label counts"
 #: So many targets at most are kept until they count as known.
 MOST_DELAY = 1_000_000
 #: Where features expire, so many columns and categories may have come and gone.
@@ -53,6 +58,8 @@ class Progress(NamedTuple):
     own
         (n, n_learners): the class place or value that each learner alone would have said; before anything was learned
         -1, or for regression 0.
+    decided
+        (n,): the place of the class that was answered, -1 for none; None where that is the likeliest class.
 
     For a data frame both are frames of its library, with classes and learners for columns; a regressor's predictions
     are a series.
@@ -60,6 +67,15 @@ class Progress(NamedTuple):
 
     predictions: Any
     own: Any
+    decided: NDArray[np.int64] | None = None
+
+
+def answered(progress: Progress, row: int) -> int | None:
+    """The place of the class that was answered in a row of a classifier's progress; None where none was known."""
+    probabilities = progress.predictions[row]
+    if not probabilities.any():
+        return None
+    return int(probabilities.argmax() if progress.decided is None else progress.decided[row])
 
 
 @dataclass(frozen=True)
@@ -185,6 +201,9 @@ class MODL(base.Estimator):
         delay: int = 0,
         expire_after: int | None = None,
         encode: bool | Encoder = False,
+        decision: str = LIKELIEST,
+        class_weight: ClassWeight = None,
+        costs: Costs = None,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -198,6 +217,11 @@ class MODL(base.Estimator):
         self.expire_after = expire_after
         self.encode = encode
         self._encoder = self._made_encoder()
+        self.decision = decision
+        self.class_weight = class_weight
+        self.costs = costs
+        self._decision = Decision(decision, class_weight, costs)
+        self._coverage = Coverage(self._regression)
         self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
         self._features = FeatureSpace(max_features, expire_after, self._checked_first_features())
         self._classes = ClassSpace(max_classes)
@@ -343,6 +367,16 @@ class MODL(base.Estimator):
         """How many drifts were found, each of which raised the model's plasticity; 0 without a detector."""
         return self._watch.drifts if self._watch is not None else 0
 
+    @property
+    def coverage(self) -> dict[float, float]:
+        """For levels from 0.5 to 0.99, the share of the records so far whose interval, or set, held the truth."""
+        return self._coverage.shares()
+
+    @property
+    def coverage_counts(self) -> NDArray[np.int64]:
+        """For each of these levels how many records were judged, and of how many it held the truth."""
+        return self._coverage.covered.copy()
+
     def expect_delay(self, delay: int) -> None:
         """Be told before the first record is learned that labels come late, if nobody has said so yet."""
         if self.delay == 0 and self.records_learned == 0:
@@ -427,18 +461,41 @@ class MODL(base.Estimator):
 
     def _run(
         self, values: Floats, where: Places, targets: Floats | None, weights: Floats | None, unseen: bool = False
-    ) -> tuple[Floats, Floats]:
+    ) -> Progress:
         """Run records through the engine; if they are learned under a drift detector, one by one and watched.
 
         `where` has the column of each slot, None if they are the same, and the slots that may have a value. `unseen`
         says that the first label is one that the model has not known until this record.
         """
         if targets is None:
-            return self.braid.run(values, where[0], None, where[1])
-        said = self._run_learning(values, where, targets, weights, unseen)
+            predictions, own = self.braid.run(values, where[0], None, where[1])
+            return Progress(predictions, own, self._decided(predictions))
+        first = self.records_learned == 0
+        predictions, own = self._run_learning(values, where, targets, weights, unseen)
         if self.expire_after is not None:
             self._features.see(values, where[0])
-        return said
+        return Progress(predictions, own, self._follow(predictions, targets, weights, first, unseen))
+
+    def _follow(
+        self, predictions: Floats, targets: Floats, weights: Floats | None, first: bool, unseen: bool
+    ) -> NDArray[np.int64] | None:
+        """After records were learned: count them in beside the braid; returns how they were decided.
+
+        `first` says that there was no answer to the first of them, as nothing had been learned.
+        """
+        start = int(first or unseen)
+        if unseen and not first:
+            self._coverage.miss()
+        self._coverage.follow(predictions[start:], targets[start:], len(self._classes))
+        if self._regression:
+            return None
+        return self._decision.follow(predictions, targets, self.classes, weights)
+
+    def _decided(self, predictions: Floats) -> NDArray[np.int64] | None:
+        """The places of the classes that are answered; None where they are the likeliest."""
+        if self._regression or self._decision.plain:
+            return None
+        return self._decision.places(predictions, self.classes)
 
     def _run_learning(
         self, values: Floats, where: Places, targets: Floats, weights: Floats | None, unseen: bool
@@ -498,6 +555,8 @@ class MODL(base.Estimator):
         self, X: Any, names: Sequence[Hashable] | None, learn: bool = False
     ) -> tuple[Any, Any, frames.Frame | None]:
         """A data frame as its values, names and itself; anything else as it is. Raw records are encoded."""
+        if self._encoder is not None and is_sparse(X):
+            raise BraidedError("X is a sparse matrix, and encode=True takes raw records: give a frame, or leave it out")
         frame = frames.opened(X)
         if frame is not None and names is not None:
             raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
@@ -529,7 +588,8 @@ class MODL(base.Estimator):
         ----------
         X
             (n, d) numbers, NaN for missing: an array, or a frame of pandas, Polars, PyArrow or any other library that
-            narwhals knows, whose nulls are missing too.
+            narwhals knows, whose nulls are missing too; or a sparse matrix of SciPy, where what is not stored is
+            missing (a stored 0 is 0).
         y
             n labels or targets: an array, list or series, in the order of the records (an index is not looked at).
         names
@@ -542,7 +602,11 @@ class MODL(base.Estimator):
             progress = self._predict_learn(X, y, names, sample_weight, frame)
         if frame is None:
             return progress
-        return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
+        return self._framed_progress(frame, progress)
+
+    def _framed_progress(self, frame: frames.Frame, progress: Progress) -> Progress:
+        own = frame.frame(progress.own, self.learner_names)
+        return Progress(self._framed(frame, progress.predictions), own, progress.decided)
 
     @abstractmethod
     def _framed(self, frame: frames.Frame, predictions: Floats) -> Any:
@@ -557,6 +621,8 @@ class MODL(base.Estimator):
         frame: frames.Frame | None = None,
     ) -> Progress:
         """`predict_learn_many` of an array; what the answer's `frame` could not hold is refused before any learning."""
+        if is_sparse(X):
+            return self._predict_learn_sparse(X, y, names, sample_weight)
         chunk = self._checked(X, y, names, sample_weight)
         if frame is not None:
             frame.check_names([*self._classes.places, *chunk.new_labels.values()])
@@ -580,6 +646,31 @@ class MODL(base.Estimator):
             self._run(values[part], self._features.columns(columns), targets[part], heavy, stop in chunk.new_labels)
             start = stop + 1
         return progress
+
+    def _predict_learn_sparse(self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any) -> Progress:
+        """The same of a sparse matrix, piece by piece; if one would be refused, none is learned."""
+        labels, n = listed(frames.targets(y)), n_records(X)
+        if len(labels) != n:
+            raise BraidedError(f"X has {n} records and y has {len(labels)} labels: they must be as many")
+        weights = weights_of(sample_weight, n, self.records_learned + 1)
+        dry_run = self.dry_run()
+        for rows, table, used in pieces(X, names):
+            dry_run.learn_many(table, labels[rows], used, None if weights is None else weights[rows])
+        return self._joined(
+            [
+                self._predict_learn(table, labels[rows], used, None if weights is None else weights[rows])
+                for rows, table, used in pieces(X, names)
+            ]
+        )
+
+    def _joined(self, parts: list[Progress]) -> Progress:
+        """Progress of pieces, one after another; later ones may know more classes."""
+        if not parts:
+            return self._nothing_said(0, 1 if self._regression else len(self._classes))
+        width = max(part.predictions.shape[1] for part in parts)
+        predictions = [np.pad(part.predictions, ((0, 0), (0, width - part.predictions.shape[1]))) for part in parts]
+        decided = None if parts[0].decided is None else np.concatenate([part.decided for part in parts])
+        return Progress(np.concatenate(predictions), np.concatenate([part.own for part in parts]), decided)
 
     def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, sample_weight: Any = None) -> _Chunk:
         """A chunk as it will be learned, or the refusal of all of it; nothing changes."""
@@ -640,8 +731,10 @@ class MODL(base.Estimator):
         if values.shape[0] == 0 or (self.records_learned == 0 and targets is None):
             return
         self._grow()
-        predictions, own = self._run(values, self._features.columns(columns), targets, weights)
+        predictions, own, decided = self._run(values, self._features.columns(columns), targets, weights)
         rows = slice(start, start + values.shape[0])
+        if progress.decided is not None and decided is not None:
+            progress.decided[rows] = decided
         if not self._regression and len(self._classes) == 1:
             progress.predictions[rows, 0] = 1.0
             progress.own[rows] = 0.0
@@ -652,17 +745,21 @@ class MODL(base.Estimator):
     def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Progress:
         """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
         X, names, frame = self._opened(X, names)
+        if is_sparse(X):
+            return self._joined([self.progress_many(piece.table, piece.names) for piece in pieces(X, names)])
         values, columns = self._array(X, names)
         progress = self._nothing_said(len(values), 1 if self._regression else len(self._classes))
         self._run_part(values, columns, None, None, progress, 0)
         if frame is None:
             return progress
-        return Progress(self._framed(frame, progress.predictions), frame.frame(progress.own, self.learner_names))
+        return self._framed_progress(frame, progress)
 
     def _nothing_said(self, n: int, width: int) -> Progress:
         """An array for predictions, filled with what is said of a record before the model knows anything."""
         unknown = 0.0 if self._regression else -1.0
-        return Progress(np.zeros((n, width)), np.full((n, len(self.braid.learners)), unknown))
+        own = np.full((n, len(self.braid.learners)), unknown)
+        decides = not self._regression and not self._decision.plain
+        return Progress(np.zeros((n, width)), own, np.full(n, -1, dtype=np.int64) if decides else None)
 
     def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
@@ -670,10 +767,48 @@ class MODL(base.Estimator):
             X, names, _ = self._opened(X, names, learn=True)
             self._predict_learn(X, y, names, sample_weight)
 
-    def explain_one(self, x: Mapping[Hashable, Any]) -> Explanation:
-        """What each feature adds to the fast learner's score, how sure that is, and each learner's share.
+    def effects_one(
+        self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None
+    ) -> dict[Hashable, dict[Hashable, float]]:
+        """Feature -> label -> what the feature adds to the label's probability; of numbers, to the `"value"`.
 
-        A missing feature is in it by its estimate, where the fast learner has one, and `estimated` names it.
+        That is the prediction less the one for the record without the feature. Of several features that say the same,
+        each adds little.
+
+        Parameters
+        ----------
+        x
+            The record.
+        features
+            Those to leave out, each by itself; all that the record has if not given. Of a raw record, those that it
+            is encoded as.
+        """
+        return self._effects(x if self._encoder is None else self._encoder.encode_one(x, learn=False), features)
+
+    def _effects(
+        self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None
+    ) -> dict[Hashable, dict[Hashable, float]]:
+        row = self._features.row(x, self.records_learned + 1)
+        if self.records_learned == 0:
+            raise BraidedError("the model has learned nothing yet, so there is nothing to explain")
+        slots = self._features.slots
+        wanted = [name for name in (x if features is None else features) if name in slots]
+        wanted = [name for name in wanted if not np.isnan(row[slots[name]])]
+        lost = left_out(self.braid, row, [slots[name] for name in wanted])
+        labels: list[Hashable] = [VALUE] if self._regression else self.classes
+        if not self._regression and len(labels) == 1:
+            lost = np.zeros_like(lost)
+        return {
+            name: {label: -float(change) for label, change in zip(labels, row_lost, strict=False)}
+            for name, row_lost in zip(wanted, lost.tolist(), strict=True)
+        }
+
+    def explain_one(self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None) -> Explanation:
+        """What each feature adds to the answer; and, of the fast learner, its score's parts and how sure they are.
+
+        `effects` are of the whole model, each feature left out by itself (or those among `features`): missing features
+        are nothing unusual to it, so that these are exact. `contributions` are the fast learner's own, where there is
+        one; a missing feature is in it by its estimate, and `estimated` names it. `shares` are of all learners.
 
         Examples
         --------
@@ -683,6 +818,8 @@ class MODL(base.Estimator):
         >>> for x, y in datasets.Phishing():
         ...     model.learn_one(x, y)
         >>> explanation = model.explain_one({"empty_server_form_handler": 0.0, "ip_in_url": 1, "https": None})
+        >>> explanation.top_effects(1)[0][0], sorted(explanation.effects)
+        ('empty_server_form_handler', ['empty_server_form_handler', 'ip_in_url'])
         >>> sorted(explanation.contributions.keys() - explanation.estimated)
         ['empty_server_form_handler', 'ip_in_url']
         >>> explanation.top(1)[0][0]
@@ -690,8 +827,15 @@ class MODL(base.Estimator):
         """
         if self._encoder is not None:
             x = self._encoder.encode_one(x, learn=False)
-        row = self._features.row(x, self.records_learned + 1)
-        return explain(self.braid, row, self.feature_names, list(self._classes.places), self.learner_names)
+        effects = self._effects(x, features)
+        row = self._features.row(x, self.records_learned)
+        place = 0
+        if not self._regression:
+            predictions = self.braid.run(row[None, :], None, None)[0][:, : len(self._classes)]
+            decided = self._decided(predictions)
+            place = int(predictions.argmax() if decided is None else decided[0])
+        found = explain(self.braid, row, self.feature_names, self.classes, self.learner_names, place)
+        return replace(found, effects=effects)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""
@@ -716,6 +860,12 @@ class MODL(base.Estimator):
         if self.expire_after is not None:
             metadata["parameters"]["expire_after"] = int(self.expire_after)
             arrays[LAST_SEEN] = self._features.last_seen.copy()
+        arrays |= prefixed(_COVERAGE, self._coverage.state())
+        if not self._regression:
+            arrays[_LABEL_COUNTS] = self._decision.counts.copy()
+            if self.decision != LIKELIEST:
+                metadata["parameters"]["decision"] = self.decision
+            metadata["parameters"] |= packed(self.class_weight, self.costs)
         if self._watch is not None:
             metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
         if self._encoder is not None:
@@ -780,9 +930,19 @@ class MODL(base.Estimator):
             braid.load_state(arrays)
             if model.expire_after is not None:
                 model._features.load_last_seen(arrays, model.records_learned)
+            kept = unprefixed(_COVERAGE, arrays)
+            if kept:
+                model._coverage.load_state(kept)
+            if _LABEL_COUNTS in arrays and not model._regression:
+                model._decision.load_counts(arrays[_LABEL_COUNTS], len(labels))
         return model
 
-    def _predict_rows(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats | None:
+    def _predict_rows(self, X: Any, names: Sequence[Hashable] | None) -> Floats | None:
+        if is_sparse(X):
+            found = [self._predict_rows(piece.table, piece.names) for piece in pieces(X, names)]
+            rows = [part for part in found if part is not None]
+            nothing = np.zeros((0, max(self.braid.n_outputs, 1)))
+            return np.concatenate([nothing, *rows]) if self.records_learned else None
         values, columns = self._array(X, names)
         if self.records_learned == 0:
             return None

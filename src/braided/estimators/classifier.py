@@ -11,7 +11,13 @@ from river import base
 
 from braided.errors import BraidedError
 from braided.estimators.base import CLASSIFICATION, MODL, Floats, listed
+from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
+from braided.estimators.drift import Detector
+from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
+from braided.estimators.sparse import n_records
+from braided.learners import Learner, LearnerConfig
+from braided.presets import Preset
 
 
 class MODLClassifier(MODL, base.MiniBatchClassifier):
@@ -49,6 +55,16 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         True: the model takes raw records, text, dates and numbers as a file has them, and remembers how; or a
         `braided.Encoder` with other rules. Such a model is what `braided run --checkpoint` saves.
 
+    decision
+        How an answer is chosen from the probabilities, which stay the same: `likeliest`, or `balanced`, by each class's
+        probability over how often it was learned. See `docs/answers.md`.
+    class_weight
+        Label to a weight of its probability when an answer is chosen, 1 for those not in it; or `"balanced"`, which is
+        the same as `decision="balanced"`.
+    costs
+        True label to answer to what that costs; 1 for an error that is not in it. The answer is then the one with the
+        least expected cost.
+
     Examples
     --------
     >>> from braided import MODLClassifier
@@ -68,6 +84,40 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     """
 
     task = CLASSIFICATION
+
+    def __init__(
+        self,
+        preset: str | Preset = "default",
+        learners: Sequence[LearnerConfig | Learner] | None = None,
+        combiner: str | None = None,
+        seed: int = 0,
+        max_features: int = 10_000,
+        max_classes: int = 1_000,
+        first_features: tuple[Hashable, ...] | None = None,
+        drift_detector: Detector | None = None,
+        delay: int = 0,
+        expire_after: int | None = None,
+        encode: bool | Encoder = False,
+        decision: str = LIKELIEST,
+        class_weight: ClassWeight = None,
+        costs: Costs = None,
+    ) -> None:
+        super().__init__(
+            preset,
+            learners,
+            combiner,
+            seed,
+            max_features,
+            max_classes,
+            first_features,
+            drift_detector,
+            delay,
+            expire_after,
+            encode,
+            decision,
+            class_weight,
+            costs,
+        )
 
     # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
     # it come River's checks that a chunk and its records one by one are learned and predicted alike.
@@ -123,11 +173,77 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
             return dict.fromkeys(labels, 1.0)
         return dict(zip(labels, row.tolist(), strict=True))
 
+    @property
+    def decides(self) -> bool:
+        """Whether answers may be others than the likeliest labels."""
+        return not self._decision.plain
+
+    def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
+        """The label that `decision` chooses; None before the first record was learned."""
+        probabilities = self.predict_proba_one(x)
+        if not probabilities:
+            return None
+        return self.decide(list(probabilities), [list(probabilities.values())])[0]
+
+    def decide(self, classes: Sequence[Hashable], rows: Sequence[Sequence[float]]) -> list[Any]:
+        """The label that is answered for each row of probabilities of the classes known by now; None for an empty one.
+
+        Parameters
+        ----------
+        classes
+            `model.classes`, or the first of them.
+        rows
+            For each record the probability of each.
+        """
+        if not classes:
+            return [None] * len(rows)
+        if self._decision.plain:
+            return [classes[max(range(len(row)), key=row.__getitem__)] for row in rows]
+        places = self._decision.places(np.asarray(rows, dtype=np.float64).reshape(len(rows), -1), classes)
+        return [classes[place] for place in places.tolist()]
+
+    def predict_set_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> set[Any]:
+        """The labels among which the right one is with this probability, and at least the one that is answered.
+
+        Adaptive conformal inference: of the records of a stream, the share `level` has its label in the set, whatever
+        the stream does; more where the likeliest label alone is right more often. All labels while the model has seen
+        too few records to say, and none before the first.
+
+        Examples
+        --------
+        >>> from braided import MODLClassifier
+        >>> from river import datasets
+        >>> model, held = MODLClassifier(), 0
+        >>> for x, y in datasets.ImageSegments().take(500):
+        ...     held += y in model.predict_set_one(x, 0.9)
+        ...     model.learn_one(x, y)
+        >>> print(f"{held / 500:.0%}")
+        91%
+        """
+        probabilities = self.predict_proba_one(x)
+        return self.sets(list(probabilities), [list(probabilities.values())], level)[0]
+
+    def predict_set_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> list[set[Any]]:
+        """The set of labels of each record; see `predict_set_one`."""
+        X, names, _ = self._opened(X, names)
+        return self.sets(self.classes, self._probabilities(X, names).tolist(), level)
+
+    def sets(self, classes: list[Hashable], rows: list[list[float]], level: float) -> list[set[Any]]:
+        """The set of labels for each row of probabilities; `classes` and `rows` as of `decide`."""
+        bound = self._coverage.bound(level)
+        if not classes:
+            return [set() for _ in rows]
+        answers = self.decide(classes, rows)
+        return [
+            {answer, *(label for label, p in zip(classes, row, strict=True) if 1.0 - p <= bound)}
+            for answer, row in zip(answers, rows, strict=True)
+        ]
+
     def _probabilities(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats:
         """(n, n_classes), columns in the order of `classes`."""
         rows = self._predict_rows(X, names)
         if rows is None:
-            return np.zeros((np.shape(X)[0], 0))
+            return np.zeros((n_records(X), 0))
         if len(self._classes) == 1:
             return np.ones((rows.shape[0], 1))
         return rows
@@ -145,7 +261,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         return probabilities if frame is None else self._framed(frame, probabilities)
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
-        """The likeliest label of each record, as a list; None before anything was learned.
+        """The label that `decision` chooses for each record, as a list; None before anything was learned.
 
         Of a data frame, a series of the same library.
         """
@@ -155,5 +271,6 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         if probabilities.shape[1] == 0:
             unknown = [None] * probabilities.shape[0]
             return unknown if frame is None else frame.series(unknown)
-        places = probabilities.argmax(axis=1)
+        decided = self._decided(probabilities)
+        places = probabilities.argmax(axis=1) if decided is None else decided
         return [labels[place] for place in places] if frame is None else frame.series(labels, places)

@@ -1,12 +1,13 @@
-"""Why a prediction came out as it did: the fast learner's contributions, and every learner's share.
+"""Why a prediction came out as it did: what each feature adds to it, the fast learner's parts, every learner's share.
 
-The fast learner is linear, so its score is a sum with one part a feature; its posterior says how sure each part is. For
-the other learners only their share of the final score is known. Nothing here changes a model.
+What a feature adds is what changes where it is left out: a missing feature is nothing unusual to a model, so that
+this is exact, for the answer of all learners together. The fast learner is linear, so its own score is a sum with one
+part a feature, and its posterior says how sure each part is. Nothing here changes a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +23,10 @@ Floats = NDArray[np.float64]
 #: What the one output of a regression model is called.
 VALUE = "value"
 _SHOWN = 12
+#: What is said of the fast learner where there is none.
+_NO_PARTS: dict[str, Any] = {"contributions": {}, "bias": {}, "totals": {}, "scores": {}}
+#: Numbers in the records that are predicted at once.
+_MOST_CELLS = 2**18
 
 
 @dataclass(frozen=True)
@@ -51,8 +56,11 @@ class Explanation:
         The predicted label, or value.
     probability
         Of the predicted label; None for regression.
+    effects
+        Feature -> label -> what the feature adds to that label's probability, or for regression to the `"value"` in its
+        own unit: the prediction less the one for the record without it. For the features that the record has.
     learner
-        The fast learner's name.
+        The fast learner's name; None where there is none, and then nothing of what follows but the shares.
     contributions
         Feature -> label -> part of that label's score; for regression the only label is `"value"`, in standard
         deviations of the target. Features that are missing, or that no learned record had, are not in it; where the
@@ -69,23 +77,33 @@ class Explanation:
         Learner -> its share of the final score, from 0 to 1; the sum is 1, or all are 0 while no learner says anything.
     estimated
         The features among the contributions whose values were missing and have been filled in.
+    labels
+        Those that have effects, parts and scores.
     """
 
     prediction: Any
     probability: float | None
-    learner: str
+    effects: Mapping[Hashable, Mapping[Hashable, float]]
+    learner: str | None
     contributions: Mapping[Hashable, Mapping[Hashable, Part]]
     bias: Mapping[Hashable, Part]
     totals: Mapping[Hashable, Part]
     scores: Mapping[Hashable, float]
     shares: Mapping[str, float]
     estimated: frozenset[Hashable] = frozenset()
+    labels: tuple[Hashable, ...] = ()
 
     def top(self, n: int | None = None, label: Any = None) -> list[tuple[Hashable, Part]]:
-        """The n largest contributions (all for None) to the score of a label; the predicted one if none is given."""
+        """The n largest contributions (all for None) to the fast learner's score of a label; the predicted if None."""
         label = self._label(label)
         pairs = [(name, parts[label]) for name, parts in self.contributions.items()]
         return sorted(pairs, key=lambda pair: -abs(pair[1].mean))[:n]
+
+    def top_effects(self, n: int | None = None, label: Any = None) -> list[tuple[Hashable, float]]:
+        """The n largest effects (all for None) on a label's probability, or the value; the predicted one if None."""
+        label = self._label(label)
+        pairs = [(name, effects[label]) for name, effects in self.effects.items()]
+        return sorted(pairs, key=lambda pair: -abs(pair[1]))[:n]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers; names and labels stay what they are."""
@@ -96,6 +114,7 @@ class Explanation:
         return {
             "prediction": self.prediction,
             "probability": self.probability,
+            "effects": {name: dict(effects) for name, effects in self.effects.items()},
             "learner": self.learner,
             "contributions": {name: plain(parts) for name, parts in self.contributions.items()},
             "bias": plain(self.bias),
@@ -108,30 +127,57 @@ class Explanation:
     def _label(self, label: Any = None) -> Any:
         if label is None:
             label = VALUE if self.probability is None else self.prediction
-        if label not in self.totals:
-            raise BraidedError(f"label {label!r:.60} is not known to the model: use one of {list(self.totals)!r:.200}")
+        if label not in self.labels:
+            raise BraidedError(f"label {label!r:.60} is not known to the model: use one of {list(self.labels)!r:.200}")
         return label
 
     def __repr__(self) -> str:
         label = self._label()
+        effects = self.top_effects()
         if self.probability is None:
-            lines = [f"predicted {self.prediction:.6g}; parts of the score of {self.learner}:"]
+            lines = [f"predicted {self.prediction:.6g}; what each feature adds to it:"]
+            lines += _rows([(f"{name!s:.40}", f"{effect:+.4g}") for name, effect in effects])
         else:
             lines = [
-                f"predicted {self.prediction!r} with probability {self.probability:.3f}; "
-                f"parts of its score by {self.learner}:"
+                f"predicted {self.prediction!r} with probability {self.probability:.3f}; what each feature adds to it:"
             ]
-        top = self.top()
-        marks = dict.fromkeys(self.estimated, " (estimated)")
-        rows = [(f"{name!s:.40}{marks.get(name, '')}", part) for name, part in top[:_SHOWN]]
-        rest = len(top) - len(rows)
-        rows += [("bias", self.bias[label]), ("total", self.totals[label])]
-        width = max(len(name) for name, _ in rows)
-        lines += [f"  {name:<{width}}  {part!r}" for name, part in rows]
-        if rest:
-            lines.insert(1 + _SHOWN, f"  and {rest} more features")
+            lines += _rows([(f"{name!s:.40}", f"{effect:+.3f}") for name, effect in effects])
+        if self.learner is not None:
+            lines.append(f"parts of its score by {self.learner}:")
+            marks = dict.fromkeys(self.estimated, " (estimated)")
+            parts = [(f"{name!s:.40}{marks.get(name, '')}", repr(part)) for name, part in self.top()]
+            lines += _rows(parts, [("bias", repr(self.bias[label])), ("total", repr(self.totals[label]))])
         lines.append("shares: " + ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items()))
         return "\n".join(lines)
+
+
+def _rows(rows: list[tuple[str, str]], last: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """The first rows, indented and in columns; how many more there are; and some that are always there."""
+    shown = [*rows[:_SHOWN], *last]
+    width = max((len(name) for name, _ in shown), default=0)
+    lines = [f"  {name:<{width}}  {text}" for name, text in shown]
+    if len(rows) > _SHOWN:
+        lines.insert(_SHOWN, f"  and {len(rows) - _SHOWN} more features")
+    return lines
+
+
+def left_out(braid: Braid, row: Floats, slots: Sequence[int]) -> Floats:
+    """Predictions of a record, by slot, without each of some features, less those of the whole: what it loses.
+
+    (slots, n_outputs). All in one pass; with very many features in several, so that memory stays small.
+    """
+    there = np.flatnonzero(~np.isnan(row))
+    columns = np.full(braid.n_features, -1, dtype=np.int64)
+    columns[there] = np.arange(there.size)
+    step = max(1, _MOST_CELLS // max(there.size, 1))
+    found = []
+    for start in range(0, len(slots), step):
+        part = columns[list(slots[start : start + step])]
+        table = np.tile(row[there], (1 + part.size, 1))
+        table[np.arange(1, 1 + part.size), part] = np.nan
+        predictions, _ = braid.run(table, columns, None, there)
+        found.append(predictions[1:] - predictions[0])
+    return np.concatenate(found) if found else np.zeros((0, braid.n_outputs))
 
 
 def shares(braid: Braid, record: ScoredRecord, n_classes: int) -> Floats:
@@ -209,19 +255,39 @@ def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
 
 
 def explain(
-    braid: Braid, row: Floats, features: list[Hashable], labels: list[Hashable], names: list[str]
+    braid: Braid, row: Floats, features: list[Hashable], labels: list[Hashable], names: list[str], place: int
 ) -> Explanation:
-    """See `MODLClassifier.explain_one`: a record by slot, the features' names, the classes, and the learners' names."""
-    learner = fast_learner(braid)
-    if learner is None:
-        raise BraidedError(
-            "explain_one needs a learner that is linear and in closed form, and this model has "
-            f"{', '.join(names)} only: add LogisticConfig() or, for regression, LinearConfig()"
-        )
-    if braid.steps == 0:
-        raise BraidedError("explain_one: the model has learned nothing yet, so there is nothing to explain")
+    """See `MODLClassifier.explain_one`, but for the effects.
+
+    A record by slot, the features' names, the classes, the learners' names, and the place of the answered class.
+    """
     labels = [VALUE] if braid.regression else labels
     seen = braid.score(row)
+    if braid.regression:
+        predicted: Any = braid.value_of(seen.prediction[0])
+        probability = None
+    else:
+        predicted, probability = labels[place], float(seen.prediction[place]) if len(labels) > 1 else 1.0
+    learner = fast_learner(braid)
+    return Explanation(
+        prediction=predicted,
+        probability=probability,
+        effects={},
+        learner=None if learner is None else names[braid.learners.index(learner)],
+        **(_NO_PARTS if learner is None else _parts(braid, learner, seen, features, labels)),
+        shares=dict(zip(names, shares(braid, seen, len(labels)).tolist(), strict=True)),
+        labels=tuple(labels),
+    )
+
+
+def _parts(
+    braid: Braid,
+    learner: LogisticRegression | LinearRegression,
+    seen: ScoredRecord,
+    features: list[Hashable],
+    labels: list[Hashable],
+) -> dict[str, Any]:
+    """What an explanation says of the fast learner."""
     weights = posterior(learner)
     inputs = np.arange(weights.mean.shape[1])
 
@@ -242,20 +308,10 @@ def explain(
         all_places.append(places)
         all_values.append(u)
     scores = seen.own[braid.learners.index(learner)]
-    if braid.regression:
-        predicted: Any = braid.value_of(seen.prediction[0])
-        probability = None
-    else:
-        place = int(seen.prediction[: len(labels)].argmax())
-        predicted, probability = labels[place], float(seen.prediction[place]) if len(labels) > 1 else 1.0
-    return Explanation(
-        prediction=predicted,
-        probability=probability,
-        learner=names[braid.learners.index(learner)],
-        contributions=contributions,
-        bias=parts(all_places[0], all_values[0]),
-        totals=parts(np.concatenate(all_places), np.concatenate(all_values)),
-        scores={label: float(scores[k]) for k, label in enumerate(labels)},
-        shares=dict(zip(names, shares(braid, seen, len(labels)).tolist(), strict=True)),
-        estimated=frozenset(name for name, there in zip(features, seen.mask, strict=False) if filled and not there),
-    )
+    return {
+        "contributions": contributions,
+        "bias": parts(all_places[0], all_values[0]),
+        "totals": parts(np.concatenate(all_places), np.concatenate(all_values)),
+        "scores": {label: float(scores[k]) for k, label in enumerate(labels)},
+        "estimated": frozenset(n for n, there in zip(features, seen.mask, strict=False) if filled and not there),
+    }

@@ -215,8 +215,14 @@ class FeatureSpace:
     def columns(self, names: list[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each slot the place of its name among `names`, or -1; and the slots that have one, in order."""
         if self._columns is None or self._columns[0] != names:
-            places = {name: place for place, name in enumerate(names)}
-            found = np.array([places.get(name, -1) for name in self.slots], dtype=np.int64)
+            if _MANY * len(names) < len(self.slots):
+                found = np.full(len(self.slots), -1, dtype=np.int64)
+                for place, name in enumerate(names):
+                    if name in self.slots:
+                        found[self.slots[name]] = place
+            else:
+                places = {name: place for place, name in enumerate(names)}
+                found = np.array([places.get(name, -1) for name in self.slots], dtype=np.int64)
             # Chunks of one stream have the same columns again and again.
             self._columns = list(names), found, np.flatnonzero(found >= 0)
         return self._columns[1], self._columns[2]

@@ -15,6 +15,7 @@ from braided.estimators.base import MODL, REGRESSION, Floats, listed
 from braided.estimators.drift import Detector
 from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
+from braided.estimators.sparse import n_records
 from braided.kernels.scale import target_deviation
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
@@ -113,12 +114,49 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         row = self._predict_row(x)
         return 0.0 if row is None else float(row[0])
 
+    def predict_interval_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> tuple[float, float]:
+        """The bounds between which the value lies with this probability.
+
+        Adaptive conformal inference: of the records of a stream, the share `level` lies in its interval, whatever the
+        stream does. Infinite bounds while the model has seen too few records to say.
+
+        Examples
+        --------
+        >>> from braided import MODLRegressor
+        >>> from river import datasets
+        >>> model, held = MODLRegressor(), 0
+        >>> for x, y in datasets.TrumpApproval():
+        ...     low, high = model.predict_interval_one(x, 0.9)
+        ...     held += low <= y <= high
+        ...     model.learn_one(x, y)
+        >>> print(f"{held / 1_001:.0%}, {high - low:.1f} wide")
+        90%, 0.6 wide
+        """
+        half = self._coverage.half_width(level)
+        value = self.predict_one(x)
+        return value - half, value + half
+
+    def half_width(self, level: float = 0.9) -> float:
+        """How far an interval reaches to either side of a prediction."""
+        return self._coverage.half_width(level)
+
+    def predict_interval_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> Any:
+        """The interval of each record, (n, 2); of a data frame, a frame of the same library with `low` and `high`."""
+        X, names, frame = self._opened(X, names)
+        half = self._coverage.half_width(level)
+        values = self._values(X, names)
+        intervals = np.column_stack([values - half, values + half])
+        return intervals if frame is None else frame.frame(intervals, ["low", "high"])
+
     def _framed(self, frame: Frame, predictions: Floats) -> Any:
         return frame.series(predictions[:, 0])
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
         """The predicted values, (n,); of a data frame, a series of the same library."""
         X, names, frame = self._opened(X, names)
-        rows = self._predict_rows(X, names)
-        values = np.zeros(np.shape(X)[0]) if rows is None else rows[:, 0]
+        values = self._values(X, names)
         return values if frame is None else frame.series(values)
+
+    def _values(self, X: Any, names: Sequence[Hashable] | None) -> Floats:
+        rows = self._predict_rows(X, names)
+        return np.zeros(n_records(X)) if rows is None else rows[:, 0]

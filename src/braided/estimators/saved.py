@@ -12,6 +12,7 @@ from braided import presets
 from braided.checkpoint import pack_config, unpack_config, unpack_names
 from braided.engine import Braid
 from braided.errors import BraidedError
+from braided.estimators.decision import DECISION_PARAMETERS, unpacked
 from braided.learners import LEARNERS, CompiledLearner, Learner, LearnerConfig
 from braided.presets import Preset
 from braided.state import checked
@@ -39,7 +40,7 @@ def unpack_parameters(
 ) -> dict[str, Any]:
     """The arguments that a saved model was made with; `learners` are those that the caller gives back."""
     packed = checked("the checkpoint", metadata, "parameters", dict)
-    names = {"preset", "learners", "combiner", "first_features", "expire_after", *_WHOLE}
+    names = {"preset", "learners", "combiner", "first_features", "expire_after", *DECISION_PARAMETERS, *_WHOLE}
     if foreign := sorted(packed.keys() - names):
         raise BraidedError(
             f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with the one that wrote it"
@@ -56,7 +57,7 @@ def unpack_parameters(
     expire_after = None
     if packed.get("expire_after") is not None:
         expire_after = checked(_WHAT, packed, "expire_after", int, 1, 2**63 - 1)
-    return parameters | {"first_features": tuple(first) or None, "expire_after": expire_after}
+    return parameters | {"first_features": tuple(first) or None, "expire_after": expire_after} | unpacked(packed)
 
 
 def _preset(packed: Mapping[str, Any]) -> Preset | str:

@@ -35,6 +35,10 @@ def warm_up(model: Any) -> None:
         twin.learn_one(dict(zip(names, rows[0], strict=True)), label)
         twin.predict_one({names[0]: 1.0})
         twin.predict_many(rows, names)
+        if classes:
+            twin.predict_set_many(rows, 0.5, names)
+        else:
+            twin.predict_interval_many(rows, 0.5, names)
     if model.expire_after is not None:
         twin.learn_one({"one more": 1.0}, label)
     twin.braid.health[:, loop.IN_A_ROW] = loop.PATIENCE

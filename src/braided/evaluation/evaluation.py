@@ -14,9 +14,14 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.estimators.base import MODL, REGRESSION, Progress
 from braided.evaluation.history import History
+from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS
 from braided.streams import Batch, Stream
 from braided.streams.base import joined, records_before
+from braided.values import printable
+
+#: Features whose importance a result lists.
+_MOST_IMPORTANT = 50
 
 
 class Model(Protocol):
@@ -67,6 +72,15 @@ def _runs(labels: Sequence[Any]) -> Iterator[tuple[bool, int]]:
 def _weights(batch: Batch) -> dict[str, Any]:
     """What a model is told of the records' weights, if they have any."""
     return {} if batch.weights is None else {"sample_weight": batch.weights}
+
+
+def _over_time(history: History) -> list[dict[str, Any]]:
+    """At the end of each block the share of its records that intervals or sets held, by level."""
+    return [
+        {"records": int(end), **{f"{level:g}": share for level, share in zip(LEVELS, row, strict=True)}}
+        for (end, _), row in zip(history.blocks(), history.coverage().tolist(), strict=True)
+        if all(share == share for share in row)
+    ]
 
 
 class Evaluation:
@@ -164,7 +178,8 @@ class Evaluation:
             come.append(self._waiting[0].labels[0] if len(self._waiting) == self.delay else None)
         width = max(row.predictions.shape[1] for row in found)
         predictions = [np.pad(row.predictions, ((0, 0), (0, width - row.predictions.shape[1]))) for row in found]
-        return Progress(np.concatenate(predictions), np.concatenate([row.own for row in found])), come
+        decided = None if found[0].decided is None else np.concatenate([row.decided for row in found])
+        return Progress(np.concatenate(predictions), np.concatenate([row.own for row in found]), decided), come
 
     def _learn_oldest(self) -> None:
         oldest = self._waiting.popleft()
@@ -231,6 +246,12 @@ class Evaluation:
             "metrics": history.metrics(),
             "window_metrics": history.window_metrics(),
             "window": history.n_last,
+            "coverage": {f"{level:g}": share for level, share in history.coverage_shares().items()},
+            "coverage_over_time": _over_time(history),
+            "importance": [
+                {"feature": printable(str(name)), "effect": effect, "records": records}
+                for name, effect, records in history.importance()[:_MOST_IMPORTANT]
+            ],
             "unlabelled": self.unlabelled,
             "seconds": round(self.seconds, 6),
             "records_per_second": round(self.seen / self.seconds, 1) if self.seconds else 0.0,

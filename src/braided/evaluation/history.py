@@ -19,14 +19,19 @@ from braided.estimators import explain
 from braided.estimators.base import MODL, Progress
 from braided.evaluation.availability import MOST_FEATURES, Places, add_at
 from braided.evaluation.tally import Tally
+from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import count_present
-from braided.state import MOST_COUNT, ArrayRule, check_arrays, checked, length
+from braided.state import MOST_COUNT, ArrayRule, check_arrays, checked, counts, length
 from braided.streams import Batch
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 _MOST_BLOCKS, _FIRST_BLOCK = 64, 64
 _WHAT = "state of a history"
+#: Features that are left out of a record at most, to see what they add.
+_LEFT_OUT = 16
+#: Rows of blocks that add up where blocks are merged.
+_COUNTED = ("_blocks", "_present", "_covered")
 #: Weights (features times classes) that are followed over time.
 MOST_WEIGHTS = 4_096
 # Columns of the blocks, before three for each learner (its shares, skipped updates, resets) and one for drifts.
@@ -123,10 +128,17 @@ class History(Tally):
             "_present": _BlockRows(np.zeros((0, 0), dtype=np.int64)),
             "_weights": _BlockRows(np.zeros((0, 0, 0), dtype=np.float32), np.nan),
             "_deviations": _BlockRows(np.zeros((0, 0), dtype=np.float32), np.nan),
+            "_covered": _BlockRows(np.zeros((0, 2 * len(LEVELS)), dtype=np.int64)),
         }
         self._places = Places()
         self._before = np.zeros(2 * n + 1)
         self._health_noted = self._before
+        #: For each level how many records were judged and how many held, before this stream and so far.
+        self._covered_before = np.zeros(2 * len(LEVELS), dtype=np.int64)
+        self._covered_noted = self._covered_before
+        #: For each feature the sum of its absolute effects, and how many records it is of.
+        self._effects = np.zeros((0, 2))
+        self._turn = 0
         self.weight_names: list[Hashable] = []
         self.weight_mean = np.zeros((0, 0))
         self.weight_sd = np.zeros(0)
@@ -202,6 +214,33 @@ class History(Tally):
         """Share of the records of each block that had each feature, (blocks, features up to 2,000)."""
         return np.asarray(self._by_block["_present"].rows / np.maximum(self._blocks[:, _RECORDS, None], 1.0))
 
+    def importance(self) -> list[tuple[Hashable, float, int]]:
+        """Each feature with the mean size of what it added to an answer, and over how many records, the largest first.
+
+        Of classes the size is how much of the probability would move without it, from 0 to 1; of numbers it is in the
+        target's own unit. Measured on the last record of each block before blocks are merged, on 16 features at most
+        each time; see `MODLClassifier.effects_one`.
+        """
+        found = [
+            (name, float(self._effects[place, 0] / self._effects[place, 1]), int(self._effects[place, 1]))
+            for name, place in self._places.places.items()
+            if place < len(self._effects) and self._effects[place, 1]
+        ]
+        return sorted(found, key=lambda item: -item[1])
+
+    def coverage(self) -> Floats:
+        """Share of the records of each block whose interval or set held the truth, (blocks, levels).
+
+        The levels are 0.5, 0.6, 0.7, 0.8, 0.9, 0.95 and 0.99; NaN where the model could not say yet, or says nothing.
+        """
+        judged, held = np.split(self._by_block["_covered"].rows.reshape(-1, len(LEVELS), 2).astype(float), 2, axis=2)
+        return np.where(judged > 0, held / np.maximum(judged, 1.0), np.nan)[:, :, 0]
+
+    def coverage_shares(self) -> dict[float, float]:
+        """The same over all blocks, by level; without the levels for which there is none."""
+        totals = self._by_block["_covered"].rows.sum(axis=0).reshape(-1, 2).tolist()
+        return {level: held / judged for level, (judged, held) in zip(LEVELS, totals, strict=True) if judged}
+
     def weights(self) -> tuple[Floats, Floats]:
         """The fast learner's weights at the end of each block, and their standard deviations.
 
@@ -236,16 +275,21 @@ class History(Tally):
             n = len(self._blocks) + 1
             self._by_block["_blocks"].lengthen(n)
             self._by_block["_present"].lengthen(n)
+            self._by_block["_covered"].lengthen(n)
         row = cast(Floats, self._blocks[-1])
         row[_RECORDS] += len(piece)
         row[_SECONDS] += seconds
         health = _health(model)
         row[self._failures] += health - self._health_noted
         self._health_noted = health
+        covered = _covered(model)
+        self._by_block["_covered"].rows[-1] += covered - self._covered_noted
+        self._covered_noted = covered
         self._count_present(piece)
         self.add(progress, piece.labels, model.classes, come)
         if self.records % self.block == 0:
             self._measure_shares(model, row)
+            self._measure_effects(model, piece)
             self._note_weights(model)
             if len(self._blocks) == _MOST_BLOCKS:
                 self._merge()
@@ -254,6 +298,7 @@ class History(Tally):
         """Before the first record: what a model has skipped and reset until now is not of this stream."""
         if self.records == 0:
             self._before = self._health_noted = _health(model)
+            self._covered_before = self._covered_noted = _covered(model)
 
     def close(self, model: Any) -> None:
         """At the end of a stream: note the weights as they stand. Noting may go on afterwards."""
@@ -268,6 +313,24 @@ class History(Tally):
         if shares.any():
             row[_MEASURED] += 1
             row[_FIXED : _FIXED + len(shares)] += shares
+
+    def _measure_effects(self, model: Any, piece: Batch) -> None:
+        """Leave out some features of the record that was learned last, each by itself; others the next time."""
+        if not isinstance(model, MODL) or model.records_learned == 0:
+            return
+        row = piece.values[-1]
+        x = {name: float(value) for name, value in zip(piece.names, row, strict=True) if value == value}
+        names = list(x)
+        some = [names[(self._turn + i) % len(names)] for i in range(min(len(names), _LEFT_OUT))]
+        self._turn += len(some)
+        if len(self._effects) < len(self._places.places):
+            more = len(self._places.places) - len(self._effects)
+            self._effects = np.concatenate([self._effects, np.zeros((more, 2))])
+        for name, effects in model.effects_one(x, some).items():
+            size = sum(map(abs, effects.values())) / (1 if self.regression else 2)
+            place = self._places.places.get(name)
+            if place is not None and np.isfinite(size):
+                self._effects[place] += size, 1.0
 
     def _count_present(self, piece: Batch) -> None:
         counts = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))
@@ -306,7 +369,7 @@ class History(Tally):
         self.block *= 2
         for name, followed in self._by_block.items():
             earlier, later = followed.rows[::2], followed.rows[1::2]
-            followed.replace(earlier + later if name in ("_blocks", "_present") else later.copy())
+            followed.replace(earlier + later if name in _COUNTED else later.copy())
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from."""
@@ -314,6 +377,7 @@ class History(Tally):
         metadata |= {
             "name": self.name,
             "block": self.block,
+            "turn": self._turn,
             "features": self._places.names(),
             "weight_names": [pack_name(name) for name in self.weight_names],
         }
@@ -332,9 +396,14 @@ class History(Tally):
         history.weight_names = unpack_names("features with weights", metadata.get("weight_names"))
         check_arrays(_WHAT, history._block_rules(arrays), arrays)
         for name in _ARRAYS:
-            setattr(history, name, arrays[name].copy())
+            if name in arrays:  # earlier versions have fewer
+                setattr(history, name, arrays[name].copy())
+        if "turn" in metadata:
+            history._turn = checked(_WHAT, metadata, "turn", int)
+        fresh = {"_covered": np.zeros((len(arrays["_blocks"]), 2 * len(LEVELS)), dtype=np.int64)}
         for name, followed in history._by_block.items():
-            history._by_block[name] = _BlockRows(arrays[name], followed.blank)
+            history._by_block[name] = _BlockRows(arrays[name] if name in arrays else fresh[name], followed.blank)
+        history._covered_noted = history._covered_before + history._by_block["_covered"].rows.sum(axis=0)
         history._health_noted = history._before + history._blocks[:, history._failures].sum(axis=0)
         return history
 
@@ -353,13 +422,27 @@ class History(Tally):
             "_before": ArrayRule(self._before.shape, low=0.0, high=MOST_COUNT),
             "weight_mean": ArrayRule((None, width), finite=False),
             "weight_sd": ArrayRule((width,), finite=False),
+        } | {name: rule for name, rule in self._added_rules(blocks).items() if name in arrays}
+
+    def _added_rules(self, blocks: int) -> dict[str, ArrayRule]:
+        """Those of arrays that earlier versions do not have."""
+        width = 2 * len(LEVELS)
+        return {
+            "_covered": counts(blocks, width),
+            "_covered_before": counts(width),
+            "_effects": ArrayRule((None, 2), low=0.0, high=np.array([np.inf, MOST_COUNT])),
         }
 
 
-_ARRAYS = ("_before", "weight_mean", "weight_sd")
+_ARRAYS = ("_before", "weight_mean", "weight_sd", "_covered_before", "_effects")
 
 
 def _health(model: Any) -> Floats:
     """Updates that each learner has skipped, then how often each was reset, then drifts."""
     counts = [one[key] for key in ("skipped", "resets") for one in model.health.values()]
     return np.array([*counts, getattr(model, "drifts", 0)], dtype=np.float64)
+
+
+def _covered(model: Any) -> NDArray[np.int64]:
+    """For each level how many records a model has judged, and how many held; none of River's models does."""
+    return model.coverage_counts.ravel() if isinstance(model, MODL) else np.zeros(2 * len(LEVELS), dtype=np.int64)

@@ -43,6 +43,8 @@ WINDOW = 1_000
 MOST_CLASSES_FOLLOWED = 100
 #: Probabilities that sum to 1 are no larger, whatever the rounding.
 _MOST_PROBABILITY = 1.001
+#: In the place of decided classes: the answer is the likeliest one.
+_LIKELIEST = np.zeros(0, dtype=np.int64)
 
 
 class Tally:
@@ -102,6 +104,8 @@ class Tally:
         self._last_losses = np.zeros((WINDOW, width))
         self._last_truth = np.zeros(WINDOW)
         self._last_said = np.zeros((WINDOW, 1 if regression else 0))
+        #: The places of the answers, where these are not the likeliest classes.
+        self._last_decided = _LIKELIEST
 
     @property
     def records(self) -> int:
@@ -153,13 +157,13 @@ class Tally:
         losses = np.empty((len(labels), len(self.totals)))
         if self.regression:
             truth: NDArray[Any] = np.array(labels, dtype=np.float64)
-            said = np.ascontiguousarray(progress.predictions, dtype=np.float64)
+            said, decided = np.ascontiguousarray(progress.predictions, dtype=np.float64), _LIKELIEST
             tally_values(said[:, 0], truth, progress.own, self._sums, losses)
         else:
-            truth, said = self._by_class(labels, classes, progress.predictions)
-            tally_classes(said, truth, progress.own, self.confusion, self.bins, self._odds, self._sums, losses)
+            truth, said, decided = self._by_class(labels, classes, progress)
+            tally_classes(said, decided, truth, progress.own, self.confusion, self.bins, self._odds, self._sums, losses)
         self.guesses.count(truth, truth if come is None else self._coded(come), losses)
-        self._remember(truth, said, losses)
+        self._remember(truth, said, decided, losses)
         self.loss_curve.extend(losses)
         return losses
 
@@ -175,9 +179,13 @@ class Tally:
         return np.array([place[label] for label in labels], dtype=np.int64)
 
     def _by_class(
-        self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Floats
-    ) -> tuple[NDArray[np.int64], Floats]:
-        """The labels' places, and the predictions with a column for each class known here, in its order."""
+        self, labels: Sequence[Hashable], classes: Sequence[Hashable], progress: Progress
+    ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
+        """The labels' places, the predictions with a column for each class known here, in its order, and the answers.
+
+        These are the places of the classes that were answered; none where they are the likeliest.
+        """
+        predictions = progress.predictions
         known = dict.fromkeys([*self.classes, *classes, *labels])
         if len(known) > len(self.classes):
             self._grow(list(known))
@@ -188,7 +196,10 @@ class Tally:
         else:
             said = np.zeros((len(predictions), len(self.classes)))
             said[:, columns] = predictions[:, : len(columns)]
-        return np.array([place[label] for label in labels], dtype=np.int64), said
+        decided = _LIKELIEST
+        if progress.decided is not None:
+            decided = np.array([*columns, -1], dtype=np.int64)[progress.decided]
+        return np.array([place[label] for label in labels], dtype=np.int64), said, decided
 
     def _grow(self, classes: list[Hashable]) -> None:
         """Make room for new classes, of which every earlier answer gave the probability 0."""
@@ -208,9 +219,11 @@ class Tally:
         self._odds = odds
         self._last_said = np.pad(self._last_said, ((0, 0), (0, new - old)))
 
-    def _remember(self, truth: NDArray[Any], said: Floats, losses: Floats) -> None:
+    def _remember(self, truth: NDArray[Any], said: Floats, decided: NDArray[np.int64], losses: Floats) -> None:
         """Keep the last records in a ring."""
         width = min(said.shape[1], self._last_said.shape[1])
+        if decided.size and not self._last_decided.size:
+            self._last_decided = np.full(WINDOW, -1, dtype=np.int64)
         start = max(len(truth) - WINDOW, 0)
         while start < len(truth):
             place = (self.records + start) % WINDOW
@@ -218,6 +231,8 @@ class Tally:
             ring, part = slice(place, place + size), slice(start, start + size)
             self._last_truth[ring] = truth[part]
             self._last_losses[ring] = losses[part]
+            if decided.size:
+                self._last_decided[ring] = decided[part]
             self._last_said[ring, :width] = said[part, :width]
             self._last_said[ring, width:] = 0.0
             start += size
@@ -257,7 +272,8 @@ class Tally:
         own = np.zeros((len(last), 0))
         labels = self._last_truth[last]
         answers = labels.tolist() if self.regression else [self.classes[int(place)] for place in labels]
-        part_of.add(Progress(self._last_said[last], own), answers, self.classes)
+        decided = self._last_decided[last] if self._last_decided.size else None
+        part_of.add(Progress(self._last_said[last], own, decided), answers, self.classes)
         return part_of.metrics()
 
     def window_errors(self) -> list[float]:
@@ -279,6 +295,8 @@ class Tally:
         """JSON and named arrays to go on from."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {name: getattr(self, name)[self._last_places()] for name in _LAST}
+        if self._last_decided.size:
+            arrays[_DECIDED] = self._last_decided[self._last_places()]
         metadata = {
             "learners": list(self.learners),
             "regression": self.regression,
@@ -327,7 +345,10 @@ class Tally:
         curve.load_state(unprefixed("curve", arrays))
         counted_from = checked("state of a tally", metadata, "counted_from", int, 0, curve.records)
         n_last = min(curve.records - counted_from, WINDOW)
-        check_arrays("state of a tally", self.rules(len(classes), n_last), arrays)
+        rules = self.rules(len(classes), n_last)
+        if _DECIDED in arrays:
+            rules[_DECIDED] = ArrayRule((n_last,), "int64", -1, len(classes) - 1)
+        check_arrays("state of a tally", rules, arrays)
         self.guesses.load_state(unprefixed("guesses", arrays), len(classes))
         self.loss_curve, self.classes, self.counted_from = curve, classes, counted_from
         for name in _ARRAYS:
@@ -336,7 +357,11 @@ class Tally:
             ring = np.zeros((WINDOW, *arrays[name].shape[1:]))
             ring[self._last_places()] = arrays[name]
             setattr(self, name, ring)
+        if _DECIDED in arrays:
+            self._last_decided = np.full(WINDOW, -1, dtype=np.int64)
+            self._last_decided[self._last_places()] = arrays[_DECIDED]
 
 
 _ARRAYS = ("confusion", "bins", "_odds", "_sums")
+_DECIDED = "_last_decided"
 _LAST = ("_last_losses", "_last_truth", "_last_said")

@@ -50,11 +50,12 @@ def odds_bin(probability):
 
 
 @njit(cache=CACHED, nogil=True)
-def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, losses):
+def tally_classes(predictions, decided, truth, own, confusion, calibration, odds, sums, losses):
     """Count in some records of a classification.
 
-    `predictions[t]` are the probabilities of the classes known so far, all 0 where there was no answer; `truth[t]` is
-    the label's place, `own[t, i]` the place that learner i alone would have said. `odds[k, 1]` counts the probabilities
+    `predictions[t]` are the probabilities of the classes known so far, all 0 where there was no answer; `decided[t]` is
+    the place of the class that was answered, or if there are none the likeliest is; `truth[t]` is the label's place,
+    `own[t, i]` the place that learner i alone would have said. `odds[k, 1]` counts the probabilities
     of class k over the records of that class, `odds[k, 0]` over the others; it has as many classes as are followed.
     `losses[t]` receives 1 or 0 for the answer and for each learner.
     """
@@ -68,6 +69,9 @@ def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, l
             if predictions[t, k] > top:
                 top = predictions[t, k]
                 said = k
+        likeliest = said
+        if decided.size and said >= 0:
+            said = decided[t]
         losses[t, ANSWER] = 1.0 if said != label else 0.0
         for i in range(own.shape[1]):
             losses[t, LEARNERS + i] = 1.0 if own[t, i] != label else 0.0
@@ -78,7 +82,7 @@ def tally_classes(predictions, truth, own, confusion, calibration, odds, sums, l
         place = min(max(place, 0), CALIBRATION_BINS - 1)
         calibration[place, 0] += 1.0
         calibration[place, 1] += top
-        calibration[place, 2] += 1.0 - losses[t, ANSWER]
+        calibration[place, 2] += 1.0 if likeliest == label else 0.0
         right = predictions[t, label] if label < n_classes else 0.0
         sums[ANSWERED] += 1.0
         sums[LOG_LOSS] -= np.log(min(max(right, _LEAST), 1.0 - _LEAST))

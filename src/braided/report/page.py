@@ -321,6 +321,7 @@ class _Page:
         parts += self._weights(seeds, about)
         if not self.regression:
             parts += self._calibration(seeds, about)
+        parts += self._coverage(seeds, about)
         if first.resets().any() or first.skipped().any():
             totals = [(n, int(first.skipped()[:, i].sum()), int(first.resets()[:, i].sum()))
                       for i, n in enumerate(first.learners)]  # fmt: skip
@@ -333,10 +334,44 @@ class _Page:
                     about,
                 )
             )
-        by_class = "" if self.regression else self._by_class(first)
+        by_class = ("" if self.regression else self._by_class(first)) + self._importance(first)
         if not parts and not by_class:
             return ""
         return self.section(name, f'<div class="pictures">{"".join(parts)}</div>{by_class}')
+
+    def _coverage(self, seeds: list[History], about: str) -> list[str]:
+        """Whether intervals, or sets of labels, held what they promised."""
+        first = seeds[0]
+        shares, ends = first.coverage(), first.blocks()[:, 0]
+        if not first.coverage_shares() or not np.isfinite(shares).any():
+            return []
+        what = "interval" if self.regression else "set of labels"
+        rows = [[f"{ends[place]:,.0f}", *("-" if np.isnan(share) else f"{share:.1%}" for share in shares[place])]
+                for place in _places(len(ends))]  # fmt: skip
+        rows.append(["all", *(f"{share:.1%}" for share in first.coverage_shares().values())])
+        return [
+            self.picture(
+                "Coverage",
+                f"Share of the records of each block whose {what} at level 0.9 held the truth; the numbers have other "
+                "levels, too.",
+                lambda ax: plot.coverage(seeds, ax=ax),
+                table(["records", *(f"{level:g}" for level in first.coverage_shares())], rows),
+                about,
+            )
+        ]
+
+    def _importance(self, history: History) -> str:
+        """What features added to answers."""
+        found = history.importance()
+        if not found:
+            return ""
+        unit = "in the target's own unit" if self.regression else "as a share of the probability that moves without it"
+        rows = [[plot.short(name, 40), quantity(effect), f"{n:,}"] for name, effect, n in found[:_LISTED]]
+        of_seed = " Of the first seed." if self.seeds > 1 else ""
+        words = (
+            f"The mean size of what a feature adds to an answer, {unit}, over some of the records that had it.{of_seed}"
+        )
+        return f"<h3>Importance</h3><p>{escape(words)}</p>{table(['feature', 'adds', 'records'], rows)}"
 
     def _by_class(self, history: History) -> str:
         """Precision, recall and support of each class, the most frequent first."""

@@ -28,6 +28,7 @@ from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
 from braided.evaluation import History
+from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, CALIBRATION_BINS, LAST, LEARNERS, USUAL
 from braided.values import printable
 
@@ -465,6 +466,20 @@ def throughput(histories: Histories, ax: Axes | None = None) -> Axes:
         ax.yaxis.set_major_formatter(_compact_tick)
     ax.set_ylabel("records per second")
     return _finish(ax, next(iter(grouped.values()))[0].records)
+
+
+def coverage(histories: Histories, level: float = 0.9, ax: Axes | None = None) -> Axes:
+    """Share of records whose interval or set held the truth, over time; the dotted line is what was promised."""
+    seeds, ax = one(histories), _axes(ax)
+    column = LEVELS.index(level)
+    for place, history in enumerate(seeds[: len(COLOURS)]):
+        x, y = _stairs(history, history.coverage()[:, column])
+        ax.plot(x, y, color=COLOURS[place], label=f"level {level:g}" if place == 0 else None)
+    ax.axhline(level, color=PLAIN, linestyle=":")
+    ax.set_ylim(0, 1.02)
+    ax.yaxis.set_major_formatter(_percent)
+    ax.set_ylabel("held")
+    return _finish(ax, seeds[0].records)
 
 
 def failures(histories: Histories, ax: Axes | None = None) -> Axes:

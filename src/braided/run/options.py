@@ -15,10 +15,12 @@ from braided.combiners import COMBINERS
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, TASKS
+from braided.estimators.base import CLASSIFICATION, REGRESSION, TASKS
+from braided.estimators.decision import DECISIONS, LIKELIEST
 from braided.estimators.drift import DETECTORS
 from braided.evaluation.availability import MOST_NAMES
 from braided.evaluation.metrics import METRICS
+from braided.run import decision as decisions
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
 from braided.streams.encode.rules import ReadingCounts
@@ -33,6 +35,9 @@ _MODELS = f"One of {', '.join(zoo.MODELS)}. Repeatable."
 _PRESETS = f"One of {', '.join(presets.PRESETS)}."
 _COMBINERS = f"How scores are joined: {', '.join(COMBINERS)}; the preset's if not given."
 _METRICS = f"Column of the table: one of {', '.join(METRICS)}. Repeatable. --json has all."
+_DECISIONS = (
+    f"How an answer is chosen from the probabilities: {', '.join(DECISIONS)} (by p over the class's frequency)."
+)
 _DRIFT = f"Learn faster for a while whenever this detector reports drift of the error: {', '.join(DETECTORS)}."
 
 
@@ -217,6 +222,17 @@ class RunOptions(ReadingOptions):
         str | None,
         Option(help=_DRIFT),
     ] = None
+    decision: Annotated[str, Option(help=_DECISIONS)] = LIKELIEST
+    class_weight: Annotated[
+        str | None,
+        Option(help='Weights of classes when one is answered: JSON {"label": weight}, a file of it, or balanced.'),
+    ] = None
+    costs: Annotated[
+        str | None,
+        Option(
+            help='Answer what costs least: JSON {"true label": {"answer": cost}} or a file of it; 1 for other errors.'
+        ),
+    ] = None
 
     def resolved(self) -> RunOptions:
         """With the stream's protocol filled in, and checked, but for what depends on the task."""
@@ -230,6 +246,8 @@ class RunOptions(ReadingOptions):
             available=available if self.available is None else self.available,
             always=always if self.always is None else self.always,
             shuffle=shuffle if self.shuffle is None else self.shuffle,
+            class_weight=decisions.as_json("--class-weight", self.class_weight),
+            costs=decisions.as_json("--costs", self.costs),
         )
         options._check()
         return options
@@ -259,6 +277,8 @@ class RunOptions(ReadingOptions):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
         self.rules()
+        if decisions.settings(self.decision, self.class_weight, self.costs) and self.task == REGRESSION:
+            raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out of a regression")
         if self.follow:
             if len(self.models) * self.seeds > 1:
                 raise BraidedError("--follow takes one model and one seed: another would not see the same records")
@@ -280,6 +300,7 @@ class RunOptions(ReadingOptions):
         settings = PAPER_SETTINGS.get(self.stream)
         changed = self.limit is not None or self.options or self.combiner or self.drift or self.delay
         changed = changed or self.expire_after is not None or self.weight is not None
+        changed = changed or bool(decisions.settings(self.decision, self.class_weight, self.costs))
         if settings is None or changed or self.mask != "iid":
             return False
         usual = (settings.available, settings.always, CATALOGUE[self.stream].shuffle)
@@ -299,4 +320,5 @@ class RunOptions(ReadingOptions):
             overrides=self.options,
             drift=self.drift,
             task=CLASSIFICATION if self.task == AUTO else self.task,
+            decision=decisions.settings(self.decision, self.class_weight, self.costs),
         )

@@ -20,7 +20,7 @@ from typing import IO, Any
 from braided import extras
 from braided.checkpoint import remove_leftovers, temporary_beside
 from braided.errors import BraidedError
-from braided.estimators.base import Progress
+from braided.estimators.base import Progress, answered
 from braided.streams import Batch
 
 _FORMATS = (".csv", ".jsonl", ".parquet")
@@ -100,8 +100,8 @@ class PredictionFile:
             if regression:
                 said: Any = row[0]
             else:
-                best = max(range(len(row)), key=row.__getitem__, default=None)
-                said = None if best is None or row[best] == 0.0 else classes[best]
+                best = answered(progress, t)
+                said = None if best is None else classes[best]
             fixed = [*self._run, first + t, label, said]
             shares = {name: share for name, share in zip(names, row, strict=True) if share} if names else {}
             if self._csv:

@@ -34,7 +34,7 @@ def operations(handlers: Handlers) -> list[Operation]:
     client = f"{one}/clients/{{client}}"
     return [
         Operation("POST", f"{one}/predict", handlers.predict, "read", in_lines=True,
-                  body=(schemas.Record, schemas.RecordList), answer=schemas.Predictions),
+                  body=(schemas.PredictOne, schemas.PredictSeveral), answer=schemas.Predictions),
         Operation("POST", f"{one}/learn", handlers.learn, "learn", in_lines=True,
                   body=(schemas.LearnOne, schemas.LabelledRecordList), answer=schemas.Learned,
                   query={"client": _TEXT, "sequence": _NUMBER}),
@@ -42,6 +42,8 @@ def operations(handlers: Handlers) -> list[Operation]:
                   answer=schemas.Observed),
         Operation("POST", f"{one}/label", handlers.label, "learn", body=(schemas.LabelRequest,),
                   answer=schemas.Learned),
+        Operation("POST", f"{one}/explain", handlers.explain, "read", body=(schemas.Record,),
+                  answer=schemas.Explained),
         Operation("GET", "/healthz", handlers.healthz, "anybody", counted=False, always=True,
                   answer=schemas.Health),
         Operation("GET", "/metrics", handlers.metrics, "read", answer="text/plain"),

@@ -237,16 +237,31 @@ class Handlers:
         if worker.state.rules is None and is_plain(document, worker.state.features):
             classes, answer_to_one = await self._predictions.one(worker, document["x"])
             return answer({"classes": classes, "predictions": [answer_to_one]})
+        level = None
+        if isinstance(document, dict):
+            document = dict(document)
+            level = _level(document, worker.state.regression)
         records = await self._records(_items(document), worker, labelled=False)
-        classes, found = await self._predict(worker, records)
+        classes, found = await self._predict(worker, records, level)
         return answer({"classes": classes, "predictions": found})
 
-    async def _predict(self, worker: Worker, records: Records | RawRecords) -> tuple[list[Any], list[dict[str, Any]]]:
+    async def explain(self, request: Request) -> Response:
+        """Why one record is predicted as it is: what each of its features adds to the answer, by leaving it out.
+
+        Beside it stands what the linear learner, if there is one, makes of each.
+        """
+        worker = self._worker(request)
+        records = await self._records([await self._json(request)], worker, labelled=False)
+        return answer(await self._predictions.explain(worker, records))
+
+    async def _predict(
+        self, worker: Worker, records: Records | RawRecords, level: float | None = None
+    ) -> tuple[list[Any], list[dict[str, Any]]]:
         """Predict any number of records, with pauses for others."""
         classes: list[Any] = []
         found: list[dict[str, Any]] = []
         for start in range(0, len(records), PREDICT_CHUNK):
-            classes, more = await self._predictions.chunk(worker, records.part(start, start + PREDICT_CHUNK))
+            classes, more = await self._predictions.chunk(worker, records.part(start, start + PREDICT_CHUNK), level)
             found += more
             await asyncio.sleep(0)
         return classes, found
@@ -324,6 +339,23 @@ def _grant(request: Request) -> Grant:
     """What the request's token may do."""
     grant: Grant = request.scope.get("grant", EVERYBODY)
     return grant
+
+
+def _level(document: dict[str, Any], regression: bool) -> float | None:
+    """How sure answers are asked to be, taken out of a body; None where nobody asks.
+
+    >>> _level({"x": {}, "interval": 0.9}, regression=True)
+    0.9
+    """
+    name, other = ("interval", "set") if regression else ("set", "interval")
+    if other in document:
+        raise HTTPProblem(422, f"{other} is not for a {'regression' if regression else 'classification'}: give {name}")
+    if name not in document:
+        return None
+    level = document.pop(name)
+    if type(level) is not float or not 0.0 < level < 1.0:
+        raise HTTPProblem(422, f"{name} is {shown(level)}: give a number between 0 and 1, such as 0.9")
+    return level
 
 
 def _items(document: Any) -> Any:

@@ -65,6 +65,15 @@ class ModelSpec(BaseModel):
         description="Take raw records, whose values may be text, and learn from what comes how to read each column; or "
         'rules for it, e.g. {"decimal": ","}.',
     )
+    decision: Literal["likeliest", "balanced"] = Field(
+        default="likeliest", description="How a label is chosen from the probabilities."
+    )
+    class_weight: dict[str, float] | Literal["balanced"] | None = Field(
+        default=None, description="Weights of labels, by their text, when one is chosen."
+    )
+    costs: dict[str, dict[str, float]] | None = Field(
+        default=None, description="True label to answer to cost, by their texts; the label that costs least is chosen."
+    )
 
 
 def model_from(spec: ModelSpec, limits: Limits) -> Model:
@@ -81,15 +90,32 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
             given = spec.encode if isinstance(spec.encode, dict) else {}
             most = _most_names(features, spec.expire_after, limits)
             late["encode"] = Encoder(checked_rules({**given, "max_features": most}))
+        decision: dict[str, Any] = {
+            "decision": spec.decision, "class_weight": spec.class_weight, "costs": spec.costs
+        }  # fmt: skip
+        _check_decision(spec, classes)
         model: Model
         if spec.task == "regression":
             model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features, **late)
         else:
-            model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes, **late)
+            model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes, **late, **decision)
         check_size(model, limits)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
     return model
+
+
+def _check_decision(spec: ModelSpec, most: int) -> None:
+    """Refuse a decision where there are no classes, and one about more labels than there may be."""
+    given = [name for name in ("class_weight", "costs") if getattr(spec, name) is not None]
+    given += ["decision"] if spec.decision != "likeliest" else []
+    if given and spec.task == "regression":
+        raise HTTPProblem(422, f"{given[0]} is for classes: leave it out of a regression")
+    weights = {} if isinstance(spec.class_weight, str) else spec.class_weight or {}
+    costs = spec.costs or {}
+    labels = max([len(weights), len(costs), *map(len, costs.values())])
+    if labels > most:
+        raise HTTPProblem(422, f"class_weight or costs has {labels} labels: give at most max_classes, {most}")
 
 
 def _learner(item: dict[str, Any], place: int) -> LearnerConfig:

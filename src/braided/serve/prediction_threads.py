@@ -49,11 +49,15 @@ class PredictionThreads:
             return self._one(worker, x)
         return await self._in_thread(worker, lambda: self._one(worker, x))
 
-    async def chunk(self, worker: Worker, records: Records | RawRecords) -> Predictions:
-        """Predict at most `PREDICT_CHUNK` records."""
+    async def chunk(self, worker: Worker, records: Records | RawRecords, level: float | None = None) -> Predictions:
+        """Predict at most `PREDICT_CHUNK` records, and say how sure that is at a level if there is one."""
         if self.on_loop(worker, len(records)):
-            return self._chunk(worker, records)
-        return await self._in_thread(worker, lambda: self._chunk(worker, records))
+            return self._chunk(worker, records, level)
+        return await self._in_thread(worker, lambda: self._chunk(worker, records, level))
+
+    async def explain(self, worker: Worker, records: Records | RawRecords) -> dict[str, Any]:
+        """Explain the prediction of one record."""
+        return await self._in_thread(worker, lambda: worker.explain(records))
 
     async def _in_thread(self, worker: Worker, predict: Callable[[], Found]) -> Found:
         loop = asyncio.get_running_loop()
@@ -79,9 +83,9 @@ class PredictionThreads:
         self._learn(worker, time.thread_time() - begun)
         return found
 
-    def _chunk(self, worker: Worker, records: Records | RawRecords) -> Predictions:
+    def _chunk(self, worker: Worker, records: Records | RawRecords, level: float | None) -> Predictions:
         begun = time.thread_time()
-        found = worker.predict(records)
+        found = worker.predict(records, level)
         self._learn(worker, (time.thread_time() - begun) / len(records))
         return found
 

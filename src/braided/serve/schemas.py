@@ -40,6 +40,23 @@ class RecordList(BaseModel):
     records: list[Record] = Field(min_length=1)
 
 
+class _HowSure(BaseModel):
+    interval: float | None = Field(
+        default=None, gt=0, lt=1, description="For a regression: bounds that hold the value with this probability."
+    )
+    set: float | None = Field(
+        default=None, gt=0, lt=1, description="For a classification: labels that hold the right one with it."
+    )
+
+
+class PredictOne(Record, _HowSure):
+    """A record to predict."""
+
+
+class PredictSeveral(RecordList, _HowSure):
+    """Several records to predict."""
+
+
 class _Idempotent(BaseModel):
     client: str | None = Field(default=None, description="With a sequence number, a retry does not teach twice.")
     sequence: int | None = Field(default=None, ge=0, description="Number of the first record, counted by the client.")
@@ -77,6 +94,45 @@ class Prediction(BaseModel):
     label: Label | None = None
     probabilities: list[float | None] | None = None
     value: float | None = None
+    interval: list[float | None] | None = None
+    set: list[Label] | None = None
+
+
+class FeatureEffect(BaseModel):
+    """What a feature adds to the probability of each class, or to the value: the prediction less the one without it."""
+
+    feature: str
+    adds: list[float | None]
+
+
+class FeaturePart(BaseModel):
+    """A feature's part of the linear learner's score of each class, or of the value, and how sure it is."""
+
+    feature: str
+    means: list[float | None]
+    sd: float | None
+    estimated: bool
+
+
+class LearnerShare(BaseModel):
+    """A learner's share of the final score."""
+
+    name: str
+    share: float | None
+
+
+class Explained(BaseModel):
+    """Why a record is predicted as it is; the largest effects come first."""
+
+    version: int
+    label: Label | None = None
+    probability: float | None = None
+    value: float | None = None
+    classes: list[Label]
+    effects: list[FeatureEffect]
+    learner: str | None = Field(description="The linear learner that parts are of.")
+    parts: list[FeaturePart]
+    shares: list[LearnerShare]
 
 
 class Predictions(BaseModel):

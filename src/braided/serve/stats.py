@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed, unprefixed
-from braided.estimators.base import Progress
+from braided.estimators.base import Progress, answered
 from braided.evaluation.alarm import ErrorAlarm
 from braided.evaluation.availability import Latest, Places
 from braided.evaluation.older import upgraded_service_figures, upgraded_tally
@@ -100,7 +100,7 @@ class Stats:
             if self.tally.regression:
                 entry["predicted"] = finite(row[0])
             else:
-                best = int(row.argmax()) if row.any() else None
+                best = answered(progress, place)
                 entry["predicted"] = None if best is None else classes[best]
                 entry["probability"] = None if best is None else finite(row[best])
             self.recent.append(entry)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, cast
 
 from braided.errors import BraidedError
-from braided.estimators import MODLRegressor
+from braided.estimators import MODLClassifier, MODLRegressor
+from braided.estimators.explain import Explanation
 from braided.serve.commit_group import CommitGroup
 from braided.serve.group_draft import GroupDraft
 from braided.serve.journal import JournalError
@@ -28,6 +29,8 @@ log = logging.getLogger("braided.serve")
 _GROUP_RECORDS = 500
 #: Records that are predicted between two looks at what else there is to do.
 PREDICT_CHUNK = 16
+#: Features of a record that is explained: each takes a prediction of its own.
+MOST_EXPLAINED = 256
 
 
 _Written = TypeVar("_Written")
@@ -120,8 +123,11 @@ class Worker:
         if self.broken:
             raise HTTPProblem(503, "the model is out of service after a fault: restart the service, and report this")
 
-    def predict_one(self, x: dict[str, float]) -> tuple[list[Any], dict[str, Any]]:
-        """The classes, and the answer for a record by names: for one, that is the shorter way."""
+    def predict_one(self, x: dict[str, float], level: float | None = None) -> tuple[list[Any], dict[str, Any]]:
+        """The classes, and the answer for a record by names: for one, that is the shorter way.
+
+        With a level, the answer says how sure it is: an interval, or a set of labels.
+        """
         self._check_sound()
         state = self.state  # it may be another one at the next look
         model, lock = state.model, state.lock
@@ -129,40 +135,45 @@ class Worker:
         if isinstance(model, MODLRegressor):
             with lock:
                 version, value = model.records_learned, model.predict_one(named)
-            return [], {"value": finite(value), "version": version}
+                half = None if level is None else model.half_width(level)
+            return [], _number(value, half, version)
         with lock:
             version, found = model.records_learned, model.predict_proba_one(named)
-        classes = list(found)
-        return classes, _prediction(classes, list(found.values()), version)
+            classes, rows = list(found), [list(found.values())]
+            answers = _predictions(model, classes, rows, version, level)
+        return classes, answers[0]
 
-    def predict(self, records: Records | RawRecords) -> tuple[list[Any], list[dict[str, Any]]]:
+    def predict(
+        self, records: Records | RawRecords, level: float | None = None
+    ) -> tuple[list[Any], list[dict[str, Any]]]:
         """The classes, and an answer for each record; waits for one update at most, `PREDICT_CHUNK` records at a time.
 
         The records of a chunk are predicted by the same version of the model.
         """
         self._check_sound()
         if isinstance(records, RawRecords):
-            return self._predict_raw(records)
+            return self._predict_raw(records, level)
         state = self.state
         model, lock = state.model, state.lock
         classes: list[Any] = []
         answers: list[dict[str, Any]] = []
         if len(records) == 1:
-            classes, answer = self.predict_one(records.one(0))
+            classes, answer = self.predict_one(records.one(0), level)
             return classes, [answer]
         for _, table in records.tables(PREDICT_CHUNK):
             if isinstance(model, MODLRegressor):
                 with lock:
                     version, values = model.records_learned, model.predict_many(table, records.names)
-                answers += [{"value": finite(value), "version": version} for value in values.tolist()]
+                    half = None if level is None else model.half_width(level)
+                answers += [_number(value, half, version) for value in values.tolist()]
             else:
                 with lock:
                     version, classes = model.records_learned, model.classes
                     rows = model.predict_proba_many(table, records.names)
-                answers += [_prediction(classes, row, version) for row in rows.tolist()]
+                    answers += _predictions(model, classes, rows.tolist(), version, level)
         return classes, answers
 
-    def _predict_raw(self, records: RawRecords) -> tuple[list[Any], list[dict[str, Any]]]:
+    def _predict_raw(self, records: RawRecords, level: float | None) -> tuple[list[Any], list[dict[str, Any]]]:
         """As `predict`; rules and model are of the same version."""
         state = self.state
         model, rules = state.model, state.rules
@@ -173,17 +184,44 @@ class Worker:
             with state.lock:
                 version, classes = model.records_learned, state.classes
                 for place, item in enumerate(records.items[start : start + PREDICT_CHUNK], start):
-                    try:
-                        x = rules.encode_one(item, learn=False)
-                    except BraidedError as error:
-                        why = str(error).removeprefix("the record: ")
-                        raise HTTPProblem(422, f"record {place}: {why}") from None
+                    x = _encoded(rules, item, place)
                     if isinstance(model, MODLRegressor):
-                        answers.append({"value": finite(model.predict_one(x)), "version": version})
+                        half = None if level is None else model.half_width(level)
+                        answers.append(_number(model.predict_one(x), half, version))
                     else:
                         row = list(model.predict_proba_one(x).values())
-                        answers.append(_prediction(classes, row, version))
+                        answers += _predictions(model, classes, [row], version, level)
         return classes, answers
+
+    def explain(self, records: Records | RawRecords) -> dict[str, Any]:
+        """What each feature adds to the answer for one record, and the fast learner's own view of it.
+
+        Features are left out some at a time, each against the whole record by the same version of the model: in between
+        others have their turn.
+        """
+        self._check_sound()
+        state = self.state
+        model, lock = state.model, state.lock
+        with lock:
+            if model.records_learned == 0:
+                raise HTTPProblem(409, "the model has learned nothing yet: there is nothing to explain")
+            if isinstance(records, RawRecords):
+                assert state.rules is not None
+                x = _encoded(state.rules, records.items[0], 0)
+            else:
+                x = cast(dict[Hashable, float], records.one(0))
+            if len(x) > MOST_EXPLAINED:
+                raise HTTPProblem(
+                    422, f"the record has {len(x)} features, and at most {MOST_EXPLAINED} are explained: leave some out"
+                )
+            version, known = model.records_learned, set(model.feature_names)
+            found = model.explain_one(x, features=())
+        names = [name for name in x if name in known]
+        effects: dict[Hashable, dict[Hashable, float]] = {}
+        for start in range(0, len(names), PREDICT_CHUNK - 1):
+            with lock:
+                effects |= model.effects_one(x, names[start : start + PREDICT_CHUNK - 1])
+        return _explained(found, effects, version)
 
     def version(self) -> int:
         """Records learned so far."""
@@ -398,11 +436,58 @@ def _refusal(request: WriteRequest, problem: HTTPProblem) -> tuple[WriteRequest,
     return request, problem
 
 
-def _prediction(classes: list[Any], row: list[float], version: int) -> dict[str, Any]:
-    """An answer for one record."""
-    best = max(range(len(row)), key=row.__getitem__) if row else None
+def _encoded(rules: Any, item: Any, place: int) -> dict[Hashable, float]:
+    """A raw record as numbers, or its refusal."""
+    try:
+        found: dict[Hashable, float] = rules.encode_one(item, learn=False)
+    except BraidedError as error:
+        why = str(error).removeprefix("the record: ")
+        raise HTTPProblem(422, f"record {place}: {why}") from None
+    return found
+
+
+def _number(value: float, half: float | None, version: int) -> dict[str, Any]:
+    """An answer of a regressor; the bounds of its interval are null while it cannot say."""
+    answer: dict[str, Any] = {"value": finite(value), "version": version}
+    if half is not None:
+        answer["interval"] = [finite(value - half), finite(value + half)]
+    return answer
+
+
+def _predictions(
+    model: MODLClassifier, classes: list[Any], rows: list[list[float]], version: int, level: float | None
+) -> list[dict[str, Any]]:
+    """Answers of a classifier, one for each row of probabilities."""
+    answers: list[dict[str, Any]] = [
+        {"label": label, "probabilities": [finite(p) for p in row], "version": version}
+        for label, row in zip(model.decide(classes, rows), rows, strict=True)
+    ]
+    if level is not None:
+        for answer, labels in zip(answers, model.sets(classes, rows, level), strict=True):
+            answer["set"] = [label for label in classes if label in labels]
+    return answers
+
+
+def _explained(found: Explanation, effects: dict[Any, dict[Any, float]], version: int) -> dict[str, Any]:
+    """An explanation as JSON; what it says of classes is in their order."""
+    order = sorted(effects, key=lambda name: -max(map(abs, effects[name].values()), default=0.0))
+    said = {"value": finite(found.prediction)} if found.probability is None else {
+        "label": found.prediction, "probability": finite(found.probability)
+    }  # fmt: skip
     return {
-        "label": None if best is None else classes[best],
-        "probabilities": [finite(p) for p in row],
+        **said,
         "version": version,
+        "classes": [] if found.probability is None else list(found.labels),
+        "effects": [{"feature": name, "adds": [finite(one) for one in effects[name].values()]} for name in order],
+        "learner": found.learner,
+        "parts": [
+            {
+                "feature": name,
+                "means": [finite(part.mean) for part in parts.values()],
+                "sd": finite(next(iter(parts.values())).sd),
+                "estimated": name in found.estimated,
+            }
+            for name, parts in found.contributions.items()
+        ],
+        "shares": [{"name": name, "share": finite(share)} for name, share in found.shares.items()],
     }

@@ -1,0 +1,186 @@
+"""Which label a classifier answers with, given the probabilities: see `docs/answers.md` for what it buys.
+
+With p_k the probability of class k, n_k how often it was learned so far (the sum of its records' weights, where they
+have any), and w_k the weight of the class,
+
+    v_k = w_k p_k                  decision "likeliest"
+    v_k = w_k p_k / (n_k + 1)      decision "balanced"
+
+and c(i, k) the cost of answering k where i is true (1 for an error and 0 otherwise, unless given), the answer is the
+class k with the least sum_i v_i c(i, k): without costs, the one with the largest v_k. Probabilities, and what is
+learned, are the same under every decision. From 10,000 records on, n_k are counts of about the last 10,000.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided import checks
+from braided.checkpoint import pack_name, unpack_name
+from braided.errors import BraidedError
+from braided.kernels import decide
+from braided.state import ArrayRule, check_arrays, holding_together
+from braided.values import shown
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+#: The parameters of a classifier that are about it.
+DECISION_PARAMETERS = ("decision", "class_weight", "costs")
+LIKELIEST, BALANCED = DECISIONS = ("likeliest", "balanced")
+ClassWeight = Mapping[Any, float] | str | None
+Costs = Mapping[Any, Mapping[Any, float]] | None
+_NO_WEIGHTS = np.zeros(0)
+_NO_COSTS = np.zeros((0, 0))
+
+
+def _number(what: str, value: Any, positive: bool = False) -> float:
+    fine = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
+    if not fine or value < 0 or (positive and value == 0):
+        raise BraidedError(f"{what} is {shown(value)}: give a finite number {'above' if positive else 'from'} 0"
+                           f"{'' if positive else ' on'}")  # fmt: skip
+    return float(value)
+
+
+def _looked_up(given: Mapping[Any, Any], label: Hashable, usual: Any) -> Any:
+    """What is given for a label, or for its text: JSON has no other keys."""
+    if label in given:
+        return given[label]
+    return given.get(str(label).lower() if isinstance(label, bool) else str(label), usual)
+
+
+class Decision:
+    """The decision of one classifier, and the counts of labels that it rests on.
+
+    Parameters
+    ----------
+    decision
+        `likeliest` or `balanced`.
+    class_weight
+        Label to weight, 1 for one that is not in it; `"balanced"` is `decision="balanced"`.
+    costs
+        True label to answer to cost.
+
+    Examples
+    --------
+    >>> rare = Decision("balanced")
+    >>> _ = rare.follow(np.zeros((4, 2)), np.array([0.0, 0.0, 0.0, 1.0]), ["usual", "rare"])
+    >>> rare.places(np.array([[0.6, 0.4], [0.9, 0.1]]), ["usual", "rare"])
+    array([1, 0])
+    """
+
+    def __init__(self, decision: str = LIKELIEST, class_weight: ClassWeight = None, costs: Costs = None) -> None:
+        checks.choice("decision", decision, DECISIONS)
+        if isinstance(class_weight, str):
+            checks.choice("class_weight", class_weight, [BALANCED])
+            if decision == BALANCED:
+                raise BraidedError("decision and class_weight are both 'balanced': give one of them")
+        self.balanced = BALANCED in (decision, class_weight)
+        self._weights = {} if class_weight is None or isinstance(class_weight, str) else _weights(class_weight)
+        self._costs = {} if costs is None else _costs(costs)
+        self.counts = np.zeros(0)
+        self._made: tuple[list[Hashable], Floats, Floats] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the answer is the likeliest class."""
+        return not (self.balanced or self._weights or self._costs)
+
+    def _grow(self, n: int) -> None:
+        if self.counts.size < n:
+            self.counts = np.concatenate([self.counts, np.zeros(n - self.counts.size)])
+
+    def _tables(self, classes: Sequence[Hashable]) -> tuple[Floats, Floats]:
+        """The weight of each class, and the cost of each answer where each is true."""
+        if self._made is None or len(self._made[0]) != len(classes):
+            weights = np.array([_looked_up(self._weights, label, 1.0) for label in classes])
+            costs = _NO_COSTS
+            if self._costs:
+                costs = 1.0 - np.eye(len(classes))
+                for i, label in enumerate(classes):
+                    row = _looked_up(self._costs, label, {})
+                    costs[i] = [_looked_up(row, answer, costs[i, k]) for k, answer in enumerate(classes)]
+            self._made = list(classes), weights, costs
+        return self._made[1], self._made[2]
+
+    def places(self, probabilities: Floats, classes: Sequence[Hashable]) -> Places:
+        """The place of the decided class of each record, by the labels that have come; -1 where none is known."""
+        places = np.full(len(probabilities), -1, dtype=np.int64)
+        if len(classes):
+            self._grow(len(classes))
+            weights, costs = self._tables(classes)
+            decide.decide(np.ascontiguousarray(probabilities), weights, costs, self.counts, self.balanced, places)
+        return places
+
+    def follow(
+        self, probabilities: Floats, targets: Floats, classes: Sequence[Hashable], records: Floats | None = None
+    ) -> Places | None:
+        """Count the labels of some records, and decide each by those before it; None where the likeliest is it.
+
+        `records` are the records' own weights, None for 1 each.
+        """
+        self._grow(len(classes))
+        weights, costs = (_NO_WEIGHTS, _NO_COSTS) if self.plain else self._tables(classes)
+        places = np.full(0 if self.plain else len(targets), -1, dtype=np.int64)
+        decide.decide_and_count(
+            np.ascontiguousarray(probabilities), targets, _NO_WEIGHTS if records is None else records, weights, costs,
+            self.counts, self.balanced, places,
+        )  # fmt: skip
+        return None if self.plain else places
+
+    def load_counts(self, counts: NDArray[Any], n_classes: int) -> None:
+        """Take over how often each label was learned."""
+        rule = ArrayRule((n_classes,), low=0.0, high=decide.MEMORY)
+        check_arrays("state of the model", {"label counts": rule}, {"label counts": counts})
+        self.counts = counts.copy()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # joblib may open a pickle as a read-only memory map.
+        self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items()})
+
+
+def _weights(given: Any) -> dict[Any, float]:
+    if not isinstance(given, Mapping):
+        raise BraidedError(f"class_weight is {shown(given)}: give a dict of labels to weights, or 'balanced'")
+    return {label: _number(f"class_weight of {shown(label)}", value, positive=True) for label, value in given.items()}
+
+
+def _costs(given: Any) -> dict[Any, dict[Any, float]]:
+    if not isinstance(given, Mapping) or not all(isinstance(row, Mapping) for row in given.values()):
+        raise BraidedError(f"costs is {shown(given)}: give a dict of true labels to dicts of answers to costs")
+    return {
+        label: {said: _number(f"the cost of {shown(said)} for {shown(label)}", cost) for said, cost in row.items()}
+        for label, row in given.items()
+    }
+
+
+def packed(class_weight: ClassWeight, costs: Costs) -> dict[str, Any]:
+    """Weights and costs as a checkpoint holds them: labels may be of any type that it knows."""
+    found: dict[str, Any] = {}
+    if class_weight is not None:
+        found["class_weight"] = class_weight if isinstance(class_weight, str) else _pairs(class_weight)
+    if costs is not None:
+        found["costs"] = [[pack_name(label), _pairs(row)] for label, row in costs.items()]
+    return found
+
+
+def _pairs(given: Mapping[Any, float]) -> list[list[Any]]:
+    return [[pack_name(label), float(value)] for label, value in given.items()]
+
+
+def unpacked(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What a checkpoint's parameters say of a decision, each checked by `Decision`."""
+    with holding_together("the checkpoint's decision"):
+        found = {name: parameters[name] for name in DECISION_PARAMETERS if parameters.get(name) is not None}
+        if "class_weight" in found and not isinstance(found["class_weight"], str):
+            found["class_weight"] = {unpack_name(label): weight for label, weight in found["class_weight"]}
+        if "costs" in found:
+            found["costs"] = {
+                unpack_name(label): {unpack_name(said): cost for said, cost in row} for label, row in found["costs"]
+            }
+        Decision(**found)
+    return found
