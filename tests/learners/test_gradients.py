@@ -123,7 +123,7 @@ def test_scores_and_gradients_match_automatic_differentiation(config: MLPConfig 
     in_double(learner.forward)(shape, learner.hyper, single, learner.double, x, active, 0, work, *rest, scores)
     before = single.copy()
     fine = in_double(learner.update)(
-        shape, learner.hyper, single, single, learner.double, x, active, 0, 1.0, g, work, *rest
+        shape, learner.hyper, single, single, learner.double, x, active, 0, 1.0, 1.0, g, work, *rest
     )
     assert fine
 
@@ -154,7 +154,9 @@ def test_single_precision_steps_are_the_double_ones_rounded(config: MLPConfig | 
     shape, hyper, active = learner.shape, learner.hyper, np.arange(6)
     wide, wide_g = x.astype(np.float64), g.astype(np.float64)
     in_double(learner.forward)(shape, hyper, single, learner.double, wide, active, 0, work, *rest, np.zeros(3))
-    in_double(learner.update)(shape, hyper, single, single, learner.double, wide, active, 0, 1.0, wide_g, work, *rest)
+    in_double(learner.update)(
+        shape, hyper, single, single, learner.double, wide, active, 0, 1.0, 1.0, wide_g, work, *rest
+    )
     before = learner.single.copy()
     assert learner.learn(x, mask, 1, g)
     moved = np.linalg.norm(single - before)

@@ -77,8 +77,8 @@ def test_one_step_is_the_gradient_of_the_weighted_loss(config: HedgeConfig, fast
         np.testing.assert_array_equal(kept[:tied] > 0, mask[config.base_features :][:tied])
     before = single.copy()
     assert in_double(learner.update)(
-        learner.shape, learner.hyper, single, single, double, wide, active, 7, float(label), UNUSED.astype(float), work,
-        *rest,
+        learner.shape, learner.hyper, single, single, double, wide, active, 7, float(label), 1.0, UNUSED.astype(float),
+        work, *rest,
     )  # fmt: skip
     arrays = {n: jnp.asarray(a, dtype=float) for n, a in learner.state().items() if n != "alphas"}
     gradients = jax.grad(lambda w: loss_of(config, w, alphas, wide, label, kept))(arrays)
