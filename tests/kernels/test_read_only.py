@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import shutil
@@ -16,12 +15,11 @@ import pytest
 import braided
 from braided.kernels import cache
 
-_DROP_FROM_BOUNDING_SET, _OVERRIDE_MODES = 24, 1
-
-
-def _without_override() -> None:
-    """Let the modes of files count for root too, as they do for anyone else."""
-    ctypes.CDLL(None).prctl(_DROP_FROM_BOUNDING_SET, _OVERRIDE_MODES)
+#: Lets the modes of files count for root too, as they do for anyone else (PR_CAPBSET_DROP, CAP_DAC_OVERRIDE).
+_WITHOUT_OVERRIDE = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1); "
+    "os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+)
 
 
 def with_read_only(package: Path, home: Path, temporary: Path, script: str) -> subprocess.CompletedProcess[str]:
@@ -32,8 +30,8 @@ def with_read_only(package: Path, home: Path, temporary: Path, script: str) -> s
     environment |= {"HOME": str(home), "PYTHONPATH": str(package), "TMPDIR": str(temporary)}
     environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, timeout=600, cwd=home,
-        preexec_fn=_without_override,
+        [sys.executable, "-c", _WITHOUT_OVERRIDE, script], capture_output=True, text=True, env=environment,
+        timeout=600, cwd=home,
     )  # fmt: skip
 
 

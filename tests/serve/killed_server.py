@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,8 @@ class KillingDisk(Disk):
         return content
 
 
-def serve_killed(settings: Settings, disk: Disk | None = None) -> None:
-    serve(settings, KillingDisk())
+def serve_killed(settings: Settings, disk: Disk | None = None, read: Callable[[], Settings] | None = None) -> None:
+    serve(settings, KillingDisk(), read)
 
 
 if __name__ == "__main__":
