@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from braided import estimators
 from braided.errors import BraidedError
 from braided.estimators import frames
-from braided.estimators.base import weights_of
+from braided.estimators.chunks import weights_of
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset

@@ -13,8 +13,9 @@ from braided import checks, presets
 from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor, drift
-from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS
+from braided.estimators.base import MODL
 from braided.estimators.river_model import RiverClassifier, RiverModel, RiverRegressor
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, MLPConfig, OLVFConfig
 from braided.presets import OURS, Preset
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from braided.estimators.base import Progress
+from braided.estimators.progress import Progress
 from braided.evaluation.curve import MOST_POINTS, Curve
 from braided.evaluation.older import upgraded_tally
 from braided.evaluation.tally import WINDOW, Tally

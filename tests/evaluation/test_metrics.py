@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from river import metrics as river_metrics
 
 from braided import BraidedError, MODLClassifier, MODLRegressor
-from braided.estimators.base import Progress
+from braided.estimators.progress import Progress
 from braided.evaluation import Tally
 from braided.evaluation.metrics import chosen
 from braided.evaluation.tally import MOST_CLASSES_FOLLOWED, WINDOW

@@ -7,96 +7,45 @@ import os
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from braided import combiners, learners, presets
+from braided import presets
 from braided.checkpoint import pack_config, pack_name, prefixed, read, unpack_names, unprefixed, write
 from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.estimators import frames
+from braided.estimators.build import BraidSettings, build
+from braided.estimators.chunks import Chunk, Floats, checked_array, listed, weights_of
 from braided.estimators.coverage import Coverage
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs, Decision, packed
 from braided.estimators.drift import Detector, Watch, pack, restored_detector
 from braided.estimators.encoder import Encoder
 from braided.estimators.explain import VALUE, Explanation, explain, left_out
 from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
+from braided.estimators.progress import Progress
 from braided.estimators.saved import check_numbers, describe, unpack_parameters
 from braided.estimators.sparse import is_sparse, n_records, pieces
-from braided.learners import LEARNERS, Learner, LearnerConfig
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
-from braided.state import MOST_COUNT, check_arrays, checked, counts
+from braided.state import check_arrays, checked, counts
 from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.streams.encode.rules import Rules
 from braided.streams.encode.saved import pack_encoder, restored_encoder
 from braided.values import as_number, as_weight, shown
 
-Floats = NDArray[np.float64]
-CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
 #: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
 Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
 _NO_SLOTS = np.zeros(0, dtype=np.int64)
 #: Arrays of how sure answers are, and of how often each label was learned; older files have neither.
 _COVERAGE, _LABEL_COUNTS = "coverage", "label counts"
-#: So many targets at most are kept until they count as known.
-MOST_DELAY = 1_000_000
 #: Where features expire, so many columns and categories may have come and gone.
 _MOST_NAMES = 100_000
-
-
-class Progress(NamedTuple):
-    """What `predict_learn_many` saw before it learned each record.
-
-    Attributes
-    ----------
-    predictions
-        Class probabilities, (n, n_classes), with the columns in the order of `classes`; or values, (n, 1).
-    own
-        (n, n_learners): the class place or value that each learner alone would have said; before anything was learned
-        -1, or for regression 0.
-    decided
-        (n,): the place of the class that was answered, -1 for none; None where that is the likeliest class.
-
-    For a data frame both are frames of its library, with classes and learners for columns; a regressor's predictions
-    are a series.
-    """
-
-    predictions: Any
-    own: Any
-    decided: NDArray[np.int64] | None = None
-
-
-def answered(progress: Progress, row: int) -> int | None:
-    """The place of the class that was answered in a row of a classifier's progress; None where none was known."""
-    probabilities = progress.predictions[row]
-    if not probabilities.any():
-        return None
-    return int(probabilities.argmax() if progress.decided is None else progress.decided[row])
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """Records that a model has checked and will learn.
-
-    Attributes
-    ----------
-    values, columns, targets, weights
-        (n, columns) numbers, the names of the columns, (n,) targets as the engine takes them, and (n,) weights, None
-        for 1 each. A record of weight 0 is not learned.
-    new_features, new_labels
-        Record -> the names, in the order of their slots, or the label that it is the first to have.
-    """
-
-    values: Floats
-    columns: list[Hashable]
-    targets: Floats
-    weights: Floats | None
-    new_features: dict[int, list[Hashable]]
-    new_labels: dict[int, Any]
 
 
 class DryRun:
@@ -154,32 +103,6 @@ class DryRun:
         self._model._features.arrivals(chunk.values[learned], chunk.columns)
         for label in chunk.new_labels.values():
             self._model._classes.admit(label)
-
-
-def listed(y: ArrayLike | Iterable[Any]) -> list[Any]:
-    """Labels or targets as a list; a single value, or a table, is refused."""
-    if isinstance(y, np.ndarray) and y.ndim != 1:
-        raise BraidedError(f"y has {y.ndim} dimension(s): give one label or target a record")
-    if isinstance(y, str) or not isinstance(y, Iterable):
-        raise BraidedError(f"y is {shown(y)}: give a list or array of labels or targets")
-    return list(y)
-
-
-def weights_of(sample_weight: Any, n: int, first: int) -> Floats | None:
-    """The weights of n records, the first of which has the number `first`; None where none are given."""
-    if sample_weight is None:
-        return None
-    given = frames.targets(sample_weight, "sample_weight")
-    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
-        raise BraidedError(f"sample_weight is {shown(sample_weight)}: give a list or array of one weight a record")
-    if not (isinstance(given, np.ndarray) and given.dtype.kind in "biuf"):
-        given = np.array([as_weight(value, first + i) for i, value in enumerate(given)])
-    weights: Floats = np.ascontiguousarray(given, dtype=np.float64)
-    if weights.size != n:
-        raise BraidedError(f"X has {n} records and sample_weight has {weights.size} weights: they must be as many")
-    for wrong in np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[:1]:
-        as_weight(weights[wrong].item(), first + int(wrong))
-    return weights
 
 
 class MODL(base.Estimator):
@@ -255,70 +178,14 @@ class MODL(base.Estimator):
         """The preset object."""
         return self.preset if isinstance(self.preset, Preset) else presets.get(self.preset)
 
-    def _build(self) -> Braid:
-        """The engine, made when the first record is learned."""
-        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
-            raise BraidedError(f"seed is {shown(self.seed)}: use a whole number from 0 to 2**63 - 1")
-        if not isinstance(self.delay, int | np.integer) or not 0 <= self.delay <= MOST_DELAY:
-            raise BraidedError(f"delay is {shown(self.delay)}: use a whole number of records from 0 to {MOST_DELAY:,}")
-        expire_after = self.expire_after
-        if expire_after is not None and (
-            not isinstance(expire_after, int | np.integer) or not 1 <= expire_after <= MOST_COUNT
-        ):
-            raise BraidedError(
-                f"expire_after is {shown(expire_after)}: use a whole number from 1 to 2**53 of records, or None"
-            )
-        preset = self._resolved().for_regression() if self._regression else self._resolved()
-        chosen: Sequence[LearnerConfig | Learner]
-        if self.learners is not None:
-            if not isinstance(self.learners, list | tuple):
-                raise BraidedError(f"learners is {shown(self.learners)}: give a list or tuple of learners")
-            chosen = self.learners
-        else:
-            chosen = preset.learners
-        if not chosen:
-            raise BraidedError("learners is empty: give at least one learner configuration, or None for the preset's")
-        built: list[Learner] = []
-        for place, item in enumerate(chosen):
-            if type(item) in LEARNERS:
-                built.append(learners.build(item, int(self.seed), place))
-            elif isinstance(item, Learner):
-                built.append(copy.deepcopy(item))
-            else:
-                raise BraidedError(
-                    f"learners[{place}] is {shown(item)}: give a learner configuration, or an object with the methods "
-                    "of braided.learners.Learner"
-                )
-        for learner in built:
-            name = getattr(learner, "name", type(learner).__name__)
-            only = getattr(learner, "task", None) or self.task
-            if only != self.task:
-                raise BraidedError(f"learner {name!r} is for {only}, not for {self.task}: leave it out")
-            if not self._regression and getattr(getattr(learner, "config", None), "change", False):
-                raise BraidedError(f"learner {name!r} learns the change of a number: for classes leave out change=True")
-            if expire_after is not None and not hasattr(learner, "forget_features"):
-                raise BraidedError(
-                    f"expire_after is {expire_after}, and learner {name!r} has no method forget_features: leave out "
-                    "one of them"
-                )
-            most = getattr(learner, "most_classes", self._classes.limit)
-            if most < self._classes.limit:
-                self._classes.restrict(most, f"{name} takes {most} classes only: use another model")
-        combiner = combiners.build(self.combiner or preset.combiner, self._regression, int(self.seed))
-        if isinstance(combiner, combiners.KalmanWeights):
-            combiner.first_weights = (preset.first_weights or None) if self.learners is None else None
-        elif len(built) > 1 and any(getattr(getattr(learner, "config", None), "change", False) for learner in built):
-            raise BraidedError(
-                f"combiner {combiner.name!r} adds up what learners say, and one learns changes: use 'kalman' or "
-                "'kalman-tanh'"
-            )
-        return Braid(built, combiner, preset.standardise, self._regression, int(self.delay))
-
     @property
     def braid(self) -> Braid:
         """The engine with its learners; sizes are 0 until a record is learned."""
         if self._braid is None:
-            self._braid = self._build()
+            settings = BraidSettings(
+                self.task, self._resolved(), self.learners, self.combiner, self.seed, self.delay, self.expire_after
+            )
+            self._braid = build(settings, self._classes)
         return self._braid
 
     @property
@@ -516,37 +383,6 @@ class MODL(base.Estimator):
     def _error(self, prediction: Floats, target: float, unseen: bool) -> float:
         """How far off the prediction was that was made before this record was learned."""
 
-    def _array(self, X: ArrayLike, names: Sequence[Hashable] | None) -> tuple[Floats, list[Hashable]]:
-        """A chunk as a fresh or contiguous float64 array, checked, and its column names."""
-        array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
-        if array.ndim != 2:
-            raise BraidedError(f"X has {array.ndim} dimension(s): give records in rows and features in columns")
-        columns: list[Hashable] = list(range(array.shape[1]) if names is None else names)
-        if any(issubclass(kind, np.generic) for kind in set(map(type, columns))):
-            columns = [name.item() if isinstance(name, np.generic) else name for name in columns]
-        if len(columns) != array.shape[1]:
-            raise BraidedError(f"X has {array.shape[1]} columns and {len(columns)} names: give as many")
-        if len(set(columns)) != len(columns):
-            twice = next(name for name in columns if columns.count(name) > 1)
-            raise BraidedError(f"column {twice!r} is there twice: rename one of them")
-        first = self.records_learned + 1
-        if array.dtype.kind == "O":
-            rows = [
-                [as_number(name, value, first + i) for name, value in zip(columns, row, strict=True)]
-                for i, row in enumerate(array.tolist())
-            ]
-            array = np.array(rows, dtype=np.float64).reshape(array.shape)
-        elif array.dtype.kind not in "biuf":
-            raise BraidedError(f"X holds values of type {array.dtype}: give numbers, NaN for missing ones")
-        values: Floats = np.require(array, dtype=np.float64, requirements=["C", "W"])
-        if np.isinf(values).any():
-            row, column = np.argwhere(np.isinf(values))[0]
-            raise BraidedError(
-                f"feature {columns[column]!r} is {values[row, column]} in record {first + row}: "
-                "it must be finite, or NaN if missing"
-            )
-        return values, columns
-
     @abstractmethod
     def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
         """New labels in order, the targets as the engine takes them, and at which record each new label stands."""
@@ -672,9 +508,9 @@ class MODL(base.Estimator):
         decided = None if parts[0].decided is None else np.concatenate([part.decided for part in parts])
         return Progress(np.concatenate(predictions), np.concatenate([part.own for part in parts]), decided)
 
-    def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, sample_weight: Any = None) -> _Chunk:
+    def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, sample_weight: Any = None) -> Chunk:
         """A chunk as it will be learned, or the refusal of all of it; nothing changes."""
-        values, columns = self._array(X, names)
+        values, columns = checked_array(X, names, self.records_learned + 1)
         n = values.shape[0]
         y = frames.targets(y)
         if sample_weight is not None and not isinstance(y, np.ndarray):
@@ -691,7 +527,7 @@ class MODL(base.Estimator):
             arrivals = self._features.copy().arrivals(values[kept] if kept.size < n else values, columns)
             new_features = {int(kept[at]): names for at, names in arrivals.items()}
         self._classes.check_room(list(new_labels.values()))
-        return _Chunk(values, columns, targets, weights, new_features, new_labels)
+        return Chunk(values, columns, targets, weights, new_features, new_labels)
 
     def dry_run(self) -> DryRun:
         """Asks whether this model would learn certain chunks, one after another, without learning them."""
@@ -747,7 +583,7 @@ class MODL(base.Estimator):
         X, names, frame = self._opened(X, names)
         if is_sparse(X):
             return self._joined([self.progress_many(piece.table, piece.names) for piece in pieces(X, names)])
-        values, columns = self._array(X, names)
+        values, columns = checked_array(X, names, self.records_learned + 1)
         progress = self._nothing_said(len(values), 1 if self._regression else len(self._classes))
         self._run_part(values, columns, None, None, progress, 0)
         if frame is None:
@@ -943,7 +779,7 @@ class MODL(base.Estimator):
             rows = [part for part in found if part is not None]
             nothing = np.zeros((0, max(self.braid.n_outputs, 1)))
             return np.concatenate([nothing, *rows]) if self.records_learned else None
-        values, columns = self._array(X, names)
+        values, columns = checked_array(X, names, self.records_learned + 1)
         if self.records_learned == 0:
             return None
         where, slots = self._features.columns(columns)

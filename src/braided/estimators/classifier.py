@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, MODL, Floats, listed
+from braided.estimators.base import MODL
+from braided.estimators.chunks import Floats, listed
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.estimators.drift import Detector
 from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
 from braided.estimators.sparse import n_records
+from braided.estimators.tasks import CLASSIFICATION
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.base import MODL, REGRESSION, Floats, listed
+from braided.estimators.base import MODL
+from braided.estimators.chunks import Floats, listed
 from braided.estimators.drift import Detector
 from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
 from braided.estimators.sparse import n_records
+from braided.estimators.tasks import REGRESSION
 from braided.kernels.scale import target_deviation
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset

@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, REGRESSION, Progress, weights_of
+from braided.estimators.chunks import weights_of
+from braided.estimators.progress import Progress
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.learners.river_learner import takes_weight
 from braided.values import as_weight
 

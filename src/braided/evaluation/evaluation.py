@@ -12,7 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.base import MODL, REGRESSION, Progress
+from braided.estimators.base import MODL
+from braided.estimators.progress import Progress
+from braided.estimators.tasks import REGRESSION
 from braided.evaluation.history import History
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS

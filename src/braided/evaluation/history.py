@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from braided.checkpoint import pack_name, unpack_names
 from braided.errors import BraidedError
 from braided.estimators import explain
-from braided.estimators.base import MODL, Progress
+from braided.estimators.base import MODL
+from braided.estimators.progress import Progress
 from braided.evaluation.availability import MOST_FEATURES, Places, add_at
 from braided.evaluation.tally import Tally
 from braided.kernels.coverage import LEVELS

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from braided import checks
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, REGRESSION
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.kernels import tally
 
 Floats = NDArray[np.float64]

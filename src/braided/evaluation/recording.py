@@ -9,8 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.base import MODL, REGRESSION
+from braided.estimators.base import MODL
 from braided.estimators.river_model import behind_chunks
+from braided.estimators.tasks import REGRESSION
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History
 from braided.streams import Batch, Stream

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import pack_name, prefixed, unpack_names, unprefixed
 from braided.errors import BraidedError
-from braided.estimators.base import Progress
+from braided.estimators.progress import Progress
 from braided.evaluation.curve import Curve
 from braided.evaluation.guesses import PlainGuesses
 from braided.evaluation.metrics import class_metrics, per_class, value_metrics

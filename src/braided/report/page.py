@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from braided.estimators.base import REGRESSION
+from braided.estimators.tasks import REGRESSION
 from braided.evaluation import History
 from braided.evaluation.metrics import METRICS, chosen, quantity
 from braided.kernels.tally import ANSWER, LEARNERS

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from braided.estimators.base import REGRESSION
+from braided.estimators.tasks import REGRESSION
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report.published import beside
 from braided.values import printable

@@ -28,7 +28,9 @@ from braided.checkpoint import (
 )
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
-from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION, TASKS, weights_of
+from braided.estimators.base import MODL
+from braided.estimators.chunks import weights_of
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
 from braided.evaluation.older import upgraded_history
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions

@@ -18,8 +18,9 @@ from braided import zoo
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, MODL, REGRESSION
+from braided.estimators.base import MODL
 from braided.estimators.digest import state_digest
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
 from braided.kernels.tally import LAST, USUAL

@@ -15,9 +15,9 @@ from braided.combiners import COMBINERS
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, REGRESSION, TASKS
 from braided.estimators.decision import DECISIONS, LIKELIEST
 from braided.estimators.drift import DETECTORS
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation.availability import MOST_NAMES
 from braided.evaluation.metrics import METRICS
 from braided.run import decision as decisions

@@ -20,7 +20,7 @@ from typing import IO, Any
 from braided import extras
 from braided.checkpoint import remove_leftovers, temporary_beside
 from braided.errors import BraidedError
-from braided.estimators.base import Progress, answered
+from braided.estimators.progress import Progress, answered
 from braided.streams import Batch
 
 _FORMATS = (".csv", ".jsonl", ".parquet")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.estimators.base import CLASSIFICATION, REGRESSION
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.streams import Batch, Stream
 from braided.streams.base import records_before
 from braided.streams.encode import cells

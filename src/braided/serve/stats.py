@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed, unprefixed
-from braided.estimators.base import Progress, answered
+from braided.estimators.progress import Progress, answered
 from braided.evaluation.alarm import ErrorAlarm
 from braided.evaluation.availability import Latest, Places
 from braided.evaluation.older import upgraded_service_figures, upgraded_tally
