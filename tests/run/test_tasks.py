@@ -25,7 +25,7 @@ from braided.estimators.digest import state_digest
 from braided.kernels.tally import LAST, USUAL
 from braided.report.page import page
 from braided.run import Job, RunOptions, predictions
-from braided.run.predictions import PredictionFile
+from braided.run.predictions import PredictionFile, Written
 from command import braided
 from conftest import made_up
 
@@ -317,11 +317,11 @@ def test_a_file_of_predictions_is_cut_where_the_checkpoint_stands(tmp_path: Path
     path = tmp_path / "p.csv"
     path.write_bytes(b'record,label,prediction,p_a\r\n1,"two\r\nlines",a,1.0\r\n2,a,a,0.5\r\n3,a,')
     file = PredictionFile(path, several=False)
-    file.begin(1)
+    file.begin(Written(1))
     file.close()
     assert path.read_bytes() == b'record,label,prediction,p_a\r\n1,"two\r\nlines",a,1.0\r\n'
     with pytest.raises(BraidedError, match="has fewer than the 5 rows that the checkpoint counts"):
-        PredictionFile(path, several=False).begin(5)
+        PredictionFile(path, several=False).begin(Written(5))
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_another_file_is_not_cut(content: bytes, ending: str, tmp_path: Path) ->
     path = tmp_path / f"p{ending}"
     path.write_bytes(content)
     with pytest.raises(BraidedError, match="is not the file that the run was writing"):
-        PredictionFile(path, several=False).begin(3)
+        PredictionFile(path, several=False).begin(Written(3))
     assert path.read_bytes() == content
 
 
@@ -454,6 +454,26 @@ def test_the_last_label_of_several_orders_is_their_mean(classes: Path) -> None:
     each = [run.history.totals[LAST] for run in job.finished]
     assert len(set(each)) > 1
     assert job.document()["last_label_errors"] == pytest.approx(np.mean(each))
+
+
+def test_a_csv_that_was_not_ended_gets_its_columns(
+    classes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run dies between its last checkpoint and the end of its file, whose header has no classes yet."""
+    options, checkpoint = RunOptions(str(classes), ("olr", "majority")), tmp_path / "c"
+    straight, broken = tmp_path / "straight.csv", tmp_path / "broken.csv"
+    finished(Job(options, predictions=straight))
+    with monkeypatch.context() as dying:
+        dying.setattr(PredictionFile, "_fill_csv", unfinished)
+        with pytest.raises(KeyboardInterrupt):
+            finished(Job(options, predictions=broken, checkpoint=checkpoint))
+    assert "p_" not in broken.read_text().splitlines()[0]
+    finished(Job(options, predictions=broken, checkpoint=checkpoint, resume=True))
+    assert broken.read_text() == straight.read_text()
+
+
+def unfinished(self: PredictionFile) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

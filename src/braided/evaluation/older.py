@@ -70,8 +70,8 @@ def upgraded_history(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """A history's state as it is today.
 
-    An earlier one has no log loss, Brier score, ROC AUC and window. The window is counted from there on; the others are
-    left out.
+    An earlier one has no log loss, Brier score, ROC AUC, window and coverage. Window and coverage are counted from
+    there on; the others are left out.
     """
     if "counted_from" in metadata:
         return upgraded_tally(metadata, arrays)
@@ -79,6 +79,7 @@ def upgraded_history(
     records, interval = metadata["records"], metadata["interval"]
     about |= {name: metadata[name] for name in ("block", "features", "classes", "weight_names")}
     about["counted_from"] = records
+    del own["_covered"]  # a history begins it with a row for each block
     kept = (
         "present", "_present", "confusion", "bins", "_before", "_blocks", "_weights", "_deviations",
         "weight_mean", "weight_sd",

@@ -34,6 +34,7 @@ from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
 from braided.evaluation.older import upgraded_history
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
+from braided.run.predictions import Written
 from braided.state import ArrayRule, check_arrays, checked, holding_together
 from braided.streams import Batch
 from braided.streams.encode.plan import Plan
@@ -70,7 +71,7 @@ class ResumedJob:
     n_features: int
     counts: ReadingCounts
     position: dict[str, Any] | None
-    rows_predicted: int | None
+    predicted: Written | None
     recognise: bool
 
 
@@ -107,7 +108,7 @@ class RunCheckpoint:
         running: bool,
         counts: ReadingCounts,
         position: dict[str, Any] | None,
-        rows_predicted: int | None,
+        predicted: Written | None,
     ) -> None:
         """Write the model in progress (or the last one, if it has a state) with the state of the job around it."""
         model: Any = evaluation.model
@@ -142,7 +143,8 @@ class RunCheckpoint:
             "features": model.n_features,
             "histories": packed,
             "waiting": None if waiting is None else _pack_names(waiting),
-            "rows_predicted": rows_predicted,
+            "rows_predicted": None if predicted is None else predicted.rows,
+            "columns_predicted": [] if predicted is None else list(predicted.columns),
         }
         write(self.path, type(model).__name__ if isinstance(model, MODL) else _NO_MODEL, metadata, arrays)
 
@@ -200,9 +202,7 @@ class RunCheckpoint:
             n_features=checked(_WHAT, run, "features", int),
             counts=counts,
             position=run.get("position"),
-            rows_predicted=checked(_WHAT, run, "rows_predicted", int)
-            if run.get("rows_predicted") is not None
-            else None,
+            predicted=_predicted(run),
             # An earlier version had learned from identifiers, and taken numbers of other spellings for categories.
             recognise="plan" in run,
         )
@@ -240,6 +240,14 @@ class RunCheckpoint:
                     f"checkpoint {self.path} was made with {name} = {before!r}, and now it is {value!r}: "
                     "give the same options, or another checkpoint file"
                 )
+
+
+def _predicted(run: Mapping[str, Any]) -> Written | None:
+    """What was written of `--predictions`; an earlier version did not keep the names of the columns."""
+    if run.get("rows_predicted") is None:
+        return None
+    columns = checked(_WHAT, {"columns_predicted": [], **run}, "columns_predicted", list)
+    return Written(checked(_WHAT, run, "rows_predicted", int), tuple(map(str, columns)))
 
 
 def _settings(options: RunOptions) -> Any:

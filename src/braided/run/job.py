@@ -27,7 +27,7 @@ from braided.kernels.tally import LAST, USUAL
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
 from braided.run.compiling import compile_model
 from braided.run.options import AUTO, RunOptions
-from braided.run.predictions import PredictionFile
+from braided.run.predictions import PredictionFile, Written
 from braided.run.target import LOOKED_AT, NumericTargets, guessed
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
 from braided.streams.encode.rules import ReadingCounts
@@ -107,7 +107,7 @@ class Job:
             self.options = replace(self.options, task=begun.task, preset=begun.preset)
             self.finished, self._current, self.n_features = begun.finished, begun.current, begun.n_features
             self.counts, self._position = begun.counts, begun.position
-            if (begun.rows_predicted is None) != (predictions is None):
+            if (begun.predicted is None) != (predictions is None):
                 made = "with" if predictions is None else "without"
                 raise BraidedError(
                     f"checkpoint {checkpoint} was made {made} --predictions: do the same, or give another file"
@@ -130,7 +130,7 @@ class Job:
         if self.options.task == REGRESSION and isinstance(self._source, ArrayStream):
             self._source = read_whole(NumericTargets(self._source, self.options.on_error, self.counts))
         if self._predictions is not None:
-            self._predictions.begin(0 if begun is None else begun.rows_predicted or 0)
+            self._predictions.begin((begun and begun.predicted) or Written())
             if self._current is not None:
                 self._current.on_predictions = self._predictions.write
 
@@ -317,7 +317,7 @@ class Job:
             running=running,
             counts=self.counts,
             position=self._position,
-            rows_predicted=None if self._predictions is None else self._predictions.rows,
+            predicted=None if self._predictions is None else self._predictions.written,
         )
         self._saved_records = evaluation.seen if running else -1
 

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +33,17 @@ _ROW_GROUP = 10_000
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
 
 
+@dataclass(frozen=True)
+class Written:
+    """What a file of predictions holds: its rows, and the columns of probabilities in their order.
+
+    A CSV file that is not ended has no names for its columns: they are known from here alone.
+    """
+
+    rows: int = 0
+    columns: tuple[str, ...] = ()
+
+
 class PredictionFile:
     """A file of predictions that can be cut back to where a checkpoint stands.
 
@@ -46,17 +58,13 @@ class PredictionFile:
     several
         Whether rows are of several runs.
 
-    Attributes
-    ----------
-    rows
-        Rows in the file.
     """
 
     def __init__(self, path: Path, several: bool) -> None:
         if path.suffix not in _FORMATS:
             raise BraidedError(f"--predictions {path}: give a file that ends in {', '.join(_FORMATS)}")
         self.path = path
-        self.rows = 0
+        self._rows = 0
         self._parquet = path.suffix == ".parquet"
         if self._parquet:
             extras.require("pyarrow", "files")
@@ -69,18 +77,25 @@ class PredictionFile:
         self._file: IO[str] | None = None
         self._run: list[Any] = []
 
-    def begin(self, rows: int = 0) -> None:
-        """Open the file, with its first `rows` rows as they were; whatever came after them goes."""
+    @property
+    def written(self) -> Written:
+        """What the file holds now."""
+        return Written(self._rows, tuple(self._columns))
+
+    def begin(self, kept: Written = Written()) -> None:  # noqa: B008  # it is frozen
+        """Open the file with the first rows as they were; whatever came after them goes."""
+        rows = kept.rows
         try:
             remove_leftovers(self.path)
             if rows:
                 if self._parquet and not self._kept.exists():
                     self._unmake_parquet()
                 self._cut(rows)
+                self._columns = [*kept.columns, *self._columns[len(kept.columns) :]]
             self._file = self._kept.open("a" if rows else "w", **_TEXT)
         except OSError as error:
             raise BraidedError(f"--predictions {self.path}: {error.strerror or error}") from None
-        self.rows = rows
+        self._rows = rows
         if self._csv and not rows:
             _csv_writer(self._file).writerow(self._first)
 
@@ -110,7 +125,7 @@ class PredictionFile:
                 document = {**dict(zip(self._first, map(_plain, fixed), strict=True)), **shares}
                 out.write(json.dumps(document) + "\n")
         self._file.write(out.getvalue())
-        self.rows += len(batch)
+        self._rows += len(batch)
 
     def _column_of(self, label: Hashable) -> str:
         """The column of a class's probability; a label that is spelled like another gets its type behind it."""
