@@ -38,6 +38,7 @@ from braided.learners import LEARNERS, FourierConfig, HedgeConfig, LinearConfig,
 from braided.presets import Preset
 from braided.run.checkpoint import FinishedRun, RunCheckpoint
 from braided.run.options import RunOptions
+from braided.run.predictions import Written
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.model_spec import state_from_checkpoint
 from braided.serve.model_state import ModelState
@@ -56,6 +57,8 @@ VALUES: tuple[Any, ...] = (
     [[]], {}, {"float": "zz"}, {"float": "0x1p+5000"}, {"tuple": 3}, {"tuple": ["a", 1]}, {"type": "MLPConfig"},
     [{"type": "LogisticConfig"}] * 3,
 )  # fmt: skip
+#: Of a file of predictions.
+WRITTEN = Written(3, ("p_0", "p_1"))
 SECONDS = 20
 ROWS = 40
 
@@ -209,8 +212,8 @@ def _run(numeric: bool, delay: int) -> bytes:
     values, labels = _values(ROWS)
     evaluation.observe(Batch(("0", "1", "2"), values, (labels * 1.5 if numeric else labels).tolist()))
     path = Path(_FOLDER.name) / f"{numeric} {delay}"
-    done = [FinishedRun("other", 1, {"metrics": {}}, copy.deepcopy(evaluation.history))]
-    RunCheckpoint(path, None).save(_run_options(delay), done, evaluation, True, ReadingCounts(), None, 3)
+    done = [FinishedRun("other", 1, evaluation.result(), copy.deepcopy(evaluation.history))]
+    RunCheckpoint(path, None).save(_run_options(delay), done, evaluation, True, ReadingCounts(), None, WRITTEN)
     return path.read_bytes()
 
 
@@ -471,8 +474,8 @@ def _restored(found: Case, number: int) -> Any:
             return None
         job.current.observe(Batch(("0", "1", "2"), values, y))
         job.current.finish()
-        job.current.result()
-        RunCheckpoint(path, None).save(_run_options(delay), job.finished, job.current, True, job.counts, None, 3)
+        json.dumps([job.current.result(), *(run.result for run in job.finished)])
+        RunCheckpoint(path, None).save(_run_options(delay), job.finished, job.current, True, job.counts, None, WRITTEN)
         RunCheckpoint(path, None).load(_run_options(delay))
         return model
     if number % 3 == 0 and not found.model.startswith("drift"):

@@ -76,6 +76,37 @@ def _weights(batch: Batch) -> dict[str, Any]:
     return {} if batch.weights is None else {"sample_weight": batch.weights}
 
 
+def result_of(
+    history: History, health: Mapping[str, Mapping[str, int]], unlabelled: int, seconds: float
+) -> dict[str, Any]:
+    """The figures of a run: what its history counted, with what is known of the run beside it."""
+    if history.regression:
+        errors: dict[str, Any] = {}
+        own: dict[str, dict[str, Any]] = {
+            name: {"mae": error if math.isfinite(error) else None} for name, error in history.learner_errors.items()
+        }
+    else:
+        errors = {"errors": int(history.totals[ANSWER]), "error_rate": history.error}
+        losses = zip(history.learners, history.totals[LEARNERS:].tolist(), strict=True)
+        own = {name: {"errors": int(loss)} for name, loss in losses}
+    return {
+        **errors,
+        "metrics": history.metrics(),
+        "window_metrics": history.window_metrics(),
+        "window": history.n_last,
+        "coverage": {f"{level:g}": share for level, share in history.coverage_shares().items()},
+        "coverage_over_time": _over_time(history),
+        "importance": [
+            {"feature": printable(str(name)), "effect": effect, "records": records}
+            for name, effect, records in history.importance()[:_MOST_IMPORTANT]
+        ],
+        "unlabelled": unlabelled,
+        "seconds": seconds,
+        "records_per_second": round((history.records + unlabelled) / seconds, 1) if seconds else 0.0,
+        "learners": {name: {**figures, **health[name]} for name, figures in own.items()},
+    }
+
+
 def _over_time(history: History) -> list[dict[str, Any]]:
     """At the end of each block the share of its records that intervals or sets held, by level."""
     return [
@@ -233,29 +264,4 @@ class Evaluation:
 
     def result(self) -> dict[str, Any]:
         """The figures of this run."""
-        history, health = self.history, self.model.health
-        losses = dict(zip(history.learners, history.totals[LEARNERS:].tolist(), strict=True))
-        if history.regression:
-            errors: dict[str, Any] = {}
-            own: dict[str, dict[str, Any]] = {
-                name: {"mae": error if math.isfinite(error) else None} for name, error in history.learner_errors.items()
-            }
-        else:
-            errors = {"errors": int(history.totals[ANSWER]), "error_rate": history.error}
-            own = {name: {"errors": int(loss)} for name, loss in losses.items()}
-        return {
-            **errors,
-            "metrics": history.metrics(),
-            "window_metrics": history.window_metrics(),
-            "window": history.n_last,
-            "coverage": {f"{level:g}": share for level, share in history.coverage_shares().items()},
-            "coverage_over_time": _over_time(history),
-            "importance": [
-                {"feature": printable(str(name)), "effect": effect, "records": records}
-                for name, effect, records in history.importance()[:_MOST_IMPORTANT]
-            ],
-            "unlabelled": self.unlabelled,
-            "seconds": round(self.seconds, 6),
-            "records_per_second": round(self.seen / self.seconds, 1) if self.seconds else 0.0,
-            "learners": {name: {**figures, **health[name]} for name, figures in own.items()},
-        }
+        return result_of(self.history, self.model.health, self.unlabelled, round(self.seconds, 6))

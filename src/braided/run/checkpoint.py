@@ -32,6 +32,7 @@ from braided.estimators.base import MODL
 from braided.estimators.chunks import weights_of
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
+from braided.evaluation.evaluation import result_of
 from braided.evaluation.older import upgraded_history
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
 from braided.run.predictions import Written
@@ -270,19 +271,6 @@ def source_fingerprint(options: RunOptions, data_dir: Path | None) -> str | None
     return None if options.follow else fingerprint(options.stream, data_dir)
 
 
-def _with_metrics(result: dict[str, Any], history: History) -> dict[str, Any]:
-    """The result of a finished run; one of a braided without metrics gets what its history knows."""
-    if "metrics" in result:
-        return result
-    return {
-        **result,
-        "metrics": history.metrics(),
-        "window_metrics": history.window_metrics(),
-        "window": history.n_last,
-        "unlabelled": 0,
-    }
-
-
 def _pack_names(batch: Batch) -> dict[str, Any]:
     packed = {"names": list(map(pack_name, batch.names)), "labels": list(map(pack_name, batch.labels))}
     return packed if batch.weights is None else {**packed, "weights": batch.weights.tolist()}
@@ -301,7 +289,18 @@ def _unpack_batch(packed: dict[str, Any], arrays: Mapping[str, NDArray[Any]], de
 
 def _finished(item: Any, history: History) -> FinishedRun:
     model, seed = checked(_WHAT, item, "model", str), checked(_WHAT, item, "seed", int, 0, 2**63 - 1)
-    return FinishedRun(model, seed, _with_metrics(checked(_WHAT, item, "result", dict), history), history)
+    kept = {"unlabelled": 0, "state_sha256": None, **checked(_WHAT, item, "result", dict)}
+    learners = checked(_WHAT, kept, "learners", dict)
+    health = {
+        name: {count: checked(_WHAT, learners.get(name), count, int) for count in ("skipped", "resets")}
+        for name in history.learners
+    }
+    result = result_of(history, health, checked(_WHAT, kept, "unlabelled", int), checked(_WHAT, kept, "seconds", float))
+    digest = kept["state_sha256"]
+    result["state_sha256"] = None if digest is None else checked(_WHAT, kept, "state_sha256", str)
+    if "drifts" in kept:
+        result["drifts"] = checked(_WHAT, kept, "drifts", int)
+    return FinishedRun(model, seed, result, history)
 
 
 def _found(state: Any) -> list[Any]:
