@@ -86,7 +86,7 @@ def test_workers_leave_with_a_killed_run(tmp_path: Path, excerpts: Path) -> None
     if not children.exists():
         process.kill()
         pytest.skip("this system does not list a process's children: run on Linux")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     workers: list[int] = []
     while not workers and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -96,10 +96,9 @@ def test_workers_leave_with_a_killed_run(tmp_path: Path, excerpts: Path) -> None
             if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
         ]
     assert workers
-    time.sleep(1)
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not any(alive(pid) for pid in workers)

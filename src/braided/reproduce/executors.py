@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,12 +27,15 @@ class Executor(Protocol):
 
 
 def _leave_with_parent() -> None:
-    """End this worker when the process that started it is gone: a killed run must not leave workers behind."""
-    parent = os.getppid()
+    """End this worker when the process that started it is gone: a killed run must not leave workers behind.
+
+    It may be gone before this is called: its number is then another's already, and only its pipe tells.
+    """
+    parent = parent_process()
+    assert parent is not None
 
     def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
