@@ -197,7 +197,7 @@ class HTTPConnection(asyncio.Protocol):
             return
         if not exchange.complete:
             self._transport.abort()
-        elif not exchange.keep_alive or self._ending:
+        elif not exchange.keep_alive or exchange.cut_short or self._ending:
             self._end()
         else:
             self._go_on()

@@ -75,6 +75,11 @@ class Exchange:
         """Whether something of the answer is on its way."""
         return self._started or self._head is not None
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether a stream of answers has ended before the request that it answers line by line."""
+        return self.complete and self._chunked and self.more_body
+
     async def run(self, application: Application) -> None:
         """Let the application answer."""
         try:
