@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
@@ -21,22 +21,40 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing bu
 
 
 def _typer_type(hint: Any) -> Any:
-    """A field's type as Typer takes it: several words are a list."""
+    """A field's type as Typer takes it: several words are a list; which words may be given, the dataclass checks."""
     inner, *notes = get_args(hint)
     if get_origin(inner) is tuple:
         inner = list[str] | None
+    if get_origin(inner) is Literal:
+        inner = str
     return Annotated[inner, *notes]
+
+
+def option_fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
+    """The annotated fields of a dataclass, its own before those it inherits: what is asked for most stands first."""
+    hints = get_type_hints(kind, include_extras=True)
+    order = sorted(dataclasses.fields(kind), key=lambda field: field.name not in kind.__annotations__)
+    return {field.name: field for field in order if get_origin(hints[field.name]) is Annotated}
+
+
+def option_names(kind: Any) -> dict[str, str]:
+    """What each such field is called on the command line, as Python spells it."""
+    hints = get_type_hints(kind, include_extras=True)
+    names = {}
+    for field in option_fields(kind):
+        given = hints[field].__metadata__[0].param_decls or (field.replace("_", "-"),)
+        names[field] = given[0].lstrip("-").replace("-", "_")
+    return names
 
 
 def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Put the annotated fields of a dataclass in the place of a command's parameter `name`, which receives an object.
 
-    The other parameters stay as they are. A parameter `stream` that both have is the command's own.
+    The other parameters stay as they are. A parameter `stream` that both have is the command's own. A field that has no
+    default is None where its option is not given.
     """
     hints = get_type_hints(kind, include_extras=True)
-    # Its own fields before those it inherits: what is asked for most stands first in the help.
-    order = sorted(dataclasses.fields(kind), key=lambda field: field.name not in kind.__annotations__)
-    fields = {field.name: field for field in order if get_origin(hints[field.name]) is Annotated}
+    fields = option_fields(kind)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
@@ -46,7 +64,8 @@ def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callab
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
                 continue
             for field in fields.values():
-                default = None if isinstance(field.default, tuple) else field.default
+                without = field.default is dataclasses.MISSING or isinstance(field.default, tuple)
+                default = None if without else field.default
                 hint = _typer_type(hints[field.name])
                 parameters.append(
                     inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)

@@ -2,87 +2,38 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Container
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from rich.console import Console
 
 from braided import extras
-from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, with_options
+from braided.cli.options import DataDirOption, JsonOption, QuietOption, option_names, teller, with_options
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
+from braided.serve.settings import Limits, Settings
 
 app = typer.Typer(add_completion=False)
 _FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `braided serve` has as --dir.")]
-#: Options by what the service calls them; the others have the same name in both.
-_LIMITS = {
-    "max_body": "body_bytes", "max_checkpoint": "checkpoint_bytes", "max_records": "records", "max_models": "models",
-    "max_features": "features",
-    "max_classes": "classes", "max_in_flight": "in_flight", "request_seconds": "request_seconds",
-    "observe_count": "observations", "observe_seconds": "observation_seconds", "max_connections": "connections",
-    "writer_share": "writer_share", "address_share": "address_share", "token_share": "token_share",
-}  # fmt: skip
-_SETTINGS = {"interval": "interval_seconds"}
-_KINDS: dict[type, type] = {int: int, float: float}
+#: The options of the service as a file spells them: the object to which each belongs, its field, and the field's type.
+_OPTIONS = {
+    name: (kind, field, get_args(get_type_hints(kind, include_extras=True)[field])[0])
+    for kind in (Settings, Limits)
+    for field, name in option_names(kind).items()
+}
 
 
 @app.callback(invoke_without_command=True)
+@with_options(Settings, "service")
+@with_options(Limits, "limits")
 def serve(
     context: typer.Context,
-    folder: Annotated[
-        Path | None, typer.Option("--dir", help="Folder for the models; made if it is not there. Has to be given.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; other than loopback only with --token-file.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="File of lines `SCOPE TOKEN [MODEL,MODEL]`; read again on SIGHUP."),
-    ] = None,
-    durability: Annotated[
-        str,
-        typer.Option(
-            help="sync: on disk before it is acknowledged; interval: at most --interval later; none: when the system "
-            "sees fit."
-        ),
-    ] = "sync",
-    interval: Annotated[float, typer.Option(help="Seconds between two syncs, with --durability interval.")] = 1.0,
-    snapshot_seconds: Annotated[float, typer.Option(help="Seconds between snapshots of a model that learns.")] = 60.0,
-    snapshot_records: Annotated[int, typer.Option(help="Records between snapshots.")] = 100_000,
-    segment_bytes: Annotated[int, typer.Option(help="Length at which a new journal file begins.")] = 2**24,
-    keep: Annotated[
-        str,
-        typer.Option(
-            help="Snapshots that stay, with the journal since: the first one of each of the last 24 hours and 7 days, "
-            "or `none`."
-        ),
-    ] = "24h,7d",
-    keep_bytes: Annotated[int, typer.Option(help="Bytes that they may take per model; the oldest go first.")] = 2**28,
-    max_body: Annotated[int, typer.Option(help="Bytes of a request's body.")] = 8 * 2**20,
-    max_checkpoint: Annotated[int, typer.Option(help="Bytes of a checkpoint that is imported.")] = 2**28,
-    max_records: Annotated[int, typer.Option(help="Records in one request.")] = 1_000,
-    max_models: Annotated[int, typer.Option(help="Models.")] = 16,
-    max_features: Annotated[int, typer.Option(help="Features of a model.")] = 1_000,
-    max_classes: Annotated[int, typer.Option(help="Classes of a model.")] = 100,
-    max_in_flight: Annotated[int, typer.Option(help="Requests answered at the same time.")] = 256,
-    request_seconds: Annotated[float, typer.Option(help="Seconds for one request.")] = 30.0,
-    observe_count: Annotated[int, typer.Option(help="Observed records that may wait for their label.")] = 10_000,
-    observe_seconds: Annotated[float, typer.Option(help="Seconds that they may wait.")] = 86_400.0,
-    max_connections: Annotated[int, typer.Option(help="Connections; then the oldest idle one is closed.")] = 512,
-    writer_share: Annotated[
-        float, typer.Option(help="Share of the requests at the same time that is kept for those that change a model.")
-    ] = 0.25,
-    address_share: Annotated[
-        float, typer.Option(help="Share of requests and connections that one address may have; 1 behind a proxy.")
-    ] = 0.5,
-    token_share: Annotated[float, typer.Option(help="Share of requests that one token may have.")] = 0.5,
-    access_log: Annotated[
-        str | None, typer.Option(help="File for a line of JSON per request; - is standard output.")
-    ] = None,
+    service: Settings,
+    limits: Limits,
     settings: Annotated[
         Path | None,
         typer.Option(help="TOML file of options by the same names; the command line wins. Read again on SIGHUP."),
@@ -92,35 +43,28 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     command = extras.require("braided.serve.command", "serve")
-    values = dict(context.params)
-    given = {name for name in values if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
+    on_line = {name for name in context.params if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
+    given = dataclasses.replace(service, limits=limits)
 
-    def read() -> Any:
-        in_file = {} if settings is None else _in_file(settings, values)
-        return _settings({**values, **{name: value for name, value in in_file.items() if name not in given}})
+    def read() -> Settings:
+        return given if settings is None else _with_file(given, settings, on_line)
 
-    command.serve(read(), read=read)
-
-
-def _in_file(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options in a settings file."""
-    settings_file = extras.require("braided.serve.settings_file", "serve")
-    kinds = {name: _KINDS.get(type(value), str) for name, value in values.items() if name != "settings"}
-    kinds["dir"] = kinds.pop("folder")
-    options: dict[str, Any] = settings_file.read_options(path, kinds)
-    if "dir" in options:
-        options["folder"] = options.pop("dir")
-    return options | {name: Path(options[name]) for name in ("folder", "token_file") if name in options}
-
-
-def _settings(options: Mapping[str, Any]) -> Any:
-    """What the service is told."""
-    if options["folder"] is None:
+    first = read()
+    if first.folder is None:
         raise BraidedError("braided serve needs --dir: give the folder for the models, e.g. --dir state")
-    module = extras.require("braided.serve.settings", "serve")
-    limits = {field: options[name] for name, field in _LIMITS.items()}
-    rest = {_SETTINGS.get(name, name): options[name] for name in options if name not in (*_LIMITS, "settings")}
-    return module.Settings(**rest, limits=module.Limits(**limits))
+    command.serve(first, read=read)
+
+
+def _with_file(given: Settings, path: Path, on_line: Container[str]) -> Settings:
+    """The settings with those of a file, but for what the command line says."""
+    settings_file = extras.require("braided.serve.settings_file", "serve")
+    kinds = {name: hint if hint in (int, float) else str for name, (_, _, hint) in _OPTIONS.items()}
+    found: dict[type, dict[str, Any]] = {Settings: {}, Limits: {}}
+    for name, value in settings_file.read_options(path, kinds).items():
+        kind, field, hint = _OPTIONS[name]
+        if field not in on_line:
+            found[kind][field] = Path(value) if hint in (Path, Path | None) else value
+    return dataclasses.replace(given, **found[Settings], limits=dataclasses.replace(given.limits, **found[Limits]))
 
 
 @app.command()

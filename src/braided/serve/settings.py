@@ -1,10 +1,12 @@
-"""What `braided serve` can be told, with its limits."""
+"""What `braided serve` can be told, each defined once: the command line and `--settings` are made from these fields."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from typer import Option
 
 from braided import checks
 from braided.serve.keep import keep_rules
@@ -16,56 +18,51 @@ Durability = Literal["sync", "interval", "none"]
 class Limits:
     """Bounds on what a client may send, and on what the service keeps for it.
 
-    Attributes
-    ----------
-    body_bytes, checkpoint_bytes, line_bytes
-        Of a request's body, of one that is a checkpoint, and of one line of an NDJSON stream (whose length as a whole
-        has no bound).
-    records
-        In one request.
-    models, features, classes
-        In the service, in a model, in a model. A model may be created with less.
-    weights
-        Numbers that a model may come to hold once it has all its features and classes.
-    text
-        Characters of a feature's name, a label or a client's name.
-    in_flight, queue_records, event_streams
-        Requests at once, records waiting to be learned by one model, and live pages.
-    request_seconds
-        Time for one request; for a stream, time without a byte, and from the first byte of a line to its end.
-    observations, observation_seconds
-        How many records wait for their label, and for how long.
-    clients
-        Names whose sequence numbers a model remembers.
-    connections
-        Open at once. When they run out, the one that has been idle for longest is closed.
-    writer_share
-        Of the requests at once, those that are kept for what changes a model.
-    address_share, token_share
-        Of the requests at once, what one address and one token may have; of the connections, one address. Requests that
-        read and those that change a model are counted apart.
+    What has no option on the command line is told here: `line_bytes` of one line of an NDJSON stream, whose length as a
+    whole has no bound; `weights`, numbers that a model may come to hold once it has all its features and classes;
+    `text`, characters of a feature's name, a label or a client's name; `queue_records` that wait to be learned by one
+    model; `event_streams`, live pages; `clients`, names whose sequence numbers a model remembers.
     """
 
-    body_bytes: int = 8 * 2**20
-    checkpoint_bytes: int = 2**28
+    body_bytes: Annotated[int, Option("--max-body", help="Bytes of a request's body.")] = 8 * 2**20
+    checkpoint_bytes: Annotated[int, Option("--max-checkpoint", help="Bytes of a checkpoint that is imported.")] = 2**28
     line_bytes: int = 2**20
-    records: int = 1_000
-    models: int = 16
-    features: int = 1_000
-    classes: int = 100
+    records: Annotated[int, Option("--max-records", help="Records in one request.")] = 1_000
+    models: Annotated[int, Option("--max-models", help="Models.")] = 16
+    features: Annotated[int, Option("--max-features", help="Features of a model; one may be created with less.")] = (
+        1_000
+    )
+    classes: Annotated[int, Option("--max-classes", help="Classes of a model; one may be created with less.")] = 100
     weights: int = 20_000_000
     text: int = 200
-    in_flight: int = 256
+    in_flight: Annotated[int, Option("--max-in-flight", help="Requests answered at the same time.")] = 256
     queue_records: int = 20_000
     event_streams: int = 16
-    request_seconds: float = 30.0
-    observations: int = 10_000
-    observation_seconds: float = 86_400.0
+    request_seconds: Annotated[
+        float,
+        Option(
+            help="Seconds for one request; for a stream, without a byte, and from the first byte of a line to its end."
+        ),
+    ] = 30.0
+    observations: Annotated[int, Option("--observe-count", help="Observed records that may wait for their label.")] = (
+        10_000
+    )
+    observation_seconds: Annotated[float, Option("--observe-seconds", help="Seconds that they may wait.")] = 86_400.0
     clients: int = 1_000
-    connections: int = 512
-    writer_share: float = 0.25
-    address_share: float = 0.5
-    token_share: float = 0.5
+    connections: Annotated[
+        int, Option("--max-connections", help="Connections; then the one that is idle for longest is closed.")
+    ] = 512
+    writer_share: Annotated[
+        float, Option(help="Share of the requests at the same time that is kept for those that change a model.")
+    ] = 0.25
+    address_share: Annotated[
+        float,
+        Option(
+            help="Share of connections and of requests that one address may have; those that read and those that "
+            "change a model are counted apart. 1 behind a proxy."
+        ),
+    ] = 0.5
+    token_share: Annotated[float, Option(help="Share of requests that one token may have, counted likewise.")] = 0.5
 
     def __post_init__(self) -> None:
         checks.sizes(
@@ -85,46 +82,37 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """A service.
+    """A service."""
 
-    Attributes
-    ----------
-    folder
-        Where everything is kept.
-    host, port
-        Where it listens.
-    token_file
-        Lines of a scope, a token and the models it is for; None lets everybody in, on loopback only.
-    durability
-        `sync`: on disk before it is acknowledged. `interval`: at most `interval_seconds` later. `none`: when the
-        operating system sees fit, which survives the end of the process but not of the machine.
-    snapshot_seconds, snapshot_records
-        A changed model is written whole after so much time or learning, whichever comes first.
-    segment_bytes
-        A journal file that has grown this long is followed by a new one.
-    keep, keep_bytes
-        Which snapshots of a model stay, with the journal since the oldest of them, so that it can be brought back to
-        any record since then: the first one of each of the last 24 hours and 7 days (`24h,7d`), or `none` but the last
-        two. All that together takes at most so many bytes; the oldest goes first.
-    limits
-        Bounds on what clients may do.
-    access_log
-        File for a line per request; `-` is standard output, None keeps no such log.
-    """
-
-    folder: Path
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token_file: Path | None = None
-    durability: Durability = "sync"
-    interval_seconds: float = 1.0
-    snapshot_seconds: float = 60.0
-    snapshot_records: int = 100_000
-    segment_bytes: int = 16 * 2**20
-    keep: str = "24h,7d"
-    keep_bytes: int = 2**28
+    folder: Annotated[Path, Option("--dir", help="Folder for the models; made if it is not there. Has to be given.")]
+    host: Annotated[str, Option(help="Address to listen on; other than loopback only with --token-file.")] = "127.0.0.1"
+    port: Annotated[int, Option(help="Port to listen on.")] = 8000
+    token_file: Annotated[
+        Path | None, Option(help="File of lines `SCOPE TOKEN [MODEL,MODEL]`; without it, everybody may do everything.")
+    ] = None
+    durability: Annotated[
+        Durability,
+        Option(
+            help="sync: on disk before it is acknowledged; interval: at most --interval later; none: when the system "
+            "sees fit, which survives the end of the process but not of the machine."
+        ),
+    ] = "sync"
+    interval_seconds: Annotated[
+        float, Option("--interval", help="Seconds between two syncs, with --durability interval.")
+    ] = 1.0
+    snapshot_seconds: Annotated[float, Option(help="Seconds between snapshots of a model that learns.")] = 60.0
+    snapshot_records: Annotated[int, Option(help="Records between snapshots.")] = 100_000
+    segment_bytes: Annotated[int, Option(help="Length at which a new journal file begins.")] = 2**24
+    keep: Annotated[
+        str,
+        Option(
+            help="Snapshots that stay, with the journal since the oldest, so that a model can be brought back: the "
+            "first one of each of the last 24 hours and 7 days, or `none` but the last two."
+        ),
+    ] = "24h,7d"
+    keep_bytes: Annotated[int, Option(help="Bytes that they may take per model; the oldest go first.")] = 2**28
     limits: Limits = field(default_factory=Limits)
-    access_log: str | None = None
+    access_log: Annotated[str | None, Option(help="File for a line of JSON per request; - is standard output.")] = None
 
     def __post_init__(self) -> None:
         checks.one_of(self, "durability", ("sync", "interval", "none"))
