@@ -30,23 +30,6 @@ def _typer_type(hint: Any) -> Any:
     return Annotated[inner, *notes]
 
 
-def option_fields(kind: Any) -> dict[str, dataclasses.Field[Any]]:
-    """The annotated fields of a dataclass, its own before those it inherits: what is asked for most stands first."""
-    hints = get_type_hints(kind, include_extras=True)
-    order = sorted(dataclasses.fields(kind), key=lambda field: field.name not in kind.__annotations__)
-    return {field.name: field for field in order if get_origin(hints[field.name]) is Annotated}
-
-
-def option_names(kind: Any) -> dict[str, str]:
-    """What each such field is called on the command line, as Python spells it."""
-    hints = get_type_hints(kind, include_extras=True)
-    names = {}
-    for field in option_fields(kind):
-        given = hints[field].__metadata__[0].param_decls or (field.replace("_", "-"),)
-        names[field] = given[0].lstrip("-").replace("-", "_")
-    return names
-
-
 def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Put the annotated fields of a dataclass in the place of a command's parameter `name`, which receives an object.
 
@@ -54,7 +37,9 @@ def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callab
     default is None where its option is not given.
     """
     hints = get_type_hints(kind, include_extras=True)
-    fields = option_fields(kind)
+    # Its own fields before those it inherits: what is asked for most stands first in the help.
+    order = sorted(dataclasses.fields(kind), key=lambda field: field.name not in kind.__annotations__)
+    fields = {field.name: field for field in order if get_origin(hints[field.name]) is Annotated}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Container
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
 
 from braided import extras
-from braided.cli.options import DataDirOption, JsonOption, QuietOption, option_names, teller, with_options
+from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, with_options
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
 from braided.serve.settings import Limits, Settings
 
 app = typer.Typer(add_completion=False)
 _FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `braided serve` has as --dir.")]
-#: The options of the service as a file spells them: the object to which each belongs, its field, and the field's type.
-_OPTIONS = {
-    name: (kind, field, get_args(get_type_hints(kind, include_extras=True)[field])[0])
-    for kind in (Settings, Limits)
-    for field, name in option_names(kind).items()
-}
 
 
 @app.callback(invoke_without_command=True)
@@ -43,11 +36,10 @@ def serve(
     if context.invoked_subcommand is not None:
         return
     command = extras.require("braided.serve.command", "serve")
-    on_line = {name for name in context.params if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"}
     given = dataclasses.replace(service, limits=limits)
 
     def read() -> Settings:
-        return given if settings is None else _with_file(given, settings, on_line)
+        return given if settings is None else _with_file(given, settings, context)
 
     first = read()
     if first.folder is None:
@@ -55,15 +47,20 @@ def serve(
     command.serve(first, read=read)
 
 
-def _with_file(given: Settings, path: Path, on_line: Container[str]) -> Settings:
+def _with_file(given: Settings, path: Path, context: typer.Context) -> Settings:
     """The settings with those of a file, but for what the command line says."""
     settings_file = extras.require("braided.serve.settings_file", "serve")
-    kinds = {name: hint if hint in (int, float) else str for name, (_, _, hint) in _OPTIONS.items()}
+    hints = {name: (kind, hint) for kind in (Settings, Limits) for name, hint in get_type_hints(kind).items()}
+    # An option is called otherwise than its field, as --dir is the folder.
+    fields = {option.opts[0].lstrip("-").replace("-", "_"): option.name for option in context.command.params}
+    fields = {name: field for name, field in fields.items() if field in hints}
+    kinds = {name: hints[field][1] for name, field in fields.items()}
+    kinds = {name: kind if kind in (int, float) else str for name, kind in kinds.items()}
     found: dict[type, dict[str, Any]] = {Settings: {}, Limits: {}}
     for name, value in settings_file.read_options(path, kinds).items():
-        kind, field, hint = _OPTIONS[name]
-        if field not in on_line:
-            found[kind][field] = Path(value) if hint in (Path, Path | None) else value
+        kind, hint = hints[fields[name]]
+        if getattr(context.get_parameter_source(fields[name]), "name", "") == "DEFAULT":
+            found[kind][fields[name]] = Path(value) if hint in (Path, Path | None) else value
     return dataclasses.replace(given, **found[Settings], limits=dataclasses.replace(given.limits, **found[Limits]))
 
 
