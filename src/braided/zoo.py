@@ -16,7 +16,7 @@ from braided.estimators import MODLClassifier, MODLRegressor, drift
 from braided.estimators.base import MODL
 from braided.estimators.river_model import RiverClassifier, RiverModel, RiverRegressor
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
-from braided.learners import LEARNERS, HedgeConfig, LearnerConfig, MLPConfig, OLVFConfig
+from braided.learners import LEARNERS, FolkloreConfig, HedgeConfig, LearnerConfig, MLPConfig, OLVFConfig
 from braided.presets import OURS, Preset
 
 
@@ -226,6 +226,10 @@ def _olvf(options: ModelOptions) -> Model:
     return options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),))
 
 
+def _folklore(options: ModelOptions) -> Model:
+    return options.model((FolkloreConfig(),))
+
+
 def _river_logistic(options: ModelOptions) -> Model:
     """Standard-scaled logistic regression; one against the rest for more than two classes."""
     from river.linear_model import LogisticRegression
@@ -314,6 +318,7 @@ MODELS: dict[str, NamedModel] = {
     "auxdrop-fodl": NamedModel(_auxdrop("fodl"), _CLASSES_ONLY),
     "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
     "olvf": NamedModel(_olvf, _CLASSES_ONLY),
+    "folklore": NamedModel(_folklore, _CLASSES_ONLY),
     "majority": NamedModel(_majority, _CLASSES_ONLY),
     "mean": NamedModel(_mean, _VALUES_ONLY),
     "river-logistic": NamedModel(_river_logistic, _CLASSES_ONLY),

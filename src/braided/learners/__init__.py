@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from braided.errors import BraidedError
 from braided.learners.base import CompiledLearner, Learner, LearnerConfig
+from braided.learners.folklore import Folklore, FolkloreConfig
 from braided.learners.forest import ForestConfig, ForestValueConfig, MondrianForest, MondrianForestRegressor
 from braided.learners.fourier import FourierConfig, FourierLinear, FourierLinearConfig, FourierLogistic
 from braided.learners.hedge import HedgeConfig, HedgeNetwork
@@ -27,6 +28,7 @@ LEARNERS: dict[type, type[CompiledLearner]] = {
     SetConfig: SetLearner,
     HedgeConfig: HedgeNetwork,
     OLVFConfig: OLVF,
+    FolkloreConfig: Folklore,
     RecentConfig: RecentLabels,
     RecentValueConfig: RecentValues,
     ForestConfig: MondrianForest,
@@ -51,6 +53,8 @@ __all__ = [
     "MLP",
     "OLVF",
     "CompiledLearner",
+    "Folklore",
+    "FolkloreConfig",
     "ForestConfig",
     "ForestValueConfig",
     "FourierConfig",
