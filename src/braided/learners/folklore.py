@@ -258,9 +258,9 @@ class Folklore(CompiledLearner):
     """FOLKLORE: fast rates for the logistic loss without a learning rate, by an optimisation per record.
 
     Agarwal, Kale and Zimmert, "Efficient methods for online multiclass logistic regression", 2021; for two classes it
-    is Jezequel, Gaillard and Rudi's AIOLI of 2020. The MODL paper sets it aside because it is iterative. It is improper:
-    the weights by which a record is predicted are chosen after its features are known, with the loss of every class
-    that it may have, so that it is not predicted too boldly.
+    is Jezequel, Gaillard and Rudi's AIOLI of 2020. The MODL paper sets it aside because it is iterative. It is
+    improper: the weights by which a record is predicted are chosen after its features are known, with the loss of every
+    class that it may have, so that it is not predicted too boldly.
 
     With u = [1 ; x] over the available features, K classes, weights W (K, d), scores z = W u, p = softmax(z) and the
     loss l(z, k) = -log p_k, record t is predicted by
