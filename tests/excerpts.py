@@ -97,6 +97,44 @@ def _cifar10(folder: Path) -> None:
     (folder / "data_batch_1.bin").write_bytes(np.column_stack([labels, pixels]).astype(np.uint8).tobytes())
 
 
+def _of_review(folder: Path) -> None:
+    """The sets of the review of haphazard inputs: their separators, identifiers, letters, question marks and labels."""
+    name = folder.name
+    file, n, d, (negative, positive) = _REVIEW[name]
+    values, labels = _records(n, d, seed=n)
+    rows = [[f"{v:.4f}" for v in row] for row in values]
+    if name == "krvskp":
+        rows = [["bfglntw"[min(int(abs(v) * 3), 6)] for v in row] for row in values]
+    if name in {"wpbc", "wbc"}:
+        rows[3][-1] = rows[7][-1] = "?"
+    spelled = [positive if label else negative for label in labels]
+    if name == "ipd":
+        lines = ["   " + "   ".join([label, *row]) for row, label in zip(rows, spelled, strict=True)]
+        _write(folder, file, lines[:67])
+        _write(folder, file.replace("TRAIN", "TEST"), lines[67:])
+        return
+    if name in {"wpbc", "wdbc"}:
+        lines = [",".join([f"84{i}", label, *row]) for i, (row, label) in enumerate(zip(rows, spelled, strict=True))]
+    else:
+        before = ["1000025"] if name == "wbc" else []
+        separator = " " if name == "australian" else ","
+        lines = [separator.join([*before, *row, label]) for row, label in zip(rows, spelled, strict=True)]
+    header = [",".join([*(f"column {j}" for j in range(d)), "Outcome"])] if name == "diabetes_f" else []
+    _write(folder, file, [*header, *lines, *[""] * (name == "krvskp")])
+
+
+_REVIEW = {
+    "wpbc": ("wpbc.data", 198, 33, ("N", "R")),
+    "ionosphere": ("ionosphere.data", 351, 34, ("b", "g")),
+    "wdbc": ("wdbc.data", 569, 30, ("B", "M")),
+    "australian": ("australian.dat", 690, 14, ("0", "1")),
+    "wbc": ("wbc.data", 699, 9, ("2", "4")),
+    "diabetes_f": ("diabetes_f.csv", 768, 8, ("0", "1")),
+    "ipd": ("ItalyPowerDemand_TRAIN.txt", 1_096, 24, ("2.0000000e+00", "1.0000000e+00")),
+    "krvskp": ("krvskp.data", 3_196, 36, ("nowin", "won")),
+    "spambase": ("spambase.data", 4_601, 57, ("0", "1")),
+}
+
 _WRITERS: dict[str, Callable[[Path], None]] = {
     "german": _german,
     "svmguide3": _svmguide3,
@@ -106,6 +144,7 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "susy": lambda folder: _physics(folder, "susy_10k.csv.gz", "lepton 1 pT", 18, seed=5),
     "mnist": _mnist,
     "cifar10": _cifar10,
+    **{f"haphazard/{name}": _of_review for name in _REVIEW},
 }
 
 

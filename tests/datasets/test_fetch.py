@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import threading
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -175,3 +177,38 @@ def test_a_data_set_is_all_its_files(server: Server, tmp_path: Path) -> None:
     paths = fetch(dataset, tmp_path, lambda _: silent)
     assert paths == [tmp_path / "folder" / "a", tmp_path / "folder" / "b"]
     assert all(path.read_bytes() == CONTENT for path in paths)
+
+
+def zipped(**members: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def test_a_file_in_an_archive_is_kept_alone_and_fetched_once(server: Server, tmp_path: Path) -> None:
+    server.content = zipped(wanted=b"1,2\r\n\r\n3,4", other=b"5")
+    digest = hashlib.sha256(b"1,2\n3,4\n").hexdigest()
+    file = DataFile("data.csv", server.url, text_sha256=digest, member="wanted")
+    for _ in range(2):
+        assert fetch_file(file, tmp_path, silent).read_bytes() == b"1,2\r\n\r\n3,4"
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+    assert server.asked == [None]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"no archive", "gives is no zip archive with wanted in it"),
+        (zipped(other=b"1"), "gives is no zip archive with wanted in it"),
+        (zipped(wanted=b"1,2"), "its text has another SHA-256: it was removed"),
+    ],
+)
+def test_an_archive_that_is_not_as_it_should_be_leaves_nothing(
+    server: Server, tmp_path: Path, content: bytes, message: str
+) -> None:
+    server.content = content
+    with pytest.raises(BraidedError, match=message):
+        fetch_file(DataFile("data.csv", server.url, text_sha256="0" * 64, member="wanted"), tmp_path, silent)
+    assert list(tmp_path.iterdir()) == []

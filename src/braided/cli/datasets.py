@@ -19,7 +19,9 @@ from braided import checks
 from braided.cli.options import DataDirOption, JsonOption
 from braided.values import printable
 
-app = typer.Typer(no_args_is_help=True, help="The paper's data sets: list, verify, fetch, and a picture of I-MNIST.")
+app = typer.Typer(
+    no_args_is_help=True, help="Data sets of publications: list, verify, fetch, and a picture of I-MNIST."
+)
 
 
 def _check(name: str) -> None:
@@ -42,7 +44,7 @@ def _rows(data_dir: Path | None) -> list[dict[str, Any]]:
                 "name": name,
                 "records": dataset.records,
                 "features": dataset.features,
-                "features_used": PAPER_SETTINGS[name].n_features,
+                "features_used": PAPER_SETTINGS[name].n_features if name in PAPER_SETTINGS else dataset.features,
                 "classes": dataset.classes,
                 "origin": dataset.origin,
                 "files": [str(path) for path in located.paths] if located else [],

@@ -1,4 +1,8 @@
-"""The paper's data sets as facts: what they hold, which files they come in, where those are, and their checksums."""
+"""Data sets as facts: what they hold, which files they come in, where those are, and their checksums.
+
+The first are the MODL paper's. The others are of the review of learning with haphazard inputs (Agarwal et al. 2024),
+which `braided reproduce haphazard` runs, together with four of the paper's.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +23,27 @@ class DataFile:
         Of the file; None where it is not known.
     content_sha256
         Of what a .gz file holds, which stays the same when it is compressed anew.
+    text_sha256
+        Of the lines that are not blank, which stays the same however copies of the file end their lines.
     size
         Bytes.
     records
         How many records it holds; counted where no checksum is known.
     header
         Whether the first line is no record.
+    member
+        Its name in the zip archive that is at `url`; None where the file itself is there.
     """
 
     name: str
     url: str | None = None
     sha256: str | None = None
     content_sha256: str | None = None
+    text_sha256: str | None = None
     size: int | None = None
     records: int | None = None
     header: bool = False
+    member: str | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set of the paper.
+    """A data set that has a name.
 
     Attributes
     ----------
@@ -59,7 +69,7 @@ class Dataset:
     origin
         Where it comes from, in words.
     shuffle
-        Whether the paper shuffles it by seed (it then is held in memory) or keeps the file's order.
+        Whether its publication shuffles it (it then is held in memory) or keeps the file's order.
     forms
         The first that is there is taken, full ones before samples. What has addresses can be fetched.
     """
@@ -151,7 +161,85 @@ def _physics(official: DataFile, sample: DataFile) -> tuple[Form, ...]:
     return Form((official,)), Form((unpacked,)), Form((sample,), sample=True)
 
 
-_ALL = (
+def _of_review(name: str, records: int, features: int, origin: str, *files: DataFile) -> Dataset:
+    return Dataset(name, f"haphazard/{name}", records, features, 2, origin, True, (Form(files),))
+
+
+_WISCONSIN_FILES = f"{_UCI_FILES}breast-cancer-wisconsin/"
+_PIMA = "https://www.kaggle.com/api/v1/datasets/download/uciml/pima-indians-diabetes-database"
+_PIMA_SHA256 = "bf81d06e0c0512662862248241ab46d7c29258c6ceaad32f3cab56b52a17fdab"
+_ITALY = "https://www.timeseriesclassification.com/aeon-toolkit/ItalyPowerDemand.zip"
+
+_OF_REVIEW = (
+    _of_review(
+        "wpbc", 198, 33, f"{_UCI}16 (Breast Cancer Wisconsin, Prognostic)",
+        DataFile(
+            "wpbc.data", f"{_WISCONSIN_FILES}wpbc.data",
+            text_sha256="f2bd5ccdb6086fa832370dc043319907430cf6bfcfd3b96a3961a357be345c8e",
+        ),
+    ),
+    _of_review(
+        "ionosphere", 351, 34, f"{_UCI}52 (Ionosphere)",
+        DataFile(
+            "ionosphere.data", f"{_UCI_FILES}ionosphere/ionosphere.data",
+            text_sha256="46d52186b84e20be52918adb93e8fb9926b34795ff7504c24350ae0616a04bbd",
+        ),
+    ),
+    _of_review(
+        "wdbc", 569, 30, f"{_UCI}17 (Breast Cancer Wisconsin, Diagnostic)",
+        DataFile(
+            "wdbc.data", f"{_WISCONSIN_FILES}wdbc.data",
+            text_sha256="d606af411f3e5be8a317a5a8b652b425aaf0ff38ca683d5327ffff94c3695f4a",
+        ),
+    ),
+    _of_review(
+        "australian", 690, 14, f"{_UCI}143 (Statlog Australian Credit Approval)",
+        DataFile(
+            "australian.dat", f"{_UCI_FILES}statlog/australian/australian.dat",
+            text_sha256="3abe5af151afa50b999a9ba21cbc884e80d80a4050b716cf88b34a2e6ecb731c",
+        ),
+    ),
+    _of_review(
+        "wbc", 699, 9, f"{_UCI}15 (Breast Cancer Wisconsin, Original)",
+        DataFile(
+            "wbc.data", f"{_WISCONSIN_FILES}breast-cancer-wisconsin.data",
+            text_sha256="402c585309c399237740f635ef9919dc512cca12cbeb20de5e563a4593f22b64",
+        ),
+    ),
+    _of_review(
+        "diabetes_f", 768, 8, "Kaggle, https://www.kaggle.com/datasets/uciml/pima-indians-diabetes-database",
+        DataFile("diabetes_f.csv", _PIMA, text_sha256=_PIMA_SHA256, header=True, member="diabetes.csv"),
+    ),
+    _of_review(
+        "ipd", 1_096, 24,
+        "the archive of time series, https://www.timeseriesclassification.com/description.php?Dataset=ItalyPowerDemand",
+        DataFile(
+            "ItalyPowerDemand_TRAIN.txt", _ITALY, member="ItalyPowerDemand_TRAIN.txt",
+            text_sha256="63bf02d6a32e78729dd2e65e80f7f64bec7a20f9a78e0e2e05f0c8805596bccb",
+        ),
+        DataFile(
+            "ItalyPowerDemand_TEST.txt", _ITALY, member="ItalyPowerDemand_TEST.txt",
+            text_sha256="ccc6c47d996069ff8c4144d91456abfcee21aadd15f59e7088849e4faa0dbb46",
+        ),
+    ),
+    _of_review(
+        "krvskp", 3_196, 36, f"{_UCI}22 (Chess, King-Rook against King-Pawn)",
+        DataFile(
+            "krvskp.data", f"{_UCI_FILES}chess/king-rook-vs-king-pawn/kr-vs-kp.data",
+            text_sha256="f47f7d920e117ab5764d3adcd2f6446ca596290261756ecd35c81b12fcaec061",
+        ),
+    ),
+    _of_review(
+        "spambase", 4_601, 57, f"{_UCI}94 (Spambase)",
+        DataFile(
+            "spambase.data", f"{_UCI_FILES}spambase/spambase.data",
+            text_sha256="ebec58cfca94ea61c77df632314acae15bad410f4769d38b1a66cb41050e3431",
+        ),
+    ),
+)  # fmt: skip
+
+
+_OF_PAPER = (
     Dataset(
         "german", "german", 1_000, 24, 2, f"{_UCI}144 (Statlog German Credit)", True,
         (
@@ -217,4 +305,4 @@ _ALL = (
     ),
 )  # fmt: skip
 
-CATALOGUE: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}
+CATALOGUE: dict[str, Dataset] = {dataset.name: dataset for dataset in (*_OF_PAPER, *_OF_REVIEW)}

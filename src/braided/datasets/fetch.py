@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from braided import extras
+from braided.checkpoint import write_atomically
 from braided.datasets.catalogue import DataFile, Dataset
 from braided.datasets.verify import what_is_wrong
 from braided.errors import BraidedError
 
 _CHUNK = 2**18
 _TIMEOUT_S = 30.0
+#: Bytes beyond which a file in an archive is not unpacked: those that are known have less than a megabyte.
+_MOST_UNPACKED = 2**26
 
 #: Called with the bytes that are there and, if known, the bytes there will be.
 Progress = Callable[[int, int | None], None]
@@ -101,6 +105,8 @@ def _network_errors_in_one_line(file: DataFile, part: Path) -> Iterator[None]:
 
 def fetch_file(file: DataFile, folder: Path, progress: Progress) -> Path:
     """Download one file into a folder, unless it is there already and right."""
+    if file.member is not None:
+        return _fetch_member(file, file.member, folder, progress)
     pooch = extras.require("pooch", "download")
     assert file.url is not None
     target = folder / file.name
@@ -118,6 +124,33 @@ def fetch_file(file: DataFile, folder: Path, progress: Progress) -> Path:
             f"{file.name} from {file.url} has another SHA-256 than it should: it was removed, run the command again"
         ) from None
     wrong = None if known else what_is_wrong(file, target)
+    if wrong is not None:
+        target.unlink()
+        raise BraidedError(f"{file.name} from {file.url}: {wrong}: it was removed, run the command again")
+    return target
+
+
+def _fetch_member(file: DataFile, member: str, folder: Path, progress: Progress) -> Path:
+    """Download the zip archive that a file is in, and keep that file alone."""
+    target = folder / file.name
+    if target.exists() and what_is_wrong(file, target) is None:
+        return target
+    archive = fetch_file(DataFile(f"{file.name}.zip", file.url), folder, progress)
+    try:
+        with zipfile.ZipFile(archive) as opened, opened.open(member) as packed:
+            content = packed.read(_MOST_UNPACKED + 1)
+    except (zipfile.BadZipFile, KeyError, OSError, EOFError):
+        raise BraidedError(
+            f"{file.name}: what {file.url} gives is no zip archive with {member} in it: run the command again later"
+        ) from None
+    finally:
+        archive.unlink()
+    if len(content) > _MOST_UNPACKED:
+        raise BraidedError(
+            f"{file.name}: {member} at {file.url} has more than {_MOST_UNPACKED:,} bytes: it was not kept"
+        )
+    write_atomically(target, content)
+    wrong = what_is_wrong(file, target)
     if wrong is not None:
         target.unlink()
         raise BraidedError(f"{file.name} from {file.url}: {wrong}: it was removed, run the command again")

@@ -1,4 +1,4 @@
-"""The paper's data sets by name, read correctly from their official files."""
+"""The data sets that have a name, read correctly from their official files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Generator, Hashable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from braided.datasets import haphazard_files
 from braided.datasets.images import CifarStream, IdxStream
 from braided.datasets.imnist import DeformedDigits
 from braided.datasets.locate import Located, locate
@@ -80,8 +81,10 @@ class _JoinedStream:
 
 
 def _read(located: Located) -> Stream:
-    """A data set's records in the file's order, with the features that the paper uses."""
+    """A data set's records in the file's order, with the features that its publication uses."""
     name, paths = located.dataset.name, located.paths
+    if name in haphazard_files.LAYOUTS:
+        return haphazard_files.read(name, paths, located.dataset.features)
     n_features = PAPER_SETTINGS[name].n_features
     if name in {"mnist", "imnist"}:
         digits = IdxStream("mnist", *paths)
@@ -100,7 +103,7 @@ def _read(located: Located) -> Stream:
 
 
 def load(name: str, data_dir: Path | None) -> Stream:
-    """A data set of the paper, with the features that the paper uses."""
+    """A data set that has a name, with the features that its publication uses."""
     located = locate(name, data_dir)
     stream = _read(located)
     return ArrayStream(name, read_whole(stream).table) if located.dataset.shuffle else stream

@@ -19,6 +19,16 @@ def sha256(path: Path, unpacked: bool = False) -> str:
         return hashlib.file_digest(cast(BufferedReader, file), "sha256").hexdigest()
 
 
+def text_sha256(path: Path) -> str:
+    """The SHA-256 of a file's lines that are not blank, however they end."""
+    digest = hashlib.sha256()
+    for block in blocks(path):
+        for line in block.split(b"\n"):
+            if line.strip():
+                digest.update(line.rstrip(b"\r") + b"\n")
+    return digest.hexdigest()
+
+
 def count_records(path: Path, header: bool) -> int:
     """Lines that are not blank, less the header."""
     return sum(sum(bool(line.strip()) for line in block.split(b"\n")) for block in blocks(path)) - int(header)
@@ -31,6 +41,8 @@ def what_is_wrong(file: DataFile, path: Path) -> str | None:
         return f"{size:,} bytes where {file.size:,} are expected"
     if file.content_sha256 is not None:
         return None if sha256(path, unpacked=True) == file.content_sha256 else "its content has another SHA-256"
+    if file.text_sha256 is not None:
+        return None if text_sha256(path) == file.text_sha256 else "its text has another SHA-256"
     if file.sha256 is not None:
         return None if sha256(path) == file.sha256 else "another SHA-256 than the official file's"
     if file.records is not None:
@@ -46,7 +58,7 @@ def verify(located: Located) -> str:
         wrong = what_is_wrong(file, path)
         if wrong is not None:
             raise BraidedError(f"{path}: {wrong}: get it anew with `braided datasets fetch {located.dataset.name}`")
-        with_sum = file.content_sha256 or file.sha256
+        with_sum = file.content_sha256 or file.text_sha256 or file.sha256
         size = "size and " if file.size else ""
         checked.add("SHA-256" if with_sum else f"{size}number of records (the official SHA-256 is not known)")
     return ", ".join(sorted(checked))
