@@ -43,6 +43,41 @@ POSITIVE: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
+class ReviewSettings:
+    """What the review tuned for one data set, of the two of its methods that we have as well.
+
+    Attributes
+    ----------
+    olvf_aggressiveness
+        C of OLVF.
+    auxdrop_learning_rate, auxdrop_dropout, auxdrop_width
+        Of Aux-Drop, whose AuxLayer is its first layer, since no feature is always there.
+    """
+
+    olvf_aggressiveness: float
+    auxdrop_learning_rate: float
+    auxdrop_dropout: float
+    auxdrop_width: int
+
+
+REVIEW_SETTINGS: dict[str, ReviewSettings] = {
+    "wpbc": ReviewSettings(1.0, 0.01, 0.5, 200),
+    "ionosphere": ReviewSettings(1.0, 0.5, 0.3, 200),
+    "wdbc": ReviewSettings(0.0001, 0.01, 0.5, 200),
+    "australian": ReviewSettings(0.01, 0.005, 0.5, 100),
+    "wbc": ReviewSettings(0.01, 0.1, 0.3, 100),
+    "diabetes_f": ReviewSettings(0.01, 0.001, 0.5, 100),
+    "german": ReviewSettings(0.01, 0.001, 0.5, 100),
+    "ipd": ReviewSettings(1.0, 0.3, 0.3, 100),
+    "svmguide3": ReviewSettings(1.0, 0.001, 0.3, 100),
+    "krvskp": ReviewSettings(1.0, 0.1, 0.3, 200),
+    "spambase": ReviewSettings(0.01, 0.005, 0.5, 300),
+    "magic04": ReviewSettings(0.0001, 0.01, 0.3, 100),
+    "a8a": ReviewSettings(1.0, 0.01, 0.3, 500),
+}
+
+
+@dataclass(frozen=True)
 class Draws:
     """What the generator decides.
 

@@ -15,12 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from braided.checkpoint import write_atomically
+from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
-from braided.reproduce import grid, pages, toy
+from braided.reproduce import grid, haphazard, pages, toy
 from braided.reproduce.executors import Executor
-from braided.reproduce.jobs import JobSpec, data_digest
+from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, JobSpec, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import LARGE, TABLES, Cell
@@ -55,6 +56,8 @@ class ReproductionOptions:
         Folder for results and finished jobs.
     page
         Markdown file to write as well, with everything that stands in `out`.
+    whole_german
+        In `haphazard`, read all of german, instead of what the review's way of reading leaves of it.
     """
 
     whats: tuple[str, ...]
@@ -65,6 +68,7 @@ class ReproductionOptions:
     quick: bool = False
     out: Path = Path("results")
     page: Path | None = None
+    whole_german: bool = False
 
     def command(self, what: str) -> str:
         """The command that makes this table alone."""
@@ -75,7 +79,9 @@ class ReproductionOptions:
                 words += [f"--{name}", str(value)]
         for name in self.datasets:
             words += ["--dataset", name]
-        return shlex.join(words + (["--quick"] if self.quick else []))
+        words += ["--quick"] if self.quick else []
+        words += ["--whole-german"] if self.whole_german and what == "haphazard" else []
+        return shlex.join(words)
 
     def cells(self, what: str) -> list[Cell]:
         """The cells of a table, as options."""
@@ -90,7 +96,10 @@ class ReproductionOptions:
             if self.quick:
                 limit = min(limit or _QUICK_RECORDS, _QUICK_RECORDS)
             seeds = self.seeds or (min(cell.seeds, _QUICK_SEEDS) if self.quick else cell.seeds)
-            found.append(replace(cell, seeds=seeds, job=replace(cell.job, limit=limit)))
+            job = replace(cell.job, limit=limit)
+            if self.whole_german and (job.dataset, job.protocol) == ("german", HAPHAZARD):
+                job = replace(job, protocol=HAPHAZARD_WHOLE)
+            found.append(replace(cell, seeds=seeds, job=job))
         if not found:
             raise BraidedError(
                 f"{what} has no cell on {', '.join(self.datasets)}: leave out --dataset, or give another"
@@ -108,7 +117,7 @@ def checked(whats: list[str]) -> tuple[str, ...]:
 
 def _weight(job: JobSpec, data_dir: Path | None) -> float:
     """How long a job takes, roughly, relative to others."""
-    records = _SAMPLE_RECORDS if locate(job.dataset, data_dir).sample else length(job.dataset)
+    records = _SAMPLE_RECORDS if locate(job.dataset, data_dir).sample else CATALOGUE[job.dataset].records
     return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 
 
@@ -208,12 +217,14 @@ class Reproduction:
                     self.console.print(f"{done} of {len(jobs)} runs{note}", highlight=False)
 
     def _document(self, what: str, cells: list[Cell]) -> dict[str, Any]:
+        jobs = dict.fromkeys(job for cell in cells for job in cell.jobs())
+        done = [self.results[job] for job in jobs if "error" not in self.results[job]]
         if what == "toy":
             document = toy.document(seed=0)
-            done: list[dict[str, Any]] = []
+        elif what == "haphazard":
+            document = haphazard.document(cells, self.results)
         else:
             document = table_document(what, cells, self.results, self.data_dir)
-            done = [self.results[job] for cell in cells for job in cell.jobs() if "error" not in self.results[job]]
             if what == "curves":
                 document["curves"] = curves_document(cells, self.results)
         return document | {
@@ -227,7 +238,8 @@ class Reproduction:
 
 def screen_table(document: dict[str, Any]) -> Table:
     """A document for the terminal."""
-    made = grid.make_long(document)
+    review = document["what"] == "haphazard"
+    made = haphazard.short_grid(document) if review else grid.make_long(document)
     table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(made.header):
         table.add_column(Text(name), justify="right" if i else "left")
@@ -238,5 +250,7 @@ def screen_table(document: dict[str, Any]) -> Table:
         table.add_row(*(Text("\n".join(lines), style="bold" if heading else "") for lines in row))
     if any(cell.get("sample") and "paper_mean" in cell and cell["unit"] == "errors" for cell in document["cells"]):
         table.caption = "the paper's figures are of all records: scaled to as many as were run, at the same error rate"
-        table.caption_justify = "left"
+    if document.get("summary"):
+        table.caption = "\n".join(document["summary"])
+    table.caption_justify = "left"
     return table

@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from braided import __version__, zoo
+from braided.datasets.haphazard import haphazard_stream
 from braided.datasets.load import load
 from braided.datasets.locate import locate
 from braided.estimators import MODLClassifier
+from braided.estimators.decision import BALANCED, LIKELIEST
+from braided.reproduce import haphazard_run
 from braided.run import Job, RunOptions
-from braided.streams import ArrayStream
+from braided.streams import ArrayStream, Limited, Stream
 from braided.streams.fingerprint import fingerprint
 
+#: Whose streams: the MODL paper's; those of the review of haphazard inputs; and these with german read whole.
+PAPER, HAPHAZARD, HAPHAZARD_WHOLE = "paper", "haphazard", "haphazard, german whole"
 #: Points of the learning curve that are kept of a job.
 _POINTS = 200
 #: What decides a result beside the model's settings: a change in any of these makes finished jobs stale.
@@ -38,6 +43,7 @@ _DECIDING = (
     "values.py",
     "checks.py",
     "checkpoint.py",
+    "reproduce/haphazard_run.py",
 )
 #: Packages whose release decides a result as well.
 _LIBRARIES = ("numba", "numpy", "river")
@@ -45,7 +51,7 @@ _LIBRARIES = ("numba", "numpy", "river")
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What one job runs; fields as of `RunOptions`.
+    """What one job runs; fields as of `RunOptions`, and `protocol`, which says whose stream it is.
 
     Examples
     --------
@@ -64,6 +70,7 @@ class JobSpec:
     available: float | None = None
     limit: int | None = None
     options: tuple[str, ...] = ()
+    protocol: str = PAPER
 
     def key(self, data: str) -> str:
         """Names the result: the same job and settings on the same data by the same code have the same key."""
@@ -72,13 +79,17 @@ class JobSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def run_options(self) -> RunOptions:
-        """As `braided run` would have it."""
+        """As `braided run` would have it; the review's streams are shuffled and masked already."""
+        review = self.protocol != PAPER
         return RunOptions(
             stream=self.dataset,
             models=(self.model,),
             preset=self.preset,
             combiner=self.combiner,
-            available=self.available,
+            available=1.0 if review else self.available,
+            always=0 if review else None,
+            shuffle=False if review else None,
+            decision=BALANCED if review else LIKELIEST,
             seed=self.seed,
             limit=self.limit,
             options=self.options,
@@ -132,22 +143,35 @@ def perform(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     """Run the job; what went wrong comes back as a result with an `error`, so that the other jobs go on."""
     start = time.time()
     try:
-        job = Job(spec.run_options(), data_dir, source=_in_memory(spec.dataset, data_dir))
-        for _ in job.run():
-            pass
+        result = _of_paper(spec, data_dir) if spec.protocol == PAPER else _of_review(spec, data_dir)
     except Exception as error:  # shown as a failed cell, with its reason
         return {"spec": asdict(spec), "error": f"{type(error).__name__}: {error}"}
+    return {"spec": asdict(spec), **result, "wall_seconds": time.time() - start}
+
+
+def _of_review(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
+    """One run on a stream of the review of haphazard inputs: the seed is the model's alone."""
+    assert spec.available is not None
+    whole = haphazard_stream(spec.dataset, spec.available, data_dir, spec.protocol == HAPHAZARD_WHOLE)
+    stream: Stream = whole if spec.limit is None else Limited(whole, spec.limit)
+    model = zoo.build(spec.model, spec.run_options().resolved().model_options(spec.seed))
+    return haphazard_run.run(model, stream) | {"of_records": len(whole.table)}
+
+
+def _of_paper(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
+    """One run as `braided run` does it."""
+    job = Job(spec.run_options(), data_dir, source=_in_memory(spec.dataset, data_dir))
+    for _ in job.run():
+        pass
     document, run = job.document(), job.finished[0]
     whole = run.history.curve().astype(int)
     every = max(len(whole) // _POINTS, 1)
     curve = whole[len(whole) % every :: every] if every > 1 else whole
     return {
-        "spec": asdict(spec),
         "errors": run.result["errors"],
         "records": document["records"],
         "majority_errors": document["majority_errors"],
         "learners": {name: own["errors"] for name, own in run.result["learners"].items()},
         "seconds": run.result["seconds"],
-        "wall_seconds": time.time() - start,
         "curve": {"records": curve[:, 0].tolist(), "errors": curve[:, 1].tolist()},
     }

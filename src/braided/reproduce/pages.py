@@ -10,7 +10,7 @@ from typing import Any
 
 from braided.checkpoint import write_atomically
 from braided.report.provenance import provenance
-from braided.reproduce import grid, pictures
+from braided.reproduce import grid, haphazard, pictures
 
 __all__ = ["gather", "markdown", "page", "provenance", "write"]
 
@@ -52,6 +52,11 @@ def gather(folder: Path, order: list[str]) -> list[dict[str, Any]]:
     return [json.loads((folder / f"{what}.json").read_text()) for what in order if (folder / f"{what}.json").exists()]
 
 
+def _grids(document: dict[str, Any]) -> dict[str, grid.Grid]:
+    """The tables of a document, by what stands above each."""
+    return haphazard.grids(document) if document["what"] == "haphazard" else {"": grid.make(document)}
+
+
 def _notes(document: dict[str, Any]) -> list[str]:
     """Circumstances of a table: times, and what was not run in full."""
     about = document["circumstances"]
@@ -78,11 +83,13 @@ def markdown(documents: list[dict[str, Any]], pictures_at: str) -> str:
         f"are in `{pictures_at}/`.\n",
     ]
     for document in documents:
-        made = grid.make(document)
         parts.append(f"## {document['title']}\n\n`{document['command']}`\n\n{document['about']}\n")
-        parts.append(f"| {' | '.join(name or ' ' for name in made.header)} |")
-        parts.append(f"|{'---|' * len(made.header)}")
-        parts += [f"| {' | '.join('<br>'.join(lines) for lines in row)} |" for row in made.rows]
+        parts += [f"{sentence}\n" for sentence in document.get("summary", [])]
+        for above, made in _grids(document).items():
+            parts += [f"\n{above}\n"] if above else []
+            parts.append(f"| {' | '.join(name or ' ' for name in made.header)} |")
+            parts.append(f"|{'---|' * len(made.header)}")
+            parts += [f"| {' | '.join('<br>'.join(lines) for lines in row)} |" for row in made.rows]
         parts.append(f"\n![{document['title']}]({pictures_at}/{document['what']}.png)\n")
         parts += [f"{note}\n" for note in _notes(document)]
     return "\n".join(parts)
@@ -99,16 +106,20 @@ def page(documents: list[dict[str, Any]]) -> str:
         "test against MODL (among combiners, against the score sum).</p>",
     ]
     for document in documents:
-        made = grid.make(document)
         parts.append(f"<h2>{html.escape(document['title'])}</h2><p><code>{html.escape(document['command'])}</code></p>")
-        parts.append(f"<p>{html.escape(document['about'])}</p><div class='wide'><table><tr>")
-        parts += [f"<th>{html.escape(name)}</th>" for name in made.header]
-        for row in made.rows:
-            cells = ("".join(f"<span>{html.escape(line)}</span>" for line in lines) for lines in row)
-            parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells))
+        parts += [f"<p>{html.escape(text)}</p>" for text in (document["about"], *document.get("summary", []))]
+        for above, made in _grids(document).items():
+            parts += [f"<p>{html.escape(above)}</p>"] if above else []
+            parts += _html_table(made)
         picture = base64.b64encode(pictures.draw(document)).decode()
-        parts.append(
-            f"</table></div><img alt='{html.escape(document['title'])}' src='data:image/png;base64,{picture}'>"
-        )
+        parts.append(f"<img alt='{html.escape(document['title'])}' src='data:image/png;base64,{picture}'>")
         parts += [f"<p class='meta'>{html.escape(note)}</p>" for note in _notes(document)]
     return "\n".join(parts) + "\n</html>\n"
+
+
+def _html_table(made: grid.Grid) -> list[str]:
+    parts = ["<div class='wide'><table><tr>", *(f"<th>{html.escape(name)}</th>" for name in made.header)]
+    for row in made.rows:
+        cells = ("".join(f"<span>{html.escape(line)}</span>" for line in lines) for lines in row)
+        parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells))
+    return [*parts, "</table></div>"]

@@ -27,6 +27,8 @@ def draw(document: dict[str, Any]) -> bytes:
     what = document["what"]
     if what == "toy":
         figure = _toy(document["seed"])
+    elif what == "haphazard":
+        figure = _ranks(document["ranks"])
     elif what == "curves":
         figure = _curves(document["curves"])
     elif what == "depth":
@@ -160,6 +162,30 @@ def _curves(curves: list[dict[str, Any]]) -> Figure:
         axes.tick_params(labelsize=8)
     next(iter(panels.values())).legend(frameon=False, fontsize=8)
     figure.suptitle("mean and 95% band over seeds", fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def _ranks(ranks: dict[str, dict[str, list[float]]]) -> Figure:
+    """How often each method has which rank, by metric; the best mean rank on top, ours in colour."""
+    titles = {"balanced_accuracy": "balanced accuracy", "auroc": "AUROC", "errors": "errors"}
+    shown = {titles[metric]: by_method for metric, by_method in ranks.items() if by_method}
+    figure, panels = _panels(shown, 4.2)
+    for name, axes in panels.items():
+        by_method = sorted(shown[name].items(), key=lambda item: float(np.mean(item[1])))
+        for place, (method, values) in enumerate(by_method):
+            colour = _COLOURS[0] if method.startswith("modl") else _COLOURS[1]
+            at, counts = np.unique(values, return_counts=True)
+            axes.scatter(at, np.full(len(at), -place), s=9.0 * counts, color=colour, alpha=0.35, linewidth=0)
+            axes.plot(np.mean(values), -place, "|", color=colour, markersize=16, markeredgewidth=2.2)
+        labels = [f"{method}  {np.mean(values):.1f}" for method, values in by_method]
+        axes.set_yticks([-i for i in range(len(labels))], labels, fontsize=8)
+        axes.set_ylim(-len(labels) + 0.4, 0.6)
+        axes.set_xticks(range(1, len(labels) + 1))
+        axes.tick_params(axis="x", labelsize=8)
+        axes.set_xlabel("rank", fontsize=9)
+    cells = max((len(values) for by_method in shown.values() for values in by_method.values()), default=0)
+    text = f"ranks over {cells} cells: an area is how many cells, a bar and the number the mean rank"
+    figure.suptitle(text, fontsize=9, x=0.01, ha="left")
     return figure
 
 

@@ -1,0 +1,178 @@
+"""The table of haphazard inputs: its figures, what is won, ranks, and the run behind it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream
+from braided.estimators.progress import Progress
+from braided.report import published_haphazard as published
+from braided.reproduce import haphazard, pages, pictures
+from braided.reproduce.command import ReproductionOptions, screen_table
+from braided.reproduce.haphazard_run import Answers
+from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, JobSpec, perform
+from braided.reproduce.tables import DEFAULT, DEFAULT_BALANCED, TABLES, Cell
+from braided.streams import Batch
+from command import braided
+from conftest import real
+
+SOURCE = Path(__file__).parents[2].parent / "shared" / "paper" / "tables" / "haphazard.csv"
+STREAMS = 13 * 3
+
+
+@pytest.mark.skipif(
+    not SOURCE.exists(), reason="the published tables are not here: put them as CSV files into ../shared/paper/tables"
+)
+def test_the_figures_are_those_published() -> None:
+    with SOURCE.open() as file:
+        rows = [(r["method"], r["dataset"], r["p"], r["metric"], float(r["mean"])) for r in csv.DictReader(file)]
+    assert rows == [(f.method, f.dataset, f.available, f.metric, f.mean) for f in published.figures()]
+
+
+def test_every_stream_has_all_of_the_reviews_methods_and_the_best_come_first() -> None:
+    for name in POSITIVE:
+        for p in AVAILABILITIES:
+            for metric, more_is_better in published.METRICS.items():
+                found = published.ranked(name, p, metric)
+                means = [figure.mean for figure in found]
+                assert means == sorted(means, reverse=more_is_better)
+                assert {figure.method for figure in found} >= set(published.REVIEWED)
+                assert len({figure.method for figure in found}) == len(found)
+
+
+def cells() -> list[Cell]:
+    return TABLES["haphazard"].cells("released")
+
+
+def results(better: dict[str, float], **more: Any) -> dict[JobSpec, dict[str, Any]]:
+    """Results as far beyond the best published as `better` says, of the review's streams."""
+    out = {}
+    for cell in cells():
+        best = {m: published.ranked(cell.job.dataset, cell.p_f, m)[0].mean for m in published.METRICS}
+        values = {metric: mean + better.get(metric, 0.0) for metric, mean in best.items()}
+        decided = values | {"balanced_accuracy": values["balanced_accuracy"] + 5.0}
+        for job in cell.jobs():
+            out[job] = {
+                "records": 100,
+                "of_records": 100,
+                "majority_errors": 40,
+                "metrics": {"likeliest": values, "balanced": decided},
+                "seconds": 0.5,
+                "wall_seconds": 1.0,
+                **more,
+            }
+    return out
+
+
+def test_cells_are_the_streams_times_ours_and_the_baselines() -> None:
+    found = cells()
+    assert {(cell.job.dataset, cell.p_f) for cell in found} == {(n, p) for n in POSITIVE for p in AVAILABILITIES}
+    assert len(found) == STREAMS * 4
+    assert len({job for cell in found for job in cell.jobs()}) == STREAMS * (5 + 1 + 5)
+    assert REVIEW_SETTINGS.keys() == POSITIVE.keys()
+
+
+def test_cells_won_count_where_ours_is_beyond_the_best_published() -> None:
+    once = [replace(cell, seeds=1) for cell in cells()]
+    found = haphazard.document(once, results({"balanced_accuracy": -1.0, "auroc": 1.0, "errors": 1.0}))
+    assert found["won"]["balanced_accuracy"] == {"of": STREAMS, DEFAULT: 0, DEFAULT_BALANCED: STREAMS}
+    assert found["won"]["auroc"] == {"of": STREAMS, DEFAULT: STREAMS}
+    assert found["won"]["errors"][DEFAULT] == 0
+    assert found["won"]["auprc"][DEFAULT] == 0, "equal is not ahead"
+    fewer = haphazard.document(once, results({"errors": -1.0}))
+    assert fewer["won"]["errors"][DEFAULT] == STREAMS
+    assert found["summary"][0] == (
+        "By balanced accuracy the default is ahead of the best published method in 0 of 39 cells, with the balanced "
+        "decision in 39."
+    )
+
+
+def test_ranks_are_among_ours_and_the_reviews() -> None:
+    found = haphazard.document(cells(), results({"balanced_accuracy": -1_000.0, "auroc": 50.0}))
+    assert found["ranks"]["balanced_accuracy"][DEFAULT] == [11.0] * STREAMS
+    assert found["ranks"]["balanced_accuracy"][DEFAULT_BALANCED] == [10.0] * STREAMS
+    assert found["ranks"]["auroc"][DEFAULT] == [1.0] * STREAMS
+    for metric, by_method in found["ranks"].items():
+        n = 11 if metric != "auroc" else 10
+        assert len(by_method) == n
+        np.testing.assert_allclose(np.sum([*by_method.values()], axis=0), n * (n + 1) / 2)
+
+
+def test_what_is_not_the_published_stream_is_not_counted() -> None:
+    shorter = haphazard.document(cells(), results({"auroc": 1.0}, of_records=200))
+    assert shorter["won"]["auroc"]["of"] == 0
+    assert shorter["summary"] == []
+    assert haphazard.main_grid(shorter).rows[0][0] == ["wpbc (100 records)"]
+    whole = ReproductionOptions(("haphazard",), whole_german=True)
+    assert whole.command("haphazard") == "braided reproduce haphazard --whole-german"
+    german = [cell for cell in whole.cells("haphazard") if cell.job.dataset == "german"]
+    assert {cell.job.protocol for cell in german} == {HAPHAZARD_WHOLE}
+    assert {cell.job.protocol for cell in whole.cells("haphazard") if cell not in german} == {HAPHAZARD}
+    done = results({"auroc": 1.0})
+    done |= {replace(job, protocol=HAPHAZARD_WHOLE): result for job, result in done.items()}
+    assert haphazard.document(whole.cells("haphazard"), done)["won"]["auroc"]["of"] == STREAMS - 3
+
+
+def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() -> None:
+    done = results({"auroc": 1.0})
+    for cell in cells():
+        if cell.job.dataset == "wpbc" and cell.method == "olvf":
+            done[cell.job] = {"error": "ValueError: no luck"}
+    document = haphazard.document(cells(), done) | {
+        "command": "braided reproduce haphazard", "jobs": 4, "seconds": 4.0, "circumstances": pages.provenance()
+    }  # fmt: skip
+    assert pictures.draw(document).startswith(b"\x89PNG")
+    text = pages.markdown([document], "results")
+    assert "By AUROC the default is ahead of the best published method in 39 of 39 cells." in text
+    assert "| failed: ValueError: no luck<br>review 58.0 |" in text
+    assert "OLVF 53.8<br>ORF3V 52.6<br>FAE 52.0" in text
+    assert text.count("| a8a | 0.75 |") == 2
+    assert "no luck" in pages.page([document])
+    assert screen_table(document).row_count == STREAMS
+
+
+def test_answers_before_a_label_are_wrong_and_decisions_are_kept_apart() -> None:
+    answers = Answers()
+    names, none = ("x",), np.zeros((1, 1))
+    answers.take(1, Batch(names, none, [1]), Progress(np.zeros((1, 0)), None, np.array([-1])), [1])
+    answers.take(2, Batch(names, none, [0]), Progress(np.ones((1, 1)), None, np.array([0])), [1, 0])
+    said = np.array([[0.9, 0.1], [0.6, 0.4]])
+    answers.take(3, Batch(names, np.zeros((2, 1)), [1, 0]), Progress(said, None, np.array([0, 1])), [1, 0])
+    found = answers.metrics()
+    assert (found["likeliest"]["errors"], found["balanced"]["errors"]) == (3.0, 2.0)
+    assert found["likeliest"]["balanced_accuracy"] == 25.0
+    assert found["balanced"]["balanced_accuracy"] == 50.0
+    # Scores of the positives 0 and .9, of the negatives 1 and .6.
+    assert found["likeliest"]["auroc"] == found["balanced"]["auroc"] == 25.0
+
+
+def test_our_olvf_makes_the_reviews_errors_on_the_reviews_stream() -> None:
+    """To the last error: the order, the mask, the reading and the formulas are theirs."""
+    data = real("krvskp", "svmguide3")
+    for name, p, errors in (("krvskp", 0.25, 1_513), ("krvskp", 0.75, 1_090), ("svmguide3", 0.5, 336)):
+        job = next(cell.job for cell in cells() if (cell.job.dataset, cell.p_f, cell.method) == (name, p, "olvf"))
+        assert perform(job, data)["metrics"]["likeliest"]["errors"] == errors
+        theirs = published.find("OLVF", name, p, "errors")
+        assert theirs is not None
+        assert theirs.mean == errors
+
+
+def test_the_command_runs_resumes_and_gives_json(tmp_path: Path, excerpts: Path) -> None:
+    arguments = ["reproduce", "haphazard", "--dataset", "wpbc", "--seeds", "1", "--limit", "60", "--jobs", "1"]
+    arguments += ["--out", str(tmp_path / "out"), "--data-dir", str(excerpts), "--json"]
+    document = json.loads(braided(*arguments).stdout)
+    assert {(cell["method"], cell["records"], cell["compared"]) for cell in document["cells"]} == {
+        (method, 60, False) for method in (DEFAULT, DEFAULT_BALANCED, "olvf", "auxdrop-odl")
+    }
+    labels = haphazard_stream("wpbc", 0.25, excerpts).table.labels[:60]
+    assert document["cells"][0]["majority"] == min(labels.count(0), labels.count(1))
+    again = braided(*arguments)
+    assert "9 runs were done before, 0 are left" in again.stderr
+    assert json.loads(again.stdout)["cells"] == document["cells"]
