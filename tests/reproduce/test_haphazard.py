@@ -141,7 +141,7 @@ def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() ->
 def test_answers_before_a_label_are_wrong_and_decisions_are_kept_apart() -> None:
     answers = Answers()
     names, none = ("x",), np.zeros((1, 1))
-    answers.take(1, Batch(names, none, [1]), Progress(np.zeros((1, 0)), None, np.array([-1])), [1])
+    answers.take(1, Batch(names, none, [1]), Progress(np.zeros((1, 2)), None, np.array([-1])), [1, 0])
     answers.take(2, Batch(names, none, [0]), Progress(np.ones((1, 1)), None, np.array([0])), [1, 0])
     said = np.array([[0.9, 0.1], [0.6, 0.4]])
     answers.take(3, Batch(names, np.zeros((2, 1)), [1, 0]), Progress(said, None, np.array([0, 1])), [1, 0])
