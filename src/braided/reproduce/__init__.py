@@ -1,1 +1,1 @@
-"""`braided reproduce`: the paper's tables and figures, ours beside theirs."""
+"""`braided reproduce`: the paper's tables and figures and a review's, ours beside theirs."""

@@ -157,10 +157,10 @@ def _number(value: float) -> str:
     return f"{value:,.1f}"
 
 
-def _mean(cell: Document, metric: str) -> str:
+def _mean(cell: Document, metric: str, form: str = ",.1f") -> str:
     if metric not in cell:
         return f"failed: {cell['error']}" if "error" in cell else "not run"
-    return _number(cell[metric]) + (f" ± {_number(cell[f'{metric}_sd'])}" if cell["seeds"] > 1 else "")
+    return format(cell[metric], form) + (f" ± {_number(cell[f'{metric}_sd'])}" if cell["seeds"] > 1 else "")
 
 
 def _stream(methods: dict[str, Document]) -> str:
@@ -199,15 +199,16 @@ def main_grid(found: Document) -> Grid:
 
 def short_grid(found: Document) -> Grid:
     """The same in a few columns, for a terminal: means, and the best alone of what is published."""
-    header = ["", "available", "balanced accuracy", "decided", "published", "AUROC", "published", "errors", "published"]
+    header = ["", "balanced accuracy", "decided", "best", "AUROC", "best", "errors", "best"]
     best = _best(found)
     rows = []
     for (dataset, p_f), methods in _by_stream(found).items():
-        row = [_stream(methods), f"{p_f:g}"]
+        row = [f"{_stream(methods)} {p_f:g}"]
         for metric in _SHOWN:
+            form = ",.0f" if metric == "errors" else ",.1f"
             names = _ours(metric) if metric == "balanced_accuracy" else [DEFAULT]
-            row += [_mean(methods[name] | {"seeds": 1}, metric) for name in names]
-            row.append(_number(best[dataset, p_f, metric][0]["mean"]))
+            row += [_mean(methods[name] | {"seeds": 1}, metric, form) for name in names]
+            row.append(format(best[dataset, p_f, metric][0]["mean"], form))
         rows.append([[cell] for cell in row])
     return Grid(header, rows)
 
