@@ -242,7 +242,7 @@ def screen_table(document: dict[str, Any]) -> Table:
     made = haphazard.short_grid(document) if review else grid.make_long(document)
     table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(made.header):
-        table.add_column(Text(name), justify="right" if i else "left")
+        table.add_column(Text(name), justify="right" if i else "left", no_wrap=review and i == 0)
     for row in made.rows:
         heading = len(row) == 1
         if heading and table.row_count:
