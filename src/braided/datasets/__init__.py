@@ -1,4 +1,4 @@
-"""The data sets that have a name: the paper's, with its protocol, and those of River.
+"""The data sets that have a name: the paper's and a review's, each with its protocol, and those of River.
 
 `braided.streams.open_stream` opens them by name: they are entered here among the streams that it knows. This is
 imported with `braided` itself, so what is slow to import is imported when a data set is opened.
