@@ -268,7 +268,7 @@ TABLES: dict[str, TableSpec] = {
     "haphazard": TableSpec(
         "Haphazard inputs",
         "The streams of the review of learning with haphazard inputs (Agarwal et al. 2024, arXiv 2404.04903): 13 of "
-        "its 20 data sets, the others being no files that one could get whole. One order and one mask for all, each "
+        "its 20 data sets, those that are small files anyone can get. One order and one mask for all, each "
         "feature available with probability .25, .5 or .75, none always; predict, then learn; five runs that differ in "
         "the model's seed alone. Accuracies and areas in percent. Published are the review's nine methods, tuned for "
         "each set, and what later papers report on the same streams; ours is the default, the same everywhere. German "
