@@ -120,6 +120,14 @@ def test_what_is_not_the_published_stream_is_not_counted() -> None:
     assert haphazard.document(whole.cells("haphazard"), done)["won"]["auroc"]["of"] == STREAMS - 3
 
 
+def test_a_failed_run_is_counted_once_and_shown_for_both_decisions() -> None:
+    done = results({})
+    done[next(cell.job for cell in cells() if cell.method == DEFAULT)] = {"error": "ValueError: no luck"}
+    found = haphazard.document(cells(), done)
+    assert sum(cell.get("failed", 0) for cell in found["cells"]) == 1
+    assert [cell["method"] for cell in found["cells"] if "error" in cell] == [DEFAULT, DEFAULT_BALANCED]
+
+
 def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() -> None:
     done = results({"auroc": 1.0})
     for cell in cells():

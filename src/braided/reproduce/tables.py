@@ -271,8 +271,8 @@ TABLES: dict[str, TableSpec] = {
         "its 20 data sets, those that are small files anyone can get. One order and one mask for all, each "
         "feature available with probability .25, .5 or .75, none always; predict, then learn; five runs that differ in "
         "the model's seed alone. Accuracies and areas in percent. Published are the review's nine methods, tuned for "
-        "each set, and what later papers report on the same streams; ours is the default, the same everywhere. German "
-        "has the 959 records that the review's way of reading leaves.",
+        "each set, and what later papers report for the same sets and availabilities; ours is the default, the same "
+        "everywhere. German has the 959 records that the review's way of reading leaves.",
         _haphazard,
         quick=lambda cell: CATALOGUE[cell.job.dataset].records < 700,
     ),
