@@ -56,7 +56,7 @@ def test_a_new_class_leaves_the_weights_of_the_others() -> None:
     assert not mean[:, 2].any()
     covariance = new["covariance"].reshape(4, 3, 4, 3)
     np.testing.assert_array_equal(covariance[:3, :2, :3, :2], old["covariance"].reshape(3, 2, 3, 2))
-    np.testing.assert_array_equal(covariance[:, 2, :, 2], np.eye(4))
+    np.testing.assert_array_equal(covariance[:, 2, :, 2], np.eye(4) / 10)
     assert not covariance[:, 2, :, :2].any()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from braided.streams import ArrayStream, Batch, Limited, Stream, read_whole, shuffled
+from braided.streams.transform import scaled
 
 
 def ones(n: int, d: int = 4) -> ArrayStream:
@@ -26,3 +27,11 @@ def test_limits() -> None:
         stream: Stream = Limited(ones(1_200), limit)
         assert stream.n_records == expected
         assert len(read_whole(stream).table) == expected
+
+
+def test_scaled_features_span_the_range_and_stay_missing_where_they_are() -> None:
+    values = np.array([[1.0, 5.0, 7.0], [3.0, np.nan, 7.0], [2.0, 9.0, 7.0]])
+    stream = ArrayStream("s", Batch(("a", "b", "c"), values, ["x", "y", "x"]))
+    found = scaled(stream, -1.0, 1.0).table
+    np.testing.assert_array_equal(found.values, [[-1.0, -1.0, -1.0], [1.0, np.nan, -1.0], [0.0, 1.0, -1.0]])
+    assert found.labels == ["x", "y", "x"]

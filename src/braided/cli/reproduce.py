@@ -21,7 +21,8 @@ def reproduce(
     what: Annotated[
         list[str],
         typer.Argument(
-            help="table1, table2, table3, merge, ablation, glr, five, lr, depth, curves, haphazard, toy, or all."
+            help="table1, table2, table3, merge, ablation, glr, five, lr, depth, logistic, curves, haphazard, toy, "
+            "or all."
         ),
     ],
     preset: Annotated[str, typer.Option(help="Of MODL and the baselines: released, paper or default.")] = "released",
@@ -40,6 +41,13 @@ def reproduce(
         "results"
     ),
     page: Annotated[Path | None, typer.Option(help="Also write all that stands in --out as a Markdown page.")] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="Scale each feature of the small sets to a range over the whole file, -1,1 or 0,1, as the published "
+            "figures seem to have had german."
+        ),
+    ] = None,
     whole_german: Annotated[
         bool,
         typer.Option(
@@ -63,7 +71,7 @@ def reproduce(
         extras.require(needed, "reproduce")
     check_folder(out)
     options = ReproductionOptions(
-        checked(what), preset, seeds, limit, tuple(dataset or ()), quick, out, page, whole_german
+        checked(what), preset, seeds, limit, tuple(dataset or ()), quick, out, page, whole_german, scale
     )
     executor: Executor = Processes(jobs) if ray is None else Ray(ray, jobs)
     documents = Reproduction(options, data_dir, executor, Console(stderr=True)).run()

@@ -39,7 +39,7 @@ class FolkloreConfig(LearnerConfig):
         learned from one record.
     """
 
-    regularisation: float = 1.0
+    regularisation: float = 10.0
     largest_score: float = 1.0
 
     def __post_init__(self) -> None:
@@ -295,7 +295,7 @@ class Folklore(CompiledLearner):
     >>> for value, label in [(-1.0, 0), (1.0, 1), (-2.0, 0), (2.0, 1)]:
     ...     _ = learner.learn(np.array([value], dtype=np.float32), everything, label, unused)
     >>> learner.scores(np.array([1.5], dtype=np.float32), everything).round(3)
-    array([-0.514,  0.514], dtype=float32)
+    array([-0.256,  0.256], dtype=float32)
     """
 
     name = "folklore"

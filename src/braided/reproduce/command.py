@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from braided import checks
 from braided.checkpoint import write_atomically
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
@@ -21,7 +22,7 @@ from braided.errors import BraidedError
 from braided.report.published import length
 from braided.reproduce import grid, haphazard, pages, toy
 from braided.reproduce.executors import Executor
-from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, JobSpec, data_digest
+from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, JobSpec, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import LARGE, TABLES, Cell
@@ -58,6 +59,8 @@ class ReproductionOptions:
         Markdown file to write as well, with everything that stands in `out`.
     whole_german
         In `haphazard`, read all of german, instead of what the review's way of reading leaves of it.
+    scale
+        In the paper's tables, scale features of sets that fit into memory to one of `jobs.SCALES`.
     """
 
     whats: tuple[str, ...]
@@ -69,6 +72,11 @@ class ReproductionOptions:
     out: Path = Path("results")
     page: Path | None = None
     whole_german: bool = False
+    scale: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            checks.choice("--scale", self.scale, SCALES)
 
     def command(self, what: str) -> str:
         """The command that makes this table alone."""
@@ -80,6 +88,7 @@ class ReproductionOptions:
         for name in self.datasets:
             words += ["--dataset", name]
         words += ["--quick"] if self.quick else []
+        words += ["--scale", self.scale] if self.scale is not None and what != "haphazard" else []
         words += ["--whole-german"] if self.whole_german and what == "haphazard" else []
         return shlex.join(words)
 
@@ -99,6 +108,8 @@ class ReproductionOptions:
             job = replace(cell.job, limit=limit)
             if self.whole_german and (job.dataset, job.protocol) == ("german", HAPHAZARD):
                 job = replace(job, protocol=HAPHAZARD_WHOLE)
+            if self.scale is not None and job.protocol == PAPER:
+                job = replace(job, scale=self.scale)
             found.append(replace(cell, seeds=seeds, job=job))
         if not found:
             raise BraidedError(

@@ -34,6 +34,10 @@ def _ours(cell: dict[str, Any]) -> str:
     return _with_sd(cell["ours_mean"], cell["ours_sd"] if cell["seeds"] > 1 else None, cell["unit"])
 
 
+def _time(cell: dict[str, Any]) -> str:
+    return f"{cell['us_per_record']:.0f} us per record"
+
+
 def _cell(cell: dict[str, Any]) -> list[str]:
     """Ours, the paper's, and the difference; or why there is nothing."""
     unit = cell["unit"]
@@ -49,6 +53,8 @@ def _cell(cell: dict[str, Any]) -> list[str]:
     if "paper_seconds" in cell:
         theirs = 1e6 * cell["paper_seconds"] / cell["paper_records"]
         lines.append(f"{cell['us_per_record']:.0f} us per record; paper {theirs:,.0f} us")
+    if "timed" in cell:
+        lines.append(_time(cell))
     if "failed" in cell:
         lines.append(f"{cell['failed']} failed: {cell['error']}")
     return lines
@@ -103,7 +109,7 @@ def make_long(document: dict[str, Any]) -> Grid:
         ours, paper, difference, p_value = _cell(cell)[:1], [""], "", ""
         if "ours_mean" in cell:
             unit = cell["unit"]
-            ours = [_ours(cell)]
+            ours = [_ours(cell), *([_time(cell)] if "timed" in cell else [])]
             ours += [f"{cell['failed']} failed: {cell['error']}"] if "failed" in cell else []
             p_value = f"{cell['p_value']:.2g}" if "p_value" in cell else ""
             if "paper_mean" in cell:

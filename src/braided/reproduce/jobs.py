@@ -16,15 +16,19 @@ from braided import __version__, zoo
 from braided.datasets.haphazard import haphazard_stream
 from braided.datasets.load import load
 from braided.datasets.locate import locate
+from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
 from braided.estimators.decision import BALANCED, LIKELIEST
 from braided.reproduce import haphazard_run
 from braided.run import Job, RunOptions
 from braided.streams import ArrayStream, Limited, Stream
 from braided.streams.fingerprint import fingerprint
+from braided.streams.transform import scaled
 
 #: Whose streams: the MODL paper's; those of the review of haphazard inputs; and these with german read whole.
 PAPER, HAPHAZARD, HAPHAZARD_WHOLE = "paper", "haphazard", "haphazard, german whole"
+#: Ranges to which each feature may be scaled, over the whole file.
+SCALES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
 #: Points of the learning curve that are kept of a job.
 _POINTS = 200
 #: What decides a result beside the model's settings: a change in any of these makes finished jobs stale.
@@ -51,7 +55,7 @@ _LIBRARIES = ("numba", "numpy", "river")
 
 @dataclass(frozen=True)
 class JobSpec:
-    """What one job runs; fields as of `RunOptions`, and `protocol`, which says whose stream it is.
+    """What one job runs; fields as of `RunOptions`, `protocol`, which says whose stream it is, and one of `SCALES`.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class JobSpec:
     limit: int | None = None
     options: tuple[str, ...] = ()
     protocol: str = PAPER
+    scale: str | None = None
 
     def key(self, data: str) -> str:
         """Names the result: the same job and settings on the same data by the same code have the same key."""
@@ -160,7 +165,12 @@ def _of_review(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
 
 def _of_paper(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     """One run as `braided run` does it."""
-    job = Job(spec.run_options(), data_dir, source=_in_memory(spec.dataset, data_dir))
+    source = _in_memory(spec.dataset, data_dir)
+    if spec.scale is not None:
+        if source is None:
+            raise BraidedError(f"{spec.dataset} is too large to be scaled as a whole: leave out --scale")
+        source = scaled(source, *SCALES[spec.scale])
+    job = Job(spec.run_options(), data_dir, source=source)
     for _ in job.run():
         pass
     document, run = job.document(), job.finished[0]

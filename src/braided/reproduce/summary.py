@@ -56,6 +56,8 @@ def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None
         "majority": fine[0]["majority_errors"] * scale,
         "us_per_record": 1e6 * statistics.fmean(result["seconds"] / result["records"] for result in fine),
     }
+    if TABLES[what].timed:
+        out["timed"] = True
     if errors_or_percent:
         figure = errors_or_percent[0]
         shrink = records / figure.records if unit == "errors" else 1.0

@@ -1,9 +1,9 @@
-"""Streams made from streams: shuffled, by a seed, and shortened."""
+"""Streams made from streams: shuffled, by a seed, scaled, and shortened."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numba import njit
@@ -27,6 +27,14 @@ def shuffled(stream: ArrayStream, seed: int) -> ArrayStream:
     """The records in an order fixed by the seed, the same on every platform."""
     order: NDArray[np.int64] = np.argsort(_hashes(np.uint64(key_of(seed, "shuffle")), len(stream.table)), kind="stable")
     return ArrayStream(stream.name, stream.table.at(order))
+
+
+def scaled(stream: ArrayStream, low: float, high: float) -> ArrayStream:
+    """Each feature between `low` and `high` over the whole stream, which no learner could know; a constant at `low`."""
+    values = stream.table.values
+    least, most = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    wide = np.where(most > least, most - least, 1.0)
+    return ArrayStream(stream.name, replace(stream.table, values=low + (high - low) * (values - least) / wide))
 
 
 @dataclass(frozen=True)
