@@ -126,7 +126,17 @@ def test_what_streams_are_made_into_keeps_the_words(file: Path) -> None:
     assert weighted.names == tuple(weighted.categories)
 
 
-@pytest.mark.parametrize("name", ["river-tree", "river-arf", "river-srp"])
+def test_regression_trees_and_models_of_numbers_get_none() -> None:
+    def with_words(task: str) -> set[str]:
+        options = ModelOptions(presets.default(), task=task)
+        river = [name for name in names_for(task) if name.startswith("river")]
+        return {name for name in river if zoo.build(name, options).words}  # type: ignore[union-attr]
+
+    assert with_words("classification") == {"river-tree", "river-arf", "river-srp", "river-knn"}
+    assert with_words("regression") == {"river-knn"}
+
+
+@pytest.mark.parametrize("name", ["river-tree", "river-arf"])
 def test_words_let_a_tree_see_what_a_number_for_each_value_hides(name: str, file: Path) -> None:
     model = zoo.build(name, ModelOptions(presets.default()))
     plain = RiverClassifier(model.clone().model)  # type: ignore[union-attr]
