@@ -180,13 +180,14 @@ def test_an_unseen_class_is_handled_or_refused_clearly(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in EVERYTHING if name not in ("majority", "recent", *BINARY[1:])])
 def test_it_beats_the_majority_class_on_an_easy_stream(name: str) -> None:
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(3_000, 3))
+    n = 600 if name == "river-srp" else 3_000  # which learns each record six times in the mean, in each of ten trees
+    values = rng.normal(size=(n, 3))
     labels = (values[:, 0] + values[:, 1] > 0.5).astype(int)
     model = EVERYTHING[name](0)
     predictions = model.predict_learn_many(values, labels).predictions
     truth = np.array([model.classes.index(label) for label in labels.tolist()])
-    errors = (predictions.argmax(axis=1) != truth)[1_500:].mean()
-    assert errors < 0.7 * labels[1_500:].mean()
+    errors = (predictions.argmax(axis=1) != truth)[n // 2 :].mean()
+    assert errors < 0.7 * labels[n // 2 :].mean()
 
 
 def test_more_classes(make: Make) -> None:

@@ -1,7 +1,4 @@
-"""The models that `braided run --model NAME` knows: MODL, its parts and variants, and what it is compared with.
-
-River's models are imported when one is asked for: with what they bring along, that takes longer than all of braided.
-"""
+"""The models that `braided run --model NAME` knows: MODL, its parts and variants, and what it is compared with."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any
 from braided import checks, presets
 from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor, drift
+from braided.estimators import MODLClassifier, MODLRegressor, drift, rivals
 from braided.estimators.base import MODL
 from braided.estimators.river_model import RiverClassifier, RiverModel, RiverRegressor
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
@@ -230,56 +227,17 @@ def _folklore(options: ModelOptions) -> Model:
     return options.model((FolkloreConfig(),))
 
 
-def _river_logistic(options: ModelOptions) -> Model:
-    """Standard-scaled logistic regression; one against the rest for more than two classes."""
-    from river.linear_model import LogisticRegression
-    from river.multiclass import OneVsRestClassifier
-    from river.preprocessing import StandardScaler
+def _river(make: Callable[[str, int], Any], words_for: tuple[str, ...] = ()) -> Builder:
+    """One of `estimators.rivals`, which is given categories as words for these tasks, else as numbers.
 
-    return RiverClassifier(StandardScaler() | OneVsRestClassifier(LogisticRegression()))
+    Regression trees want numbers: the linear models in their leaves take nothing else.
+    """
 
+    def build(options: ModelOptions) -> Model:
+        kind = RiverRegressor if options.task == REGRESSION else RiverClassifier
+        return kind(make(options.task, options.seed), words=options.task in words_for)
 
-def _river_linear(options: ModelOptions) -> Model:
-    """Standard-scaled linear regression."""
-    from river.linear_model import LinearRegression
-    from river.preprocessing import StandardScaler
-
-    return RiverRegressor(StandardScaler() | LinearRegression())
-
-
-def _river_tree(options: ModelOptions) -> Model:
-    """The Hoeffding adaptive tree; its linear leaves for regression want scaled features."""
-    from river.preprocessing import StandardScaler
-    from river.tree import HoeffdingAdaptiveTreeClassifier, HoeffdingAdaptiveTreeRegressor
-
-    if options.task == REGRESSION:
-        return RiverRegressor(StandardScaler() | HoeffdingAdaptiveTreeRegressor(seed=options.seed))
-    return RiverClassifier(HoeffdingAdaptiveTreeClassifier(seed=options.seed))
-
-
-def _river_arf(options: ModelOptions) -> Model:
-    """The adaptive random forest, with ten trees; for regression on scaled features, as for the tree."""
-    from river.forest import ARFClassifier, ARFRegressor
-    from river.preprocessing import StandardScaler
-
-    if options.task == REGRESSION:
-        return RiverRegressor(StandardScaler() | ARFRegressor(n_models=10, seed=options.seed))
-    return RiverClassifier(ARFClassifier(n_models=10, seed=options.seed))
-
-
-def _majority(options: ModelOptions) -> Model:
-    """Always the most frequent class so far."""
-    from river.dummy import PriorClassifier
-
-    return RiverClassifier(PriorClassifier())
-
-
-def _mean(options: ModelOptions) -> Model:
-    """Always the mean of the targets so far."""
-    from river.dummy import StatisticRegressor
-    from river.stats import Mean
-
-    return RiverRegressor(StatisticRegressor(Mean()))
+    return build
 
 
 @dataclass(frozen=True)
@@ -319,12 +277,16 @@ MODELS: dict[str, NamedModel] = {
     "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
     "olvf": NamedModel(_olvf, _CLASSES_ONLY),
     "folklore": NamedModel(_folklore, _CLASSES_ONLY),
-    "majority": NamedModel(_majority, _CLASSES_ONLY),
-    "mean": NamedModel(_mean, _VALUES_ONLY),
-    "river-logistic": NamedModel(_river_logistic, _CLASSES_ONLY),
-    "river-linear": NamedModel(_river_linear, _VALUES_ONLY),
-    "river-tree": NamedModel(_river_tree),
-    "river-arf": NamedModel(_river_arf),
+    "majority": NamedModel(_river(rivals.majority), _CLASSES_ONLY),
+    "mean": NamedModel(_river(rivals.mean), _VALUES_ONLY),
+    "river-logistic": NamedModel(_river(rivals.logistic), _CLASSES_ONLY),
+    "river-linear": NamedModel(_river(rivals.linear), _VALUES_ONLY),
+    "river-nb": NamedModel(_river(rivals.naive_bayes), _CLASSES_ONLY),
+    "river-tree": NamedModel(_river(rivals.tree, words_for=_CLASSES_ONLY)),
+    "river-arf": NamedModel(_river(rivals.adaptive_forest, words_for=_CLASSES_ONLY)),
+    "river-srp": NamedModel(_river(rivals.random_patches, words_for=_CLASSES_ONLY)),
+    "river-amf": NamedModel(_river(rivals.mondrian_forest)),
+    "river-knn": NamedModel(_river(rivals.neighbours, words_for=TASKS)),
 }
 
 
@@ -333,8 +295,8 @@ def names_for(task: str) -> list[str]:
 
     Examples
     --------
-    >>> names_for("regression")[-4:]
-    ['mean', 'river-linear', 'river-tree', 'river-arf']
+    >>> names_for("regression")[-7:]
+    ['mean', 'river-linear', 'river-tree', 'river-arf', 'river-srp', 'river-amf', 'river-knn']
     """
     return [name for name, model in MODELS.items() if task in model.tasks]
 

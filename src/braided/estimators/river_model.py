@@ -24,12 +24,16 @@ class _RiverChunks:
     ----------
     model
         The classifier or regressor.
+    words
+        Whether it is given categories as words.
     """
 
     task: ClassVar[str]
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, words: bool = False) -> None:
         self.model = model
+        self.words = words
+        self._categories: dict[Hashable, tuple[Hashable, str]] = {}
         self._labels: dict[Hashable, int] = {}
         self._names: set[Hashable] = set()
 
@@ -53,10 +57,28 @@ class _RiverChunks:
         """There is nothing to skip or reset."""
         return {}
 
+    def know_categories(self, categories: Mapping[Hashable, tuple[Hashable, str]]) -> None:
+        """Be told which features stand for a value of a column; see `Batch.categories`."""
+        if self.words:
+            self._categories.update(categories)
+
     @staticmethod
-    def _present(x: Mapping[Hashable, Any]) -> dict[Any, Any]:
-        """The record without its missing values."""
+    def _present(x: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """The features that are there."""
         return {name: value for name, value in x.items() if value is not None and value == value}
+
+    def _given(self, present: dict[Hashable, Any]) -> dict[Any, Any]:
+        """The record as the model sees it; in the order of the columns, which random draws may depend on."""
+        if not self._categories:
+            return present
+        record = {}
+        for name, value in present.items():
+            column, word = self._categories.get(name, (name, None))
+            if word is None:
+                record[name] = value
+            elif value == 1.0:
+                record[column] = word
+        return record
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record; one of weight 0 changes nothing. A model that takes no weights refuses all but 0 and 1."""
@@ -64,11 +86,11 @@ class _RiverChunks:
         self._check_weights([weight])
         if weight == 0.0:
             return
-        record = self._present(x)
-        self._names |= record.keys()
+        present = self._present(x)
+        self._names |= present.keys()
         if self.task == CLASSIFICATION:
             self._labels.setdefault(y, len(self._labels))
-        self.model.learn_one(record, y, **({} if weight == 1.0 else {"w": weight}))
+        self.model.learn_one(self._given(present), y, **({} if weight == 1.0 else {"w": weight}))
 
     def _check_weights(self, weights: Iterable[float]) -> None:
         if any(weight not in (0.0, 1.0) for weight in weights) and not takes_weight(self.model):
@@ -82,11 +104,12 @@ class _RiverChunks:
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The model's answer."""
-        return self.model.predict_one(self._present(x))
+        return self.model.predict_one(self._given(self._present(x)))
 
     def _row(self, record: Mapping[Hashable, Any]) -> dict[int, float]:
-        """The columns of a prediction that are not 0."""
-        return {0: float(self.predict_one(record))}
+        """The columns of a prediction that are not 0; some regressors say None before they have learned a record."""
+        said = self.predict_one(record)
+        return {} if said is None else {0: float(said)}
 
     def _records(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Iterator[dict[Hashable, float]]:
         values = np.asarray(X, dtype=np.float64)
@@ -136,6 +159,10 @@ class RiverClassifier(_RiverChunks, base.Classifier):
     ----------
     model
         The classifier.
+    words
+        Whether a category is given to it as {column: value}, as River's trees want it, and not as a number for each
+        value. Of the features that stand for one column, as `know_categories` is told, the one that is 1 says the
+        value; where none is, it is missing.
 
     Examples
     --------
@@ -144,6 +171,12 @@ class RiverClassifier(_RiverChunks, base.Classifier):
     >>> model.learn_one({"a": 1.0}, "x")
     >>> model.predict_one({"a": None})
     'x'
+    >>> from river.tree import HoeffdingTreeClassifier
+    >>> model = RiverClassifier(HoeffdingTreeClassifier(), words=True)
+    >>> model.know_categories({"colour=red": ("colour", "red"), "colour=blue": ("colour", "blue")})
+    >>> model.learn_one({"colour=red": 0.0, "colour=blue": 1.0, "size": 2.0}, "x")
+    >>> sorted(model.model._root.splitters)
+    ['colour', 'size']
     """
 
     task = CLASSIFICATION
@@ -160,7 +193,7 @@ class RiverClassifier(_RiverChunks, base.Classifier):
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """The model's probabilities."""
-        return dict(self.model.predict_proba_one(self._present(x)))
+        return dict(self.model.predict_proba_one(self._given(self._present(x))))
 
     def _row(self, record: Mapping[Hashable, Any]) -> dict[int, float]:
         said = self.predict_proba_one(record)
@@ -176,6 +209,8 @@ class RiverRegressor(_RiverChunks, base.Regressor):
     ----------
     model
         The regressor.
+    words
+        As of `RiverClassifier`.
 
     Examples
     --------

@@ -14,6 +14,7 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.progress import Progress
+from braided.estimators.river_model import RiverModel
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation.history import History
 from braided.kernels.coverage import LEVELS
@@ -170,6 +171,8 @@ class Evaluation:
     def observe(self, batch: Batch) -> None:
         """Predict a batch, count what has a label, and learn it, immediately or after the delay."""
         self.history.begin(self.model)
+        if isinstance(self.model, RiverModel):
+            self.model.know_categories(batch.categories)
         start = 0
         for known, stop in _runs(batch.labels):
             part = batch.part(start, stop)

@@ -74,7 +74,7 @@ class WeightColumn:
             return replace(batch, weights=np.ones(len(batch)))
         weights = np.nan_to_num(batch.values[:, place], nan=1.0, posinf=np.inf, neginf=-np.inf)
         names = batch.names[:place] + batch.names[place + 1 :]
-        without = Batch(names, np.delete(batch.values, place, axis=1), batch.labels, weights)
+        without = replace(batch, names=names, values=np.delete(batch.values, place, axis=1), weights=weights)
         wrong = np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))
         for row in wrong.tolist():
             what = f"{self.name}: the weight of record {seen + row + 1} is {shown(weights[row].item())}"

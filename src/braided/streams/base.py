@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,12 +26,16 @@ class Batch:
         n labels.
     weights
         (n,) how much each record counts; None for 1 each.
+    categories
+        Which of the features stand for a value of a column: name -> (column, value). Such a feature is 1 where the
+        column has the value and 0 where it has another.
     """
 
     names: tuple[Hashable, ...]
     values: NDArray[np.float64]
     labels: list[Any]
     weights: NDArray[np.float64] | None = None
+    categories: Mapping[Hashable, tuple[Hashable, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
@@ -39,12 +43,13 @@ class Batch:
     def part(self, start: int, stop: int) -> Batch:
         """The records from `start` to `stop`."""
         weights = None if self.weights is None else self.weights[start:stop]
-        return Batch(self.names, self.values[start:stop], self.labels[start:stop], weights)
+        return replace(self, values=self.values[start:stop], labels=self.labels[start:stop], weights=weights)
 
     def at(self, rows: Sequence[int] | NDArray[np.int64]) -> Batch:
         """The records at these places, in this order."""
         weights = None if self.weights is None else self.weights[rows]
-        return Batch(self.names, np.ascontiguousarray(self.values[rows]), [self.labels[i] for i in rows], weights)
+        values = np.ascontiguousarray(self.values[rows])
+        return replace(self, values=values, labels=[self.labels[i] for i in rows], weights=weights)
 
 
 class Stream(Protocol):
@@ -140,4 +145,5 @@ def joined(batches: list[Batch]) -> Batch:
     weights = None
     if any(batch.weights is not None for batch in batches):
         weights = np.concatenate([np.ones(len(batch)) if batch.weights is None else batch.weights for batch in batches])
-    return Batch(tuple(names), values, labels, weights)
+    categories = {name: meaning for batch in batches for name, meaning in batch.categories.items()}
+    return Batch(tuple(names), values, labels, weights, categories)

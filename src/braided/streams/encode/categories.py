@@ -130,6 +130,23 @@ class Categories:
         shared = self.encoding == "hash" or column in self.hashed or type(value) is int
         return f"{column}{'#' if shared else '='}{value}"
 
+    def meanings(self, column: Hashable) -> dict[Hashable, tuple[Hashable, str]]:
+        """Of each feature of a column its column and value; none of a hashed one, whose buckets say little.
+
+        The buckets that late values share are values too, so that a record has one value of each column.
+
+        >>> categories = Categories("onehot", 64, most=1)
+        >>> _ = categories.encode("colour", ["red", "green"], lambda row, name: None)
+        >>> categories.meanings("colour")
+        {'colour=red': ('colour', 'red'), 'colour#12': ('colour', '#12')}
+        """
+        if self.encoding == "hash" or column in self.hashed:
+            return {}
+        return {
+            self.name(column, value): (column, value if isinstance(value, str) else f"#{value}")
+            for value in self.known.get(column, ())
+        }
+
     def state(self) -> list[list[Any]]:
         """What `load_state` takes."""
         return [[column, list(places)] for column, places in self.known.items()]

@@ -424,7 +424,12 @@ class Encoder:
             missing = sum(int(np.isnan(part).all(axis=1).sum()) for part in parts)
             self.counts.empty_cells += missing - (self.counts.misfit_values - misfits_before)
         values = np.concatenate(parts, axis=1) if parts else np.empty((len(kept), 0))
-        return Batch(tuple(names), values, labels if keep is None else [labels[i] for i in keep])
+        kept_labels = labels if keep is None else [labels[i] for i in keep]
+        categories: dict[Hashable, tuple[Hashable, str]] = {}
+        for name in chunk.columns:
+            if self.kinds.get(name) is Kind.CATEGORICAL:
+                categories |= self.categories.meanings(name)
+        return Batch(tuple(names), values, kept_labels, categories=categories)
 
     def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[tuple[int, str, bool]]]:
         """Numbers and points in time of the columns that hold such, and (row, reason, False) of what does not fit."""
