@@ -40,7 +40,8 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     seed
         Fixes every random choice. The same records and seed give the same bits on the same kind of processor.
     max_features, max_classes
-        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory.
+        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory: 10,000 and 1,000
+        unless given. A learner that takes two classes alone lowers the second to 2.
     first_features
         Names that get the first slots, in this order. Aux-Drop takes them for its base features; others need none.
     drift_detector

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.streams.base import Batch
+from braided.option_names import option
+from braided.streams.base import Batch, joined
 from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.categories import Categories
 from braided.streams.encode.cells import BadCell, Cells, Kind
@@ -197,7 +198,7 @@ class Encoder:
         room = max(self.rules.max_features - len(self.kinds), 0)
         raise BraidedError(
             f"column {shown(new[room])} would be number {self.rules.max_features + 1}, and max_features is "
-            f"{self.rules.max_features}: raise max_features, or leave columns out"
+            f"{self.rules.max_features}: raise {option('max_features')}, or leave columns out with {option('drop')}"
         )
 
     @contextmanager
@@ -313,7 +314,7 @@ class Encoder:
         if kind is None or name in self.rules.text or name in self.rules.hashed:
             kind = self._kind_of(name, column)
         if kind is Kind.DATE and self.rules.dates == "drop":
-            kind, why = Kind.DROPPED, "dates, and --dates drop"
+            kind, why = Kind.DROPPED, f"dates, and {option('dates', 'drop')}"
         plain = self.rules.categories == "onehot" and name not in (*self.rules.hashed, *self._declared)
         if kind is Kind.CATEGORICAL and plain and self.rules.recognise and first_look.is_identifier(column):
             kind, why = Kind.DROPPED, first_look.why_dropped(name, column)
@@ -345,14 +346,17 @@ class Encoder:
                 said = shown(cell.strip() if isinstance(cell, str) else cell)
                 raise BraidedError(
                     f"{where}: column {name!r} is {said}: features must be numbers, or empty if missing; encode "
-                    "categories as numbers first, or give --categories onehot or hash"
+                    f"categories as numbers first, or give {option('categories', 'onehot')} or "
+                    f"{option('categories', 'hash')}"
                 )
             try:
                 column = [cell for chunk in chunks for cell in chunk.columns.get(name, ())]
                 self.dates[name] = form_of(column, self.rules.day_first)
                 self._note("date", name, *astuple(self.dates[name]))
             except BraidedError as error:
-                raise BraidedError(f"{where}: column {name!r} {error}; --drop {name} leaves the column out") from None
+                raise BraidedError(
+                    f"{where}: column {name!r} {error}; {option('drop', [str(name)])} leaves the column out"
+                ) from None
         self.kinds[name] = kind
         self._note("kind", name, kind.value)
 
@@ -387,7 +391,7 @@ class Encoder:
             decimal=self.form.decimal if text else None,
             thousands=self.form.thousands if text else None,
             notes=tuple(first_look.settings_notes(self.form, self.found, self.rules)),
-            columns=(*plans, *(ColumnPlan(name, "dropped", note="--drop") for name in self.rules.drop)),
+            columns=(*plans, *(ColumnPlan(name, "dropped", note=option("drop")) for name in self.rules.drop)),
         )
         if self.counts.plan is None:
             for line in plan.lines():
@@ -400,8 +404,8 @@ class Encoder:
             self.counts.crowded.add(column)
             self.rules.say(
                 f"column {column!r} has more than {self.rules.most_categories:,} different values: those that follow "
-                f"share {self.rules.hash_buckets} features; leave the column out with --drop {column}, or give more of "
-                "them a feature with --most-categories"
+                f"share {self.rules.hash_buckets} features; leave the column out with {option('drop', [str(column)])}, "
+                f"or give more of them a feature with {option('most_categories')}"
             )
 
     def _batch(self, chunk: Chunk) -> Batch:
@@ -500,7 +504,9 @@ class Encoder:
         wrong.sort(key=lambda item: item[0])
         if self.rules.on_error == "stop":
             row, reason, whole = wrong[0]
-            hint = "" if whole else "; --on-error skip or missing goes on without it"
+            hint = (
+                "" if whole else f"; {option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
+            )
             raise BraidedError(f"{chunk.where(row)}: {reason}{hint}")
         lost = {row for row, _, whole in wrong if whole or self.rules.on_error == "skip"}
         for row, reason, _ in wrong:
@@ -515,13 +521,15 @@ class Encoder:
             if len(name) > _LONGEST_NAME:
                 raise BraidedError(
                     f"{chunk.where(kept[row])}: column {column!r} is {shown(name.partition('=')[2])}, too long for a "
-                    f"category: give --text {column} or --hash {column}, or leave the column out with --drop {column}"
+                    f"category: give {option('text', [str(column)])} or {option('hashed', [str(column)])}, or leave "
+                    f"the column out with {option('drop', [str(column)])}"
                 )
             if self._n_settled() + len(self.categories) >= self.rules.max_features:
                 raise BraidedError(
                     f"{chunk.where(kept[row])}: column {column!r} has a new value, and feature {shown(name)} would be "
                     f"number {self.rules.max_features + 1}, and max_features is {self.rules.max_features}: give "
-                    f"--categories hash, leave the column out with --drop {column}, or raise --max-features"
+                    f"{option('categories', 'hash')}, leave the column out with {option('drop', [str(column)])}, or "
+                    f"raise {option('max_features')}"
                 )
 
         return on_new

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams.base import Batch
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
@@ -100,9 +101,11 @@ def target_place(
     if len(set(names)) != len(names):
         repeated = next(name for name in names if list(names).count(name) > 1)
         raise BraidedError(f"{where}: column {repeated!r} appears twice: rename one of them")
-    for option, name in [*rules.named_columns(), ("--target", target)]:
+    for setting, name in [*rules.named_columns(), ("target", target)]:
         if name is not None and name not in names:
-            raise BraidedError(f"{where}: there is no column {name!r}: choose {option} from {listed(list(names))}")
+            raise BraidedError(
+                f"{where}: there is no column {name!r}: choose {option(setting)} from {listed(list(names))}"
+            )
     if target is not None:
         return list(names).index(target)
     usual = [i for i, name in enumerate(names) if named and str(name).lower() in TARGET_NAMES]

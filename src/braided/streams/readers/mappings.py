@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.chunk import BadRecord, Chunk, at, in_chunks
 from braided.streams.encode.encoder import Encoder
@@ -74,7 +75,9 @@ class Splitter:
             usual = [name for name in record if isinstance(name, str) and name.lower() in TARGET_NAMES]
             if not usual:
                 names = ", ".join(map(str, list(record)[:10]))
-                raise UndecidedError(f"which name is the label's? choose --target from {names or 'none: it is empty'}")
+                raise UndecidedError(
+                    f"which name is the label's? choose {option('target')} from {names or 'none: it is empty'}"
+                )
             self.target = usual[0]
         self._settled = True
 
