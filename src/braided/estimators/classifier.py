@@ -63,7 +63,9 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         probability over how often it was learned. See `docs/answers.md`.
     class_weight
         Label to a weight of its probability when an answer is chosen, 1 for those not in it; or `"balanced"`, which is
-        the same as `decision="balanced"`.
+        the same as `decision="balanced"`. It does not weigh what is learned, as scikit-learn's does: `w` and
+        `sample_weight` do. `docs/answers.md` has the figures: they lift a rare class alike, and only this one leaves
+        the probabilities as good as they are.
     costs
         True label to answer to what that costs; 1 for an error that is not in it. The answer is then the one with the
         least expected cost.
