@@ -211,11 +211,13 @@ def lines(batch: Batch) -> list[bytes]:
 
 def raw_lines(stream: EncodedStream) -> Iterator[list[bytes]]:
     """Records as JSON lines with the values as the source has them, for a model that has rules of its own for them."""
-    for items, labels in stream.raw_records():
-        yield [
-            json.dumps({"x": {str(name): value for name, value in x.items()}, "y": label}, default=_as_json).encode()
-            for x, label in zip(items, labels, strict=True)
-        ]
+    for records in stream.raw_records():
+        found = []
+        for x, label, weight in records:
+            more = {} if weight is None else {"w": weight}
+            named = {str(name): value for name, value in x.items()}
+            found.append(json.dumps({"x": named, "y": label, **more}, default=_as_json).encode())
+        yield found
 
 
 def _as_json(value: Any) -> str | float:

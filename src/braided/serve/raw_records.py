@@ -104,7 +104,8 @@ def encoded(raw: RawRecords, rules: Encoder, noted: Sequence[Step], limits: Limi
     for place, x in enumerate(raw.items):
         before = len(noted)
         try:
-            parser.add({"x": rules.encode_one(x)})
+            learn = raw.about.weights is None or raw.about.weights[place] > 0.0
+            parser.add({"x": rules.encode_one(x, bool(learn))})
         except BraidedError as error:
             raise HTTPProblem(422, f"record {place}: {str(error).removeprefix('the record: ')}") from None
         growth += [[place, *pack_step(step)] for step in noted[before:]]

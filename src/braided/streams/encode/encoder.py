@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, replace
-from itertools import chain, islice
-from typing import Any, Self
+from itertools import chain, islice, pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,18 @@ from braided.streams.encode.flatten import flatten
 from braided.streams.encode.number_form import PLAIN, number_form, recognised
 from braided.streams.encode.plan import ColumnPlan, Plan
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
-from braided.values import shown
+from braided.values import is_missing, shown
 
 _LONGEST_NAME = 1_000
+
+
+class RawRecord(NamedTuple):
+    """A record as it was read; the weight is None where it has none."""
+
+    x: dict[Hashable, Any]
+    label: Any
+    weight: float | None
+
 
 #: One thing that is settled: `["kind", column, kind]`, `["date", column, *form]` or `["category", column, value]`.
 Step = list[Any]
@@ -117,8 +126,8 @@ class Encoder:
                 held = []
         yield from self._release(held)
 
-    def raw(self, pieces: Iterable[Piece]) -> Iterator[tuple[list[dict[Hashable, Any]], list[Any]]]:
-        """Records as they were read, without missing values, and their labels; of columns nothing is settled.
+    def raw(self, pieces: Iterable[Piece]) -> Iterator[list[RawRecord]]:
+        """Records as they were read, without missing values; of columns nothing is settled.
 
         A record that cannot be read, or has no label, is an error or skipped, as `on_error` says.
         """
@@ -139,21 +148,35 @@ class Encoder:
                     yield self._raw(part)
             held = []
 
-    def _raw(self, piece: Chunk | Batch) -> tuple[list[dict[Hashable, Any]], list[Any]]:
+    def _raw(self, piece: Chunk | Batch) -> list[RawRecord]:
         if isinstance(piece, Batch):
             columns: dict[Hashable, Cells] = {name: piece.values[:, i] for i, name in enumerate(piece.names)}
             piece = Chunk("the stream", (), columns, piece.labels)
-        records: list[dict[Hashable, Any]] = []
-        labels: list[Any] = []
+        records: list[RawRecord] = []
+        features = piece.without({self.rules.weight}).columns
         for row, cell in enumerate(piece.labels):
             try:
-                labels.append(cells.as_label(cell, piece.spelled, self.form))
+                label = cells.as_label(cell, piece.spelled, self.form)
+                weight = self._raw_weight(piece, row)
             except BraidedError as error:
                 self.problem(piece.where(row), str(error))
                 continue
-            values = ((name, _plain(column[row])) for name, column in piece.columns.items())
-            records.append({name: value for name, value in values if cells.as_category(value) is not None})
-        return records, labels
+            values = ((name, _plain(column[row])) for name, column in features.items())
+            x = {name: value for name, value in values if cells.as_category(value) is not None}
+            records.append(RawRecord(x, label, weight))
+        return records
+
+    def _raw_weight(self, chunk: Chunk, row: int) -> float | None:
+        """The weight of a record, None where it has none."""
+        column = chunk.columns.get(self.rules.weight)
+        if column is None:
+            return None if chunk.weights is None else _weight(_plain(chunk.weights[row]))
+        if chunk.weights is not None:
+            raise BraidedError(f'the record has "w" beside column {self.rules.weight!r}: leave out one of them')
+        try:
+            return _weight(cells.as_feature(column[row], self.form))
+        except BraidedError as error:
+            raise BraidedError(f"column {self.rules.weight!r}: {error}") from None
 
     def encode_one(self, record: Mapping[Any, Any], learn: bool = True) -> dict[Hashable, float]:
         """The features of one raw record, by the rules that the records so far have settled; missing ones are left out.
@@ -165,15 +188,32 @@ class Encoder:
         return {name: value for name, value in found if not math.isnan(value)}
 
     def encode_table(
-        self, columns: Mapping[Hashable, Cells], n: int, learn: bool = True
+        self, columns: Mapping[Hashable, Cells], n: int, learn: bool | NDArray[np.bool_] = True
     ) -> tuple[list[Hashable], NDArray[np.float64]]:
         """The features of n raw records, (n, names), NaN for missing, by the rules that earlier ones have settled.
 
+        `learn` is for all of them, or for each.
+
         Without `learn` the rules stay as they are: a category that was never seen is none of those that are known, and
         a column that was never seen is a feature only if it holds numbers. What does not fit is an error, unless
-        `on_error` is `missing`. The target, if it is among the columns, is no feature.
+        `on_error` is `missing`. Target and weight, if they are among the columns, are no features.
         """
-        left_out = {*self.rules.drop, self.target}
+        if isinstance(learn, bool):
+            return self._encode_table(columns, n, learn)
+        parts = [
+            Batch(tuple(names), values, [None] * (stop - start))
+            for start, stop in _runs(learn)
+            for part in [{name: cells_[start:stop] for name, cells_ in columns.items()}]
+            for names, values in [self._encode_table(part, stop - start, bool(learn[start]), start)]
+        ]
+        whole = joined(parts)
+        return list(whole.names), whole.values
+
+    def _encode_table(
+        self, columns: Mapping[Hashable, Cells], n: int, learn: bool, before: int | None = None
+    ) -> tuple[list[Hashable], NDArray[np.float64]]:
+        """As `encode_table`; `before` rows of the same table came before these, None if they are all of it."""
+        left_out = {*self.rules.drop, self.target, self.rules.weight}
         raw = {name: column for name, column in columns.items() if name not in left_out}
         strange = {name for name in raw if name not in self.kinds}
         if learn and len(self.kinds) + len(strange) > self.rules.max_features:
@@ -184,7 +224,8 @@ class Encoder:
         read, wrong = self._read_columns(known)
         if wrong and self.rules.on_error != "missing":
             row, reason, _ = min(wrong, key=lambda misfit: misfit[0])
-            raise BraidedError(f"{'the record' if n == 1 else f'record {row + 1} of the table'}: {reason}")
+            one = n == 1 and before is None
+            raise BraidedError(f"{'the record' if one else f'record {(before or 0) + row + 1} of the table'}: {reason}")
         names, parts = self._features(known, read, range(n), learn)
         for name in () if learn else (name for name in raw if name in strange):
             values, misfits = cells.numbers(chunk.columns[name], self.form)
@@ -279,7 +320,8 @@ class Encoder:
         for piece in held:
             part = piece.part(0, left)
             if isinstance(part, Chunk):
-                sample.append(part)
+                learned = self._learned(part)
+                sample += [part] if learned is None else [part.part(*run) for run in _runs(learned) if learned[run[0]]]
             else:
                 labels |= dict.fromkeys(part.labels)
                 for i, name in enumerate(part.names):
@@ -408,10 +450,32 @@ class Encoder:
                 f"or give more of them a feature with {option('most_categories')}"
             )
 
+    def _learned(self, chunk: Chunk) -> NDArray[np.bool_] | None:
+        """Which records of a chunk have a weight other than 0, by which nothing is settled; None for all."""
+        column: Any = chunk.weights
+        if column is None and self.rules.weight is not None:
+            column = chunk.columns.get(self.rules.weight)
+        if column is None:
+            return None
+        weights = column if isinstance(column, np.ndarray) else [_number(cell) for cell in column]
+        learned = np.array([weight != 0.0 for weight in weights], dtype=np.bool_)
+        return None if learned.all() else learned
+
     def _batch(self, chunk: Chunk) -> Batch:
         """A chunk as numbers."""
+        learned = self._learned(chunk)
+        if learned is None:
+            return self._batch_of(chunk)
+        parts = [self._batch_of(chunk.part(*run), bool(learned[run[0]])) for run in _runs(learned)]
+        return joined(parts)
+
+    def _batch_of(self, chunk: Chunk, learn: bool = True) -> Batch:
+        """Records that all settle something, or all nothing, as numbers."""
+        if not learn:
+            chunk = chunk.without({name for name in chunk.columns if name not in self.kinds})
         labels: list[Any] = []
         read, wrong = self._read_columns(chunk)
+        weights = _weights(chunk, wrong)
         for row, cell in enumerate(chunk.labels):
             try:
                 labels.append(cells.as_label(cell, chunk.spelled, self.form))
@@ -422,13 +486,15 @@ class Encoder:
         misfits_before = self.counts.misfit_values
         keep = self._apply_policy(chunk, wrong)
         kept = range(len(chunk)) if keep is None else keep
-        names, parts = self._features(chunk, read, kept)
+        names, parts = self._features(chunk, read, kept, learn)
         if chunk.table:
             # A category is missing where none of its column's features has a value.
             missing = sum(int(np.isnan(part).all(axis=1).sum()) for part in parts)
             self.counts.empty_cells += missing - (self.counts.misfit_values - misfits_before)
         values = np.concatenate(parts, axis=1) if parts else np.empty((len(kept), 0))
-        return Batch(tuple(names), values, labels if keep is None else [labels[i] for i in keep])
+        if keep is not None:
+            labels, weights = [labels[i] for i in keep], None if weights is None else weights[keep]
+        return Batch(tuple(names), values, labels, weights)
 
     def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[tuple[int, str, bool]]]:
         """Numbers and points in time of the columns that hold such, and (row, reason, False) of what does not fit."""
@@ -572,6 +638,38 @@ class Encoder:
         *counts, _ = state["found"]
         self.counts.load_state(counts)
         self.kinds_known = True
+
+
+def _runs(flags: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Where flags are the same one after another: the first place and the one behind the last.
+
+    >>> _runs(np.array([True, True, False, True]))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    cuts = [0, *(np.flatnonzero(flags[1:] != flags[:-1]) + 1).tolist(), len(flags)]
+    return [(start, stop) for start, stop in pairwise(cuts) if start < stop]
+
+
+def _weight(cell: Any) -> float:
+    """A weight that was read, 1 where there is none."""
+    if is_missing(cell):
+        return 1.0
+    if isinstance(cell, bool) or not isinstance(cell, int | float) or not 0.0 <= cell < math.inf:
+        raise BraidedError(f"the weight is {shown(cell)}: give a number from 0 on")
+    return float(cell)
+
+
+def _weights(chunk: Chunk, wrong: list[tuple[int, str, bool]]) -> NDArray[np.float64] | None:
+    """The weights of a chunk's records; 1 for what is none, which is put to what does not fit."""
+    if chunk.weights is None:
+        return None
+    weights = np.ones(len(chunk))
+    for row, cell in enumerate(chunk.weights):
+        try:
+            weights[row] = _weight(_plain(cell))
+        except BraidedError as error:
+            wrong.append((row, str(error), False))
+    return weights
 
 
 def _joined(sample: Sequence[Chunk], name: Hashable) -> Cells:

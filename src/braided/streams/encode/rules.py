@@ -58,6 +58,8 @@ class Rules:
         be UTF-8.
     recognise
         Whether identifiers, numbers of other spellings and encodings are recognised at all.
+    weight
+        The column that holds the records' weights, which is no feature. A record of weight 0 settles nothing.
     tell
         A function that is called with a line of text when the kinds of the columns are known, and when something
         else happens that a user should know, such as that a followed file was replaced.
@@ -81,6 +83,7 @@ class Rules:
     hashed: tuple[str, ...] = ()
     encoding: str | None = None
     recognise: bool = True
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         checks.choice(option("categories"), self.categories, ENCODINGS)

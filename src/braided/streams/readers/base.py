@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import Batch
 from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.encoder import Encoder, RawRecord
 from braided.streams.encode.plan import listed
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 
@@ -57,8 +57,8 @@ class EncodedStream(ABC):
             for batch, _ in encoder.encode(pieces):
                 yield batch
 
-    def raw_records(self) -> Iterator[tuple[list[dict[Hashable, Any]], list[Any]]]:
-        """The records as the source has them, and their labels, some at a time; missing values are left out."""
+    def raw_records(self) -> Iterator[list[RawRecord]]:
+        """The records as the source has them, some at a time; missing values are left out."""
         self.counts.restart()
         encoder = Encoder(self.rules, self.counts)
         with closing(self.chunks(encoder)) as pieces:
