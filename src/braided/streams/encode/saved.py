@@ -20,7 +20,7 @@ _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != 
 #: Of one rule that lists columns or values, and of a name or value in it.
 _MOST_ITEMS, _MOST_TEXT = 10_000, 10_000
 #: What says nothing about the columns.
-_OF_THE_READER = ("on_error", "unlabelled", "encoding", "max_features")
+OF_THE_READER = ("on_error", "unlabelled", "encoding", "max_features")
 _WORDS = {
     Kind.NUMERIC: "number",
     Kind.CATEGORICAL: "category",
@@ -99,7 +99,7 @@ def _check_dates(encoder: Encoder) -> None:
 def summary(encoder: Encoder) -> dict[str, Any]:
     """The rules for people: those that are not as usual, and how each column is read."""
     usual, rules = Rules().state(), encoder.rules.state()
-    own = {name: value for name, value in rules.items() if value != usual[name] and name not in _OF_THE_READER}
+    own = {name: value for name, value in rules.items() if value != usual[name] and name not in OF_THE_READER}
     columns: list[dict[str, Any]] = []
     for name, kind in encoder.kinds.items():
         about: dict[str, Any] = {"name": str(name), "read_as": _WORDS[kind]}
