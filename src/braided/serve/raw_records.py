@@ -10,9 +10,10 @@ from braided.errors import BraidedError
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, Records, check_text
 from braided.serve.settings import Limits
-from braided.streams.encode.encoder import Encoder, Step
+from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.flatten import flatten
 from braided.streams.encode.saved import pack_step
+from braided.streams.encode.settled import Step
 
 #: Characters of one value.
 _MOST_TEXT = 10_000

@@ -246,3 +246,10 @@ def _spelled_label(word: str) -> int | str:
     except ValueError:
         return word
     return int(value) if value.is_integer() and abs(value) < _EXACT else word
+
+
+def plain(cell: Any) -> Any:
+    """A cell without NumPy's types; None for one that its reader could not make sense of."""
+    if isinstance(cell, BadCell):
+        return None
+    return cell.item() if isinstance(cell, np.generic) else cell

@@ -11,9 +11,10 @@ from braided.errors import BraidedError
 from braided.state import checked, holding_together
 from braided.streams.encode.cells import Kind
 from braided.streams.encode.dates import SHAPES, DateForm
-from braided.streams.encode.encoder import Encoder, Step
+from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import SEPARATORS, number_form
 from braided.streams.encode.rules import Rules
+from braided.streams.encode.settled import Step
 
 _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}

@@ -13,8 +13,9 @@ from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import Batch
 from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder, RawRecord
+from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.plan import listed
+from braided.streams.encode.raw import RawRecord
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 
 #: Column names that are taken for the target when none is named.
