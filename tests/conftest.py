@@ -6,6 +6,7 @@ import importlib.util
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from braided.datasets.locate import search
+from braided.option_names import COMMAND_LINE, options_for
 from excerpts import write as write_excerpts
 
 DATA = Path(os.environ.get("BRAIDED_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -25,6 +27,13 @@ def real(*names: str) -> Path:
         if search(name, DATA) is None:
             pytest.skip(f"{name} is not here: run `braided datasets fetch NAME`, or set BRAIDED_DATA")
     return DATA
+
+
+@pytest.fixture(autouse=True)
+def _words_of_the_command_line(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Streams are tested as `braided run` reads them, and refused in its words."""
+    with options_for(COMMAND_LINE) if request.path.parent.name == "streams" else nullcontext():
+        yield
 
 
 @pytest.fixture(scope="session")

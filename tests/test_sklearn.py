@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import subprocess
@@ -11,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: run make test")
 
+import pandas as pd
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_classification
 from sklearn.ensemble import VotingClassifier
@@ -26,7 +29,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import braided
-from braided import BraidedError
+import braided.sklearn
+from braided import BraidedError, estimators
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from braided.sklearn import MODLClassifier, MODLRegressor
 from conftest import made_up
@@ -364,3 +368,63 @@ def test_what_a_sparse_matrix_does_not_store_is_missing() -> None:
     ours, theirs = (MODLClassifier(learners=FAST, random_state=0).fit(X, labels) for X in (found, values))
     np.testing.assert_array_equal(ours.predict_proba(found), theirs.predict_proba(values))
     np.testing.assert_array_equal(ours.predict(found), theirs.predict(values))
+
+
+#: What the estimators have and the wrapper gives by other means.
+ELSEWHERE = {"seed": "random_state", "max_classes": "the classes are known", "first_features": "columns have places"}
+
+
+@pytest.mark.parametrize("name", ["MODLClassifier", "MODLRegressor"])
+def test_the_wrapper_has_the_parameters_of_the_estimator(name: str) -> None:
+    own = inspect.signature(getattr(estimators, name)).parameters
+    wrapped = inspect.signature(getattr(braided.sklearn, name)).parameters
+    assert own.keys() - wrapped.keys() == own.keys() & ELSEWHERE.keys()
+    assert wrapped.keys() - own.keys() == {"passes", "shuffle", "random_state"}
+    for parameter in own.keys() & wrapped.keys() - {"max_features"}:
+        assert wrapped[parameter].default == own[parameter].default, parameter
+
+
+def raw_frame(n: int) -> Any:
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["lathe", "press", "saw"], size=n)
+    heat = rng.normal(60.0, 10.0, size=n)
+    frame = pd.DataFrame({"kind": kind, "heat": [f"{value:.1f}" for value in heat], "at": "2026-03-01 10:00"})
+    frame.loc[::7, "kind"] = None
+    return frame, np.where((kind == "saw") ^ (heat > 60.0), "fails", "holds")
+
+
+@pytest.mark.parametrize("form", ["frame", "array"])
+def test_raw_records_are_learned_as_the_estimator_inside_does(form: str) -> None:
+    frame, y = raw_frame(120)
+    X = frame if form == "frame" else frame.to_numpy(dtype=object)
+    model = braided.sklearn.MODLClassifier(learners=[LogisticConfig()], encode=True, shuffle=False, random_state=0)
+    model.fit(X[:100], y[:100])
+    inner = estimators.MODLClassifier(learners=[LogisticConfig()], seed=model.model_.seed, encode=True)
+    names = list(frame) if form == "frame" else [0, 1, 2]
+    for row, label in zip(frame.to_numpy(dtype=object)[:100], y[:100], strict=True):
+        inner.learn_one(dict(zip(names, row, strict=True)), label)
+    known = [dict(zip(names, row, strict=True)) for row in frame.to_numpy(dtype=object)[100:]]
+    wanted = [[inner.predict_proba_one(x)[label] for label in model.classes_.tolist()] for x in known]
+    assert model.predict_proba(X[100:]).tolist() == wanted
+    assert model.score(X[100:], y[100:]) > 0.5
+    assert clone(model).fit(X[:100], y[:100]).predict(X[100:]).tolist() == model.predict(X[100:]).tolist()
+
+
+def test_raw_records_of_a_regression_and_what_is_refused() -> None:
+    frame, _ = raw_frame(60)
+    y = frame["heat"].astype(float).to_numpy()
+    model = braided.sklearn.MODLRegressor(learners=[LinearConfig()], encode=True, random_state=0).fit(frame, y)
+    assert model.predict_interval(frame[:5]).shape == (5, 2)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["kind", "at"]])
+    with pytest.raises(BraidedError, match="encode takes raw records"):
+        braided.sklearn.MODLRegressor(encode=True).fit(scipy.sparse.eye(3).tocsr(), [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="inconsistent"):
+        braided.sklearn.MODLRegressor(encode=True).fit(frame, y[:5])
+
+
+def test_names_expire_and_labels_come_late_inside() -> None:
+    frame, y = raw_frame(60)
+    settings = {"max_features": 12, "expire_after": 5, "delay": 3}
+    model = braided.sklearn.MODLClassifier(learners=[LogisticConfig()], encode=True, **settings).fit(frame, y)
+    assert {name: getattr(model.model_, name) for name in settings} == settings

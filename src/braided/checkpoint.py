@@ -143,7 +143,8 @@ def decode(content: bytes, name: str, *kinds: str, most_header: int | None = Non
     """
     if content[: len(MAGIC)] != MAGIC:
         raise BraidedError(
-            f"checkpoint {name} is not a braided checkpoint: give a file written by save or --checkpoint"
+            f"checkpoint {name} is not a braided checkpoint: give a file written by save or by "
+            "`braided run --checkpoint`"
         )
     if len(content) < _START.size:
         raise BraidedError(f"checkpoint {name} is truncated: it ends after {len(content)} bytes; use an older copy")
@@ -173,7 +174,9 @@ def decode(content: bytes, name: str, *kinds: str, most_header: int | None = Non
 
 
 def _malformed(name: str, what: str) -> BraidedError:
-    return BraidedError(f"checkpoint {name} is malformed: {what}; give a file written by save or --checkpoint")
+    return BraidedError(
+        f"checkpoint {name} is malformed: {what}; give a file written by save or by `braided run --checkpoint`"
+    )
 
 
 def _header(content: bytes, name: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from braided.kernels.scale import (
     remember_target,
 )
 from braided.learners import CompiledLearner, Learner
+from braided.learners.checked_answers import checked_learned, checked_scores, checked_state
 from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 
 Arrays = dict[str, NDArray[Any]]
@@ -309,7 +310,8 @@ class Braid:
         mask[active[:n_active]] = True
         scores = np.zeros((len(self.learners), self.n_outputs), dtype=np.float32)
         for i, learner in enumerate(self.learners):
-            scores[i] = learner.scores(self._seen_by(learner, x), mask)
+            found = learner.scores(self._seen_by(learner, x), mask)
+            scores[i] = checked_scores(learner, found, self.n_outputs)
         usable = np.array([all_finite(row) for row in scores])
         scores[~usable] = 0.0
         own = scores.copy()
@@ -429,11 +431,10 @@ class Braid:
                     gradients[i, 0] = self._changes[i, 1] - own_aim
                 scale(gradients[i], weight)
                 told = (weight,) if getattr(learner, "takes_weight", False) else ()
-                fine = (
-                    usable[i]
-                    and finite
-                    and learner.learn(self._seen_by(learner, x), mask, own_aim, gradients[i], *told) is not False
-                )
+                fine = bool(usable[i]) and finite
+                if fine:
+                    learned = learner.learn(self._seen_by(learner, x), mask, own_aim, gradients[i], *told)
+                    fine = checked_learned(learner, learned)
                 if fine:
                     self.health[i, loop.IN_A_ROW] = 0
                 else:
@@ -462,7 +463,7 @@ class Braid:
         if self.lags:
             arrays |= {"late": self.late.copy(), "target then": self.target_then.copy()}
         for name, part in self._saved_parts():
-            arrays |= prefixed(name, part.state())
+            arrays |= prefixed(name, checked_state(part, part.state()))
         return arrays
 
     def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:

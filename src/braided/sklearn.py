@@ -19,13 +19,15 @@ from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.chunks import weights_of
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
+from braided.estimators.drift import Detector
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 from braided.values import is_missing, shown
 
 try:
+    from scipy import sparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.utils import check_array, check_random_state, check_X_y
+    from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y, column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
@@ -35,6 +37,8 @@ __all__ = ["MODLClassifier", "MODLRegressor"]
 
 Floats = NDArray[np.float64]
 _SEEDS = 2**31 - 1
+#: Of raw records, whose categories become features.
+_MOST_FEATURES = 10_000
 
 
 class _MODL(BaseEstimator):
@@ -49,6 +53,11 @@ class _MODL(BaseEstimator):
         passes: int = 1,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,
+        max_features: int | None = None,
+        drift_detector: Detector | None = None,
+        delay: int = 0,
+        expire_after: int | None = None,
+        encode: bool | estimators.Encoder = False,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -56,6 +65,11 @@ class _MODL(BaseEstimator):
         self.passes = passes
         self.shuffle = shuffle
         self.random_state = random_state
+        self.max_features = max_features
+        self.drift_detector = drift_detector
+        self.delay = delay
+        self.expire_after = expire_after
+        self.encode = encode
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -64,8 +78,13 @@ class _MODL(BaseEstimator):
         return tags
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool, **more: Any) -> Any:
-        """X, or X and y, as arrays: by scikit-learn's checks, but frames are read by our own, which know all nulls."""
+        """X, or X and y, as arrays: by scikit-learn's checks, but frames are read by our own, which know all nulls.
+
+        Raw records, for `encode`, are an array of objects.
+        """
         frame = frames.opened(X)
+        if self.encode is not False:
+            return self._checked_raw(X, y, frame, reset, **more)
         checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "accept_sparse": "csr", **more}
         if frame is None:
             return validate_data(self, X, y, reset=reset, **checks)
@@ -74,6 +93,41 @@ class _MODL(BaseEstimator):
         if isinstance(y, str):
             return check_array(values, input_name="X", estimator=self, **checks)
         return check_X_y(values, y, estimator=self, **checks)
+
+    def _checked_raw(self, X: Any, y: Any, frame: frames.Frame | None, reset: bool, y_numeric: bool = False) -> Any:
+        if sparse.issparse(X):
+            raise BraidedError("X is a sparse matrix, and encode takes raw records: give a frame, or leave encode out")
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        columns, n = frames.raw_columns(X, None) if frame is None else frame.raw_columns(first=1)
+        values = np.empty((n, len(columns)), dtype=object)
+        for place, cells in enumerate(columns.values()):
+            values[:, place] = list(cells)
+        if isinstance(y, str):
+            return values
+        targets = column_or_1d(y, warn=True)
+        check_consistent_length(values, targets)
+        return values, np.asarray(targets, dtype=np.float64) if y_numeric else targets
+
+    @property
+    def _names(self) -> list[Any] | None:
+        """What raw columns are called; numbers have their places."""
+        named = self.encode is not False and hasattr(self, "feature_names_in_")
+        return self.feature_names_in_.tolist() if named else None
+
+    def _settings(self, random: np.random.RandomState) -> dict[str, Any]:
+        """What both models inside are given."""
+        most = self.n_features_in_ if self.encode is False else _MOST_FEATURES
+        return {
+            "preset": self.preset,
+            "learners": self.learners,
+            "combiner": self.combiner,
+            "seed": int(random.randint(_SEEDS)),
+            "max_features": most if self.max_features is None else self.max_features,
+            "drift_detector": self.drift_detector,
+            "delay": self.delay,
+            "expire_after": self.expire_after,
+            "encode": self.encode,
+        }
 
     def _check_parameters(self) -> None:
         if isinstance(self.passes, bool) or not isinstance(self.passes, Integral) or self.passes < 1:
@@ -102,7 +156,8 @@ class _MODL(BaseEstimator):
             raise BraidedError("sample_weight is zero for every record: give at least one a weight above 0")
         for _ in range(self.passes):
             order = random.permutation(values.shape[0]) if self.shuffle else slice(None)
-            inner.learn_many(values[order], targets[order], sample_weight=None if weights is None else weights[order])
+            weighed = None if weights is None else weights[order]
+            inner.learn_many(values[order], targets[order], self._names, sample_weight=weighed)
 
 
 class MODLClassifier(ClassifierMixin, _MODL):
@@ -125,14 +180,21 @@ class MODLClassifier(ClassifierMixin, _MODL):
         model that learns in order forgets the first ones; data with a time order of their own are better left in it.
     random_state
         An integer makes results repeatable; None takes NumPy's global generator.
-
+    max_features
+        How many features there may be; None: as many as there are columns, and 10,000 with `encode`.
+    drift_detector, delay, expire_after
+        As of `braided.MODLClassifier`. Names expire only where there are more than `max_features` of them.
+    encode
+        True: X holds raw records, text, dates and numbers as a file has them, in a data frame or an array of objects,
+        and the model remembers how to read them; or a `braided.Encoder` with other rules.
     decision, class_weight, costs
-        How `predict` chooses from the probabilities, which stay the same: as of `braided.MODLClassifier`.
+        How `predict` chooses from the probabilities, which stay the same: as of `braided.MODLClassifier`. Unlike
+        elsewhere in scikit-learn, `class_weight` weighs answers and not what is learned; `sample_weight` does that.
 
     Attributes
     ----------
     model_
-        The `braided.MODLClassifier` inside; its features are the columns' numbers.
+        The `braided.MODLClassifier` inside; its features are the columns' numbers, with `encode` made of their names.
     classes_
         The labels, sorted.
     n_features_in_, feature_names_in_
@@ -160,12 +222,27 @@ class MODLClassifier(ClassifierMixin, _MODL):
         passes: int = 1,
         shuffle: bool = True,
         random_state: int | np.random.RandomState | None = None,
+        max_features: int | None = None,
+        drift_detector: Detector | None = None,
+        delay: int = 0,
+        expire_after: int | None = None,
+        encode: bool | estimators.Encoder = False,
         decision: str = LIKELIEST,
         class_weight: ClassWeight = None,
         costs: Costs = None,
     ) -> None:
         super().__init__(
-            preset, learners=learners, combiner=combiner, passes=passes, shuffle=shuffle, random_state=random_state
+            preset,
+            learners=learners,
+            combiner=combiner,
+            passes=passes,
+            shuffle=shuffle,
+            random_state=random_state,
+            max_features=max_features,
+            drift_detector=drift_detector,
+            delay=delay,
+            expire_after=expire_after,
+            encode=encode,
         )
         self.decision = decision
         self.class_weight = class_weight
@@ -216,7 +293,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
         if foreign:
             raise BraidedError(f"y holds {foreign[0]!r}: it must be one of the classes, {shown(known.tolist())}")
         inner = self._made(known, check_random_state(self.random_state)) if first else self.model_
-        inner.learn_many(values, labels, sample_weight=weights)
+        inner.learn_many(values, labels, self._names, sample_weight=weights)
         self.classes_, self.model_ = known, inner
         return self
 
@@ -251,11 +328,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
 
     def _made(self, classes: NDArray[Any], random: np.random.RandomState) -> estimators.MODLClassifier:
         return estimators.MODLClassifier(
-            self.preset,
-            self.learners,
-            self.combiner,
-            seed=int(random.randint(_SEEDS)),
-            max_features=self.n_features_in_,
+            **self._settings(random),
             max_classes=classes.size,
             decision=self.decision,
             class_weight=self.class_weight,
@@ -265,7 +338,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
     def predict_proba(self, X: Any) -> Floats:
         """Class probabilities, (n, n_classes), columns in the order of `classes_`; 0 for a class never seen."""
         check_is_fitted(self, "model_")
-        seen = self.model_.predict_proba_many(self._checked(X, reset=False))
+        seen = self.model_.predict_proba_many(self._checked(X, reset=False), self._names)
         place = {label: i for i, label in enumerate(self.classes_.tolist())}
         probabilities = np.zeros((seen.shape[0], self.classes_.size))
         probabilities[:, [place[label] for label in self.model_.classes]] = seen
@@ -275,7 +348,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
         """The label that `decision` chooses for each record, (n,)."""
         check_is_fitted(self, "model_")
         if self.model_.decides:
-            answers = self.model_.predict_many(self._checked(X, reset=False))
+            answers = self.model_.predict_many(self._checked(X, reset=False), self._names)
             place = {label: i for i, label in enumerate(self.classes_.tolist())}
             chosen: NDArray[Any] = self.classes_[[place[answer] for answer in answers]]
             return chosen
@@ -288,7 +361,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
         That holds for records to come in the order of a stream, as `partial_fit` learns them.
         """
         check_is_fitted(self, "model_")
-        return self.model_.predict_set_many(self._checked(X, reset=False), level)
+        return self.model_.predict_set_many(self._checked(X, reset=False), level, self._names)
 
 
 class MODLRegressor(RegressorMixin, _MODL):
@@ -310,11 +383,18 @@ class MODLRegressor(RegressorMixin, _MODL):
         Whether `fit` takes the records in random order, a new one for each pass.
     random_state
         An integer makes results repeatable; None takes NumPy's global generator.
+    max_features
+        How many features there may be; None: as many as there are columns, and 10,000 with `encode`.
+    drift_detector, delay, expire_after
+        As of `braided.MODLRegressor`. Names expire only where there are more than `max_features` of them.
+    encode
+        True: X holds raw records, text, dates and numbers as a file has them, in a data frame or an array of objects,
+        and the model remembers how to read them; or a `braided.Encoder` with other rules.
 
     Attributes
     ----------
     model_
-        The `braided.MODLRegressor` inside; its features are the columns' numbers.
+        The `braided.MODLRegressor` inside; its features are the columns' numbers, with `encode` made of their names.
     n_features_in_, feature_names_in_
         How many columns `fit` saw, and their names if it was given a data frame.
 
@@ -357,23 +437,17 @@ class MODLRegressor(RegressorMixin, _MODL):
         values, targets = self._checked(X, y, reset=first, y_numeric=True)
         weights = self._weights(sample_weight, values)
         inner = self._made(check_random_state(self.random_state)) if first else self.model_
-        inner.learn_many(values, targets, sample_weight=weights)
+        inner.learn_many(values, targets, self._names, sample_weight=weights)
         self.model_ = inner
         return self
 
     def _made(self, random: np.random.RandomState) -> estimators.MODLRegressor:
-        return estimators.MODLRegressor(
-            self.preset,
-            self.learners,
-            self.combiner,
-            seed=int(random.randint(_SEEDS)),
-            max_features=self.n_features_in_,
-        )
+        return estimators.MODLRegressor(**self._settings(random))
 
     def predict(self, X: Any) -> Floats:
         """The predicted values, (n,)."""
         check_is_fitted(self, "model_")
-        values: Floats = self.model_.predict_many(self._checked(X, reset=False))
+        values: Floats = self.model_.predict_many(self._checked(X, reset=False), self._names)
         return values
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
@@ -382,5 +456,5 @@ class MODLRegressor(RegressorMixin, _MODL):
         That holds for records to come in the order of a stream, as `partial_fit` learns them.
         """
         check_is_fitted(self, "model_")
-        intervals: Floats = self.model_.predict_interval_many(self._checked(X, reset=False), level)
+        intervals: Floats = self.model_.predict_interval_many(self._checked(X, reset=False), level, self._names)
         return intervals

@@ -89,7 +89,7 @@ def test_a_data_set_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(BraidedError, match=r"is not in .*magic04 nor .*Get magic04\.data from the UCI"):
         load("magic04", tmp_path)
     monkeypatch.delenv("BRAIDED_DATA", raising=False)
-    with pytest.raises(BraidedError, match="give --data-dir DIR or set BRAIDED_DATA"):
+    with pytest.raises(BraidedError, match="give data_dir='DIR' or set BRAIDED_DATA"):
         load("magic04", None)
 
 

@@ -175,5 +175,5 @@ def test_an_answer_that_is_no_number_is_not_right() -> None:
 def test_metrics_that_are_not_there_are_refused() -> None:
     assert chosen([], "regression") == ("mae", "rmse", "r2")
     assert chosen(["kappa", "kappa"], "classification") == ("kappa",)
-    with pytest.raises(BraidedError, match="--metric 'kappa' is not for regression: use one of mae, rmse, r2"):
+    with pytest.raises(BraidedError, match="metric 'kappa' is not for regression: use one of mae, rmse, r2"):
         chosen(["kappa"], "regression")

@@ -348,6 +348,35 @@ def test_a_module_that_gives_too_few_scores_is_named() -> None:
         learner.scores(*record(3))
 
 
+class Talkative(Masked):
+    """Gives its scores in company, as many a module does."""
+
+    def forward(self, values: Any, mask: Any) -> Any:
+        return super().forward(values, mask), mask
+
+
+class Rounded(Masked):
+    def forward(self, values: Any, mask: Any) -> Any:
+        return super().forward(values, mask).long()
+
+
+@pytest.mark.parametrize(("module", "found"), [(Talkative, "tuple"), (Rounded, "torch.int64")])
+def test_a_module_that_gives_no_float_tensor_is_named_before_it_learns(module: Any, found: str) -> None:
+    with pytest.raises(BraidedError, match=f"'torch' gives {found}: it must give a float tensor, one score per output"):
+        TorchLearner(module, ADAM).grow(3, 2)
+
+
+def test_a_module_that_gives_other_scores_when_it_learns_is_named() -> None:
+    class Halved(Masked):
+        def forward(self, values: Any, mask: Any) -> Any:
+            return super().forward(values, mask)[: 1 if self.training else None]
+
+    learner = TorchLearner(Halved, ADAM)
+    learner.grow(3, 2)
+    with pytest.raises(BraidedError, match="gives 1 scores for 2 outputs"):
+        learner.learn(*record(3), 1, np.zeros(2, dtype=np.float32))
+
+
 def test_the_state_of_another_module_is_refused() -> None:
     state = taught(TorchLearner(Masked, ADAM)).state()
     other = taught(TorchLearner(Pooled, SGD, inputs="set"), n=0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import SMALL, SMALL_SPEC, digest_of, rows, serving
+from help_serve import LINES, SMALL, SMALL_SPEC, digest_of, rows, serving
 from httpx import Client
 
 from braided import MODLClassifier, MODLRegressor
@@ -156,3 +157,27 @@ def test_a_model_that_takes_raw_records_answers_the_same_questions(client: Clien
     answer = client.post("/models/raw/explain", json={"x": items[0]["x"]}).json()
     assert answer["label"] == "a"
     assert any("kind" in one["feature"] for one in answer["effects"])
+
+
+def streamed(client: Client, name: str, query: str) -> Any:
+    content = "".join(json.dumps({"x": item["x"]}) + "\n" for item in ITEMS[100:])
+    return client.post(f"/models/{name}/predict{query}", content=content, headers=LINES)
+
+
+@pytest.mark.parametrize(("name", "asks"), [("m", "set"), ("numbers", "interval")])
+def test_a_stream_of_lines_says_how_sure_it_is_as_a_body_does(client: Client, name: str, asks: str) -> None:
+    found = [json.loads(line) for line in streamed(client, name, f"?{asks}=0.8").text.splitlines()]
+    wanted = asked(client, name, ITEMS[100:], **{asks: 0.8})
+    assert [one[asks] for one in found] == [one[asks] for one in wanted]
+    assert asks not in json.loads(streamed(client, name, "").text.splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [("?set=2", "set is '2': give a number between 0 and 1"), ("?set=x", "set is 'x'"),
+     ("?interval=0.9", "interval is not for a classification: give set")],
+)  # fmt: skip
+def test_a_stream_that_asks_for_no_level_is_refused(client: Client, query: str, words: str) -> None:
+    answer = streamed(client, "m", query)
+    assert answer.status_code == 422
+    assert words in answer.json()["detail"]

@@ -211,3 +211,53 @@ def test_a_page_that_listens_does_not_keep_the_service_up(tmp_path: Path) -> Non
             start = time.monotonic()
             assert server.stop() == 0
         assert time.monotonic() - start < 5
+
+
+ORDINARY = ["when;machine;t;id;y"] + [
+    f"{1 + i % 28:02}/{1 + i // 28:02}/2026;M-{i % 3};{20 + i % 5},{i % 10};n-{i * 7919 % 100_003};{'ab'[i % 2]}"
+    for i in range(120)
+]
+
+
+def test_a_model_made_for_an_ordinary_file_takes_its_records(tmp_path: Path) -> None:
+    file = tmp_path / "ordinary.csv"
+    file.write_text("\n".join(ORDINARY) + "\n")
+    with served(tmp_path / "state") as server:
+        model = f"{server.url}/models/m"
+        done = braided("feed", str(file), "--to", model, "--create")
+        assert "decimal commas, recognised" in done.stderr
+        assert "the model takes raw records" in done.stderr
+        assert "120 records sent" in done.stdout
+        about = httpx.get(model).json()["encode"]
+        assert {column["name"]: column["read_as"] for column in about["columns"]} == {
+            "when": "date", "machine": "category", "t": "number"
+        }  # fmt: skip
+        assert about["rules"]["drop"] == ["id"]
+        raw = {"x": {"when": "14/02/2026", "machine": "M-1", "t": "21,5", "id": "n-1"}}
+        assert httpx.post(f"{model}/predict", json=raw).json()["predictions"][0]["label"] in "ab"
+        # The next look finds the model, and sends nothing twice.
+        assert "0 records sent" in braided("feed", str(file), "--to", model, "--create").stdout
+        # The same as a run leaves behind, by the same rules.
+        saved = tmp_path / "run.braided"
+        braided("run", str(file), "--checkpoint", str(saved), "--model", "modl", "--quiet")
+        wanted = MODLClassifier.load(saved).predict_proba_one(raw["x"])
+        found = httpx.post(f"{model}/predict", json=raw).json()
+        assert found["predictions"][0]["probabilities"] == [wanted[label] for label in found["classes"]]
+
+
+def test_a_model_made_for_standard_input_and_weights(tmp_path: Path) -> None:
+    items = [{"x": {"a": i % 5, "c": "uv"[i % 2]}, "y": "kl"[i % 3 == 0], "w": i % 3} for i in range(700)]
+    text = "".join(json.dumps(item) + "\n" for item in items)
+    numbers = tmp_path / "numbers.csv"
+    numbers.write_text("a,b,cost,y\n" + "".join(f"{i % 5},{i % 3},{i % 2},{i % 2}\n" for i in range(50)))
+    with served(tmp_path / "state") as server:
+        model = f"{server.url}/models/m"
+        done = braided("feed", "-", "--client", "me", "--to", model, "--create", text=text)
+        assert "700 records sent" in done.stdout, done.stderr
+        own = MODLClassifier(encode=True, max_features=1_000, max_classes=100)
+        for item in items:
+            own.learn_one(item["x"], item["y"], w=item["w"])
+        assert digest_of(httpx.get(f"{model}/checkpoint").content) == state_digest(own)
+        plain = f"{server.url}/models/numbers"
+        braided("feed", str(numbers), "--to", plain, "--create", "--weight", "cost")
+        assert httpx.get(plain).json()["encode"] is None

@@ -14,6 +14,8 @@ from braided import MODLClassifier
 from braided.checkpoint import decode
 from braided.estimators import ESTIMATORS
 from braided.estimators.digest import state_digest
+from braided.option_names import SERVICE, option, options_for
+from braided.serve import command
 from braided.serve.backup import backup
 from braided.serve.commit_group import CommitGroup
 from braided.serve.disk import Disk
@@ -294,3 +296,57 @@ def test_a_raw_record_counts_as_its_weight_says(tmp_path: Path) -> None:
     assert digest(worker.state) == state_digest(expected)
     worker.stop(snapshot=False)
     assert digest(ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0]) == state_digest(expected)
+
+
+def test_a_record_of_weight_zero_changes_neither_model_nor_rules(tmp_path: Path) -> None:
+    strange = [
+        {"x": {"machine": "M-99", "t": 1.0}, "y": "class 0", "w": 0},
+        {"x": {"shape": "round", "made": "2020-01-01", "size": 2.5}, "y": "class 9", "w": 0.0},
+    ]
+    with serving(tmp_path / "state") as client:
+        client.put("/models/m", json=SPEC)
+        client.post("/models/m/learn", json={"records": ITEMS[:20]})
+        before = digest_of(client.get("/models/m/checkpoint").content)
+        for body in ({"records": strange}, strange[0]):
+            assert client.post("/models/m/learn", json=body).status_code == 200
+        assert client.post("/models/m/learn", content=ndjson(strange), headers=LINES).status_code == 200
+        assert digest_of(client.get("/models/m/checkpoint").content) == before
+        rules = {column["name"]: column for column in client.get("/models/m").json()["encode"]["columns"]}
+        assert rules.keys() == {"machine", "at", "t"}
+        # In one request with others it is as if they were not there.
+        mixed = [strange[0], ITEMS[20], strange[1], *ITEMS[21:40], strange[0]]
+        assert client.post("/models/m/learn", json={"records": mixed}).status_code == 200
+        assert digest_of(client.get("/models/m/checkpoint").content) == state_digest(taught(40))
+
+
+def test_limits_name_what_lifts_them(tmp_path: Path) -> None:
+    with options_for(SERVICE), serving(tmp_path / "state", models=1) as client:
+        answer = client.put("/models/m", json={"max_features": 5_000})
+        assert "ask for less, or start `braided serve` with --max-features 5000" in answer.json()["detail"]
+        answer = client.put("/models/m", json={"encode": {"dates": "x"}})
+        assert answer.json()["detail"] == "dates 'x' is not known: use one of parts, age, drop"
+        client.put("/models/m", json={**SMALL_SPEC, "encode": {"categories": "refuse"}})
+        answer = client.put("/models/n", json={})
+        assert "delete one first, or start `braided serve` with a higher --max-models" in answer.json()["detail"]
+        answer = client.post("/models/m/learn", json={"x": {"c": "red"}, "y": 0})
+        assert 'give "categories": "onehot" or "categories": "hash"' in answer.json()["detail"]
+
+
+def test_the_service_speaks_its_own_words_while_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard = []
+
+    class Deaf:
+        started = True
+
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def run(self, sockets: Any) -> None:
+            heard.append(option("drop", ["id"]))
+
+    monkeypatch.setattr(command, "Server", Deaf)
+    monkeypatch.setattr(command.gc, "freeze", lambda: None)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    command.serve(Settings(tmp_path / "state", port=0))
+    assert heard == ['"drop": ["id"]']
+    assert option("drop", ["id"]) == "drop=['id']"

@@ -10,6 +10,7 @@ import typer
 from braided import __version__
 from braided.cli import bench, datasets, inspect, reproduce, run, serve, warm_up
 from braided.errors import BraidedError
+from braided.option_names import COMMAND_LINE, options_for
 from braided.values import printable
 
 app = typer.Typer(
@@ -44,7 +45,8 @@ def _root(
 def main() -> None:
     """Run the command line; bad input is one line on standard error and exit code 2."""
     try:
-        app()
+        with options_for(COMMAND_LINE):
+            app()
     except BraidedError as error:
         print(f"braided: {printable(str(error))}", file=sys.stderr)
         sys.exit(2)

@@ -28,7 +28,7 @@ _NAMED = f"Data set (shuttle, {', '.join(CATALOGUE)}; of River's {', '.join(RIVE
 _STREAM = (
     f"{_NAMED}, a file (CSV, TSV, JSON lines, ARFF or LIBSVM, plain, .gz or .zst; Parquet, Arrow or Feather), a folder "
     "of such files, sqlite:///FILE or postgresql://... with --query, or - for JSON lines "
-    '{"x": {...}, "y": ...} on standard input.'
+    '{"x": {...}, "y": ...} on standard input, with "w" for a weight.'
 )
 
 

@@ -114,7 +114,9 @@ def feed(
     client: Annotated[
         str | None, typer.Option(help="Name under which the service counts what it has; by default made from the file.")
     ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Create the model, with the defaults, if needed.")] = False,
+    create: Annotated[
+        bool, typer.Option("--create", help="Create the model, if needed: one for records as the stream has them.")
+    ] = False,
     batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
     limit: Annotated[int | None, typer.Option(help="Stop after this many records.")] = None,
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)

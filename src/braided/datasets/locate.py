@@ -9,6 +9,7 @@ from pathlib import Path
 
 from braided.datasets.catalogue import CATALOGUE, Dataset, Form
 from braided.errors import BraidedError
+from braided.option_names import option
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def locate(name: str, data_dir: Path | None) -> Located:
         places = " nor ".join(str(folder / dataset.folder) for folder in folders(data_dir))
         raise BraidedError(
             f"data set {name!r} is not in {places}: run `braided datasets fetch {name}`. Or: Get {files} from "
-            f"{dataset.origin}, put it into DIR/{dataset.folder}/, and give --data-dir DIR or set BRAIDED_DATA"
+            f"{dataset.origin}, put it into DIR/{dataset.folder}/, and give "
+            f"{option('data_dir', 'DIR')} or set BRAIDED_DATA"
         )
     return located

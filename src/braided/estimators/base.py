@@ -97,7 +97,7 @@ class DryRun:
         """
         with self._model._growing():
             if self._model._encoder is not None:
-                X, names, _ = self._model._opened(X, names, learn=True)
+                X, names, _ = self._model._opened(X, names, learn=True, sample_weight=sample_weight)
             chunk = self._model._checked(X, y, names, sample_weight)
         learned = slice(None) if chunk.weights is None else chunk.weights > 0.0
         self._model._features.arrivals(chunk.values[learned], chunk.columns)
@@ -300,8 +300,9 @@ class MODL(base.Estimator):
         if self._encoder is None:
             self._learn_one(x, y, w)
             return
+        learn = as_weight(w, self.braid.steps + 1) > 0.0
         with self._encoder.trial():
-            self._learn_one(self._encoder.encode_one(x), y, w)
+            self._learn_one(self._encoder.encode_one(x, learn), y, w)
 
     def _learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         record = self.braid.steps + 1
@@ -388,9 +389,12 @@ class MODL(base.Estimator):
         """New labels in order, the targets as the engine takes them, and at which record each new label stands."""
 
     def _opened(
-        self, X: Any, names: Sequence[Hashable] | None, learn: bool = False
+        self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
     ) -> tuple[Any, Any, frames.Frame | None]:
-        """A data frame as its values, names and itself; anything else as it is. Raw records are encoded."""
+        """A data frame as its values, names and itself; anything else as it is. Raw records are encoded.
+
+        Those to `learn` extend the rules, but for those of weight 0.
+        """
         if self._encoder is not None and is_sparse(X):
             raise BraidedError("X is a sparse matrix, and encode=True takes raw records: give a frame, or leave it out")
         frame = frames.opened(X)
@@ -399,7 +403,9 @@ class MODL(base.Estimator):
         if self._encoder is not None:
             first = self.records_learned + 1
             columns, n = frames.raw_columns(X, names) if frame is None else frame.raw_columns(first)
-            names, X = self._encoder.encode_table(columns, n, learn)
+            weights = weights_of(sample_weight, n, first)
+            settling = learn if weights is None or not learn or weights.all() else weights > 0.0
+            names, X = self._encoder.encode_table(columns, n, settling)
         elif frame is not None:
             X, names = frame.table(self.records_learned + 1)
         return X, names, frame
@@ -434,7 +440,7 @@ class MODL(base.Estimator):
             n weights, as `w` of `learn_one`; 1 each if not given. A record of weight 0 is predicted.
         """
         with self._growing():
-            X, names, frame = self._opened(X, names, learn=True)
+            X, names, frame = self._opened(X, names, learn=True, sample_weight=sample_weight)
             progress = self._predict_learn(X, y, names, sample_weight, frame)
         if frame is None:
             return progress
@@ -600,7 +606,7 @@ class MODL(base.Estimator):
     def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         with self._growing():
-            X, names, _ = self._opened(X, names, learn=True)
+            X, names, _ = self._opened(X, names, learn=True, sample_weight=sample_weight)
             self._predict_learn(X, y, names, sample_weight)
 
     def effects_one(

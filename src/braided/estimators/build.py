@@ -15,6 +15,7 @@ from braided.errors import BraidedError
 from braided.estimators.features import ClassSpace
 from braided.estimators.tasks import REGRESSION
 from braided.learners import LEARNERS, Learner, LearnerConfig
+from braided.learners.checked_answers import check_methods, name_of
 from braided.presets import Preset
 from braided.state import MOST_COUNT
 from braided.values import shown
@@ -56,7 +57,7 @@ def build(settings: BraidSettings, classes: ClassSpace) -> Braid:
     built = [_learner(item, place, int(settings.seed)) for place, item in enumerate(_chosen(settings, preset))]
     for learner in built:
         _check_learner(learner, settings)
-        name, most = _name(learner), getattr(learner, "most_classes", classes.limit)
+        name, most = name_of(learner), getattr(learner, "most_classes", classes.limit)
         if most < classes.limit:
             classes.restrict(most, f"{name} takes {most} classes only: use another model")
     combiner = combiners.build(settings.combiner or preset.combiner, regression, int(settings.seed))
@@ -97,6 +98,7 @@ def _learner(item: Any, place: int, seed: int) -> Learner:
     if type(item) in LEARNERS:
         return learners.build(item, seed, place)
     if isinstance(item, Learner):
+        check_methods(item)
         return copy.deepcopy(item)
     raise BraidedError(
         f"learners[{place}] is {shown(item)}: give a learner configuration, or an object with the methods of "
@@ -105,7 +107,7 @@ def _learner(item: Any, place: int, seed: int) -> Learner:
 
 
 def _check_learner(learner: Learner, settings: BraidSettings) -> None:
-    name, only = _name(learner), getattr(learner, "task", None) or settings.task
+    name, only = name_of(learner), getattr(learner, "task", None) or settings.task
     if only != settings.task:
         raise BraidedError(f"learner {name!r} is for {only}, not for {settings.task}: leave it out")
     if settings.task != REGRESSION and _learns_changes(learner):
@@ -115,10 +117,6 @@ def _check_learner(learner: Learner, settings: BraidSettings) -> None:
             f"expire_after is {settings.expire_after}, and learner {name!r} has no method forget_features: leave out "
             "one of them"
         )
-
-
-def _name(learner: Learner) -> str:
-    return str(getattr(learner, "name", type(learner).__name__))
 
 
 def _learns_changes(learner: Learner) -> bool:

@@ -40,7 +40,8 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     seed
         Fixes every random choice. The same records and seed give the same bits on the same kind of processor.
     max_features, max_classes
-        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory.
+        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory: 10,000 and 1,000
+        unless given. A learner that takes two classes alone lowers the second to 2.
     first_features
         Names that get the first slots, in this order. Aux-Drop takes them for its base features; others need none.
     drift_detector
@@ -62,7 +63,9 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         probability over how often it was learned. See `docs/answers.md`.
     class_weight
         Label to a weight of its probability when an answer is chosen, 1 for those not in it; or `"balanced"`, which is
-        the same as `decision="balanced"`.
+        the same as `decision="balanced"`. It does not weigh what is learned, as scikit-learn's does: `w` and
+        `sample_weight` do. `docs/answers.md` has the figures: they lift a rare class alike, and only this one leaves
+        the probabilities as good as they are.
     costs
         True label to answer to what that costs; 1 for an error that is not in it. The answer is then the one with the
         least expected cost.

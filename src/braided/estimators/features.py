@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.state import check_arrays, counts
 from braided.values import as_number, is_missing, shown, sorted_names
 
@@ -92,12 +93,12 @@ class FeatureSpace:
         if len(names) > room:
             room += self.expired(row).size
         if len(names) > room:
-            kept, remedy = "", "give expire_after"
+            kept, remedy = "", f"give {option('expire_after')}"
             if self.expire_after is not None:
-                kept, remedy = f", all seen in the last {self.expire_after} records", "lower expire_after"
+                kept, remedy = f", all seen in the last {self.expire_after} records", f"lower {option('expire_after')}"
             raise BraidedError(
                 f"feature {names[room]!r} would be number {self.limit + 1}, and max_features is {self.limit}{kept}: "
-                f"raise max_features, {remedy}, or drop or hash rare features"
+                f"raise {option('max_features')}, {remedy}, or drop or hash rare features"
             )
 
     def expired(self, row: NDArray[np.float64] | None) -> NDArray[np.int64]:
@@ -240,10 +241,9 @@ class ClassSpace:
 
     def __init__(self, limit: int) -> None:
         self.places: dict[Hashable, int] = {}
-        self.restrict(
-            limit,
-            f"max_classes is {limit}: raise max_classes, or use MODLRegressor if the target is a quantity",
-        )
+        self.limit = limit
+        #: Why there are no more, where it is not `max_classes`.
+        self.reason: str | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -275,7 +275,11 @@ class ClassSpace:
         """Refuse labels that would exceed the limit."""
         if len(self.places) + len(labels) > self.limit:
             room = max(self.limit - len(self.places), 0)
-            raise BraidedError(f"class {labels[room]!r} would be number {self.limit + 1}, and {self.reason}")
+            reason = self.reason or (
+                f"max_classes is {self.limit}: raise {option('max_classes')}, or take a regression if the target is a "
+                "quantity"
+            )
+            raise BraidedError(f"class {labels[room]!r} would be number {self.limit + 1}, and {reason}")
 
     def admit(self, label: Hashable) -> int:
         """The place of a label, a new one if need be."""

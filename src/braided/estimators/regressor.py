@@ -41,7 +41,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     seed
         Fixes every random choice. The same records and seed give the same bits on the same kind of processor.
     max_features
-        Limit beyond which a record is refused, so that a stream gone wrong cannot fill the memory.
+        Limit beyond which a record is refused, so that a stream gone wrong cannot fill the memory: 10,000 unless given.
     drift_detector
         One of River's detectors for numbers, or None. It is fed each prediction's absolute error in standard deviations
         of the target, and when it reports drift the model learns faster for some hundred records.

@@ -34,6 +34,7 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.kernels import tally
+from braided.option_names import option
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -103,8 +104,8 @@ def chosen(names: Iterable[str], task: str) -> tuple[str, ...]:
     usable = [name for name, metric in METRICS.items() if metric.task == task]
     for name in asked:
         if name in METRICS and name not in usable:
-            raise BraidedError(f"--metric {name!r} is not for {task}: use one of {', '.join(usable)}")
-        checks.choice("--metric", name, usable)
+            raise BraidedError(f"{option('metric')} {name!r} is not for {task}: use one of {', '.join(usable)}")
+        checks.choice(option("metric"), name, usable)
     return asked or MAIN[task]
 
 

@@ -14,6 +14,7 @@ from river import base
 
 from braided.errors import BraidedError
 from braided.learners.base import Arrays
+from braided.values import shown
 
 #: A probability of zero has no logarithm; no class is less likely than this.
 _LEAST = 1e-6
@@ -94,12 +95,29 @@ class RiverLearner:
         """The scores of one record, (n_outputs,)."""
         record = self._record(x, mask)
         if self.task == "regression":
-            return np.array([self.model.predict_one(record) or 0.0], dtype=np.float32)
+            return np.array([self._number("predict_one", self.model.predict_one(record))], dtype=np.float32)
         known = self.model.predict_proba_one(record)
-        probabilities = [known.get(place, 0.0) for place in range(self.n_outputs)]
+        if not isinstance(known, Mapping):
+            raise self._misfit("predict_proba_one", known, "a dict of classes to probabilities")
+        said = (known.get(place, 0.0) for place in range(self.n_outputs))
+        probabilities = [self._number("predict_proba_one", p) for p in said]
         if self.kind == "log":
             return np.array([math.log(max(p, _LEAST)) for p in probabilities], dtype=np.float32)
         return np.array(probabilities, dtype=np.float32)
+
+    def _number(self, method: str, found: Any) -> float:
+        """What the model says, 0 where it says nothing."""
+        try:
+            return float(found or 0.0)
+        except (TypeError, ValueError):
+            raise self._misfit(method, found, "a number") from None
+
+    def _misfit(self, method: str, found: Any, wanted: str) -> BraidedError:
+        model = type(self.model).__name__
+        return BraidedError(
+            f"learner {self.name!r}: {method} of the River model {model} gave {type(found).__name__} {shown(found)}, "
+            f"and it must give {wanted}"
+        )
 
     def learn(
         self,

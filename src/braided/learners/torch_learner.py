@@ -158,7 +158,19 @@ class TorchLearner:
         else:
             ids = np.flatnonzero(mask)
             scores = module(torch.from_numpy(x[ids]), torch.from_numpy(ids))
+        if not torch.is_tensor(scores) or not scores.is_floating_point():
+            kind = str(scores.dtype) if torch.is_tensor(scores) else type(scores).__name__
+            raise BraidedError(
+                f"the module of learner {self.name!r} gives {kind}: it must give a float tensor, one score per output"
+            )
         return scores.reshape(-1)
+
+    def _check_scores(self, scores: Any) -> None:
+        if tuple(scores.shape) != (self.n_outputs,):
+            raise BraidedError(
+                f"the module of learner {self.name!r} gives {scores.shape[0]} scores for {self.n_outputs} outputs: "
+                "it must give one per output"
+            )
 
     def _scores(self, module: Any, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """What a module says, in evaluation mode."""
@@ -171,11 +183,7 @@ class TorchLearner:
     def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
         """The scores of one record, (n_outputs,)."""
         scores = self._scores(self._module, x, mask)
-        if scores.size != self.n_outputs:
-            raise BraidedError(
-                f"the module of learner {self.name!r} gives {scores.size} scores for {self.n_outputs} outputs: "
-                "it must give one per output"
-            )
+        self._check_scores(scores)
         return scores
 
     def learn(self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]) -> bool:
@@ -189,6 +197,7 @@ class TorchLearner:
         optimizer.zero_grad()
         with _drawing_from(self.seed, self.name, "learn", step):
             scores = self._call(module, x, mask)
+            self._check_scores(scores)
             scores.backward(torch.from_numpy(gradient).to(scores.dtype))
             optimizer.step()
         optimizer.zero_grad()

@@ -143,6 +143,7 @@ class ReadingOptions:
             hashed=self.hashed,
             encoding=self.encoding,
             recognise=recognise,
+            weight=self.weight,
         )
 
     def open(self, stream: str, data_dir: Path | None, rules: Rules, **more: Any) -> Stream:

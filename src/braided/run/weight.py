@@ -57,6 +57,10 @@ class WeightColumn:
         """The batches, with weights and without their column."""
         seen, found = self.records_before, False
         for batch in self._stream.batches():
+            if batch.weights is not None:
+                raise BraidedError(
+                    f'--weight {self._column!r}: the records of {self.name} have "w" as well: leave out one of them'
+                )
             place = next((i for i, name in enumerate(batch.names) if str(name) == self._column), None)
             if place is None and not found:
                 first = ", ".join(str(name) for name in batch.names[:_SHOWN_NAMES])

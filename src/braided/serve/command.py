@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 
 from braided.errors import BraidedError
+from braided.option_names import SERVICE, options_for
 from braided.serve.access_log import AccessLog
 from braided.serve.app import make_app
 from braided.serve.connections import Connections
@@ -140,7 +141,8 @@ def _run(running: Running, sockets: list[socket.socket], read: Callable[[], Sett
     port = sockets[0].getsockname()[1]
     log.info("braided serve: http://%s:%d, state in %s", settings.host, port, settings.folder)
     try:
-        server.run(sockets)
+        with options_for(SERVICE):
+            server.run(sockets)
     except OSError as error:  # another process may have begun to listen meanwhile
         raise BraidedError(f"port {port} of {settings.host} cannot be used: {error.strerror or error}") from None
     if not server.started:

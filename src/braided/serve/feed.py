@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from pathlib import Path
@@ -26,9 +27,13 @@ from braided.run import ReadingOptions
 from braided.serve.endpoint import NDJSON
 from braided.serve.security import Access, token_lines
 from braided.streams import Batch, Stream
+from braided.streams.encode.number_form import PLAIN
+from braided.streams.encode.rules import DEFAULT_RULES
+from braided.streams.encode.saved import OF_THE_READER
 from braided.streams.fingerprint import fingerprint
 from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.base import EncodedStream
+from braided.streams.readers.jsonl import JSONLinesStream
 from braided.streams.readers.sql import is_address, without_password
 from braided.streams.text_files import beginning
 from braided.values import printable
@@ -211,11 +216,13 @@ def lines(batch: Batch) -> list[bytes]:
 
 def raw_lines(stream: EncodedStream) -> Iterator[list[bytes]]:
     """Records as JSON lines with the values as the source has them, for a model that has rules of its own for them."""
-    for items, labels in stream.raw_records():
-        yield [
-            json.dumps({"x": {str(name): value for name, value in x.items()}, "y": label}, default=_as_json).encode()
-            for x, label in zip(items, labels, strict=True)
-        ]
+    for records in stream.raw_records():
+        found = []
+        for x, label, weight in records:
+            more = {} if weight is None else {"w": weight}
+            named = {str(name): value for name, value in x.items()}
+            found.append(json.dumps({"x": named, "y": label, **more}, default=_as_json).encode())
+        yield found
 
 
 def _as_json(value: Any) -> str | float:
@@ -251,21 +258,73 @@ def bodies(
 def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None]) -> dict[str, Any]:
     """Send everything that the service does not have yet; `tell` is told of the stream, and why nothing is sent."""
     reading = settings.reading
-    stream = reading.weighted(reading.open(settings.stream, settings.data_dir, reading.rules(tell=tell)))
+    stream = reading.open(settings.stream, settings.data_dir, reading.rules(tell=tell))
     with Sender(settings, tell) as sender:
         return _send(settings, stream, sender, console)
 
 
-def _lines(stream: Stream, sender: Sender) -> Iterator[list[bytes]]:
+class _Again:
+    """Lines that can be read only once, whose beginning is looked at: it comes again in the second pass."""
+
+    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
+        self._lines: Iterator[str] = iter(())
+        self._read: Callable[[], Iterable[str]] | None = read
+        self._seen: list[str] = []
+
+    def __call__(self) -> Iterator[str]:
+        if self._read is not None:
+            self._lines, self._read = iter(self._read()), None
+            for line in self._lines:
+                self._seen.append(line)
+                yield line
+        else:
+            seen, self._seen = self._seen, []
+            yield from seen
+            yield from self._lines
+
+
+def model_for(stream: Stream) -> dict[str, Any]:
+    """What a model is made of that can learn this stream: raw records with the rules seen, where it is not of numbers.
+
+    Its first records are read, and the plan is told.
+    """
+    if not isinstance(stream, EncodedStream):
+        return {}
+    with closing(stream.batches()) as batches:  # type: ignore[type-var]
+        next(batches, None)
+    encoder, plan = stream.counts.encoder, stream.counts.plan
+    if plan is None:
+        return {}
+    usual, own = DEFAULT_RULES.state(), stream.rules.state()
+    rules = {name: value for name, value in own.items() if value != usual[name] and name not in OF_THE_READER}
+    numbers = encoder.form is PLAIN and all(column.read_as in ("number", "empty") for column in plan.columns)
+    if numbers and not rules.keys() - {"weight"}:
+        return {}
+    rules |= {"decimal": encoder.form.decimal, "thousands": encoder.form.thousands}
+    dropped = [column.name for column in plan.columns if column.read_as == "dropped"]
+    orders = {form.day_first for form in encoder.dates.values()}
+    if dropped:
+        rules["drop"] = sorted({*dropped, *own["drop"]})
+    if len(orders) == 1:
+        rules["day_first"] = orders.pop()
+    return {"encode": rules}
+
+
+def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[list[bytes]]:
     """The records as the model takes them."""
     if isinstance(stream, EncodedStream) and sender.json("GET", "").get("encode") is not None:
         return raw_lines(stream)
-    return map(lines, stream.batches())
+    return map(lines, settings.reading.weighted(stream).batches())
 
 
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:
     if settings.create and sender.request("GET", "").status_code == 404:
-        sender.json("PUT", "", json={})
+        if settings.stream == "-" and isinstance(stream, JSONLinesStream):
+            stream = replace(stream, open=_Again(stream.open))
+        made = model_for(stream)
+        sender.json("PUT", "", json=made)
+        if made:
+            sender.tell("the model takes raw records, as the stream has them, and reads them by these rules")
     done = sender.acknowledged()
     first = done
     if done:
@@ -277,7 +336,7 @@ def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Conso
         task = progress.add_task(printable(without_password(settings.stream)), total=total, completed=done)
         waiting = None
         # The next body is made while the service learns the one before.
-        for sequence, body in bodies(_lines(stream, sender), done, settings.limit, settings.batch):
+        for sequence, body in bodies(_lines(settings, stream, sender), done, settings.limit, settings.batch):
             if waiting is not None:
                 answer = waiting.result()
                 progress.update(task, completed=answer["next"])

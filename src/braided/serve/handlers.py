@@ -232,7 +232,8 @@ class Handlers:
         """Predict one record, several, or a stream of lines. Changes nothing."""
         worker = self._worker(request)
         if content_type(request.scope) == NDJSON:
-            return await ndjson.predict(request, worker, self._predictions, self.limits, self.stopping)
+            level = _level(_levels_in_query(request), worker.state.regression)
+            return await ndjson.predict(request, worker, self._predictions, self.limits, self.stopping, level)
         document = await self._json(request)
         if worker.state.rules is None and is_plain(document, worker.state.features):
             classes, answer_to_one = await self._predictions.one(worker, document["x"])
@@ -356,6 +357,13 @@ def _level(document: dict[str, Any], regression: bool) -> float | None:
     if type(level) is not float or not 0.0 < level < 1.0:
         raise HTTPProblem(422, f"{name} is {shown(level)}: give a number between 0 and 1, such as 0.9")
     return level
+
+
+def _levels_in_query(request: Request) -> dict[str, Any]:
+    """What the address of a stream says of how sure its answers should be."""
+    found: dict[str, Any] = {name: request.query_params[name] for name in ("interval", "set")
+                             if name in request.query_params}  # fmt: skip
+    return {name: float(text) if re.fullmatch(r"0?\.[0-9]{1,16}", text) else text for name, text in found.items()}
 
 
 def _items(document: Any) -> Any:

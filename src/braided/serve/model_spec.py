@@ -50,8 +50,8 @@ class ModelSpec(BaseModel):
     )
     combiner: str | None = Field(default=None, json_schema_extra={"enum": [*COMBINERS, None]})
     seed: int = Field(default=0, ge=0, lt=2**53)
-    max_features: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
-    max_classes: int | None = Field(default=None, ge=1, lt=2**31, description="At most the service's limit.")
+    max_features: int | None = Field(default=None, ge=1, lt=2**31, description="The service's limit at most.")
+    max_classes: int | None = Field(default=None, ge=1, lt=2**31, description="The service's limit at most.")
     expire_after: int | None = Field(
         default=None,
         ge=1,
@@ -81,7 +81,11 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
     features, classes = spec.max_features or limits.features, spec.max_classes or limits.classes
     for name, value, most in (("max_features", features, limits.features), ("max_classes", classes, limits.classes)):
         if value > most:
-            raise HTTPProblem(422, f"{name} is {value}, and this service allows {most}: ask for less")
+            raise HTTPProblem(
+                422,
+                f"{name} is {value}, and this service allows {most}: ask for less, or start `braided serve` with "
+                f"--{name.replace('_', '-')} {value}",
+            )
     learners = None if spec.learners is None else tuple(_learner(item, i) for i, item in enumerate(spec.learners))
     try:
         preset = presets.get(spec.preset)
@@ -183,8 +187,9 @@ def _model_of(found: Checkpoint, limits: Limits) -> Model:
             names = checked("the checkpoint", found.metadata, key, list)
             if len(names) > parameters[f"max_{key}"]:
                 raise HTTPProblem(
-                    422, f"the checkpoint has {len(names)} {key}, and this service allows {parameters[f'max_{key}']}"
-                )
+                    422, f"the checkpoint has {len(names)} {key}, and this service allows {parameters[f'max_{key}']}: "
+                    f"start `braided serve` with --max-{key} {len(names)}"
+                )  # fmt: skip
         if found.metadata.get("drift") is not None:
             # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
             raise HTTPProblem(

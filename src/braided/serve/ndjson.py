@@ -222,9 +222,17 @@ async def _submit(worker: Worker, write: WriteRequest, limits: Limits) -> None:
 
 
 async def predict(
-    request: Request, worker: Worker, threads: PredictionThreads, limits: Limits, stopping: asyncio.Event
+    request: Request,
+    worker: Worker,
+    threads: PredictionThreads,
+    limits: Limits,
+    stopping: asyncio.Event,
+    level: float | None = None,
 ) -> Response:
-    """Predict a stream: one line of answer for each record, with the classes in the first and where they change."""
+    """Predict a stream: one line of answer for each record, with the classes in the first and where they change.
+
+    With a level, each says how sure it is.
+    """
 
     async def answers() -> AsyncGenerator[bytes, None]:
         count = 0
@@ -236,7 +244,7 @@ async def predict(
                 for text in texts[start : start + PREDICT_CHUNK]:
                     count += 1
                     _add(parser, text, count)
-                known, found = await threads.chunk(worker, parser.done())
+                known, found = await threads.chunk(worker, parser.done(), level)
                 if not worker.state.regression and known != classes:
                     found[0]["classes"] = classes = known
                 yield b"".join(line(answer) for answer in found)

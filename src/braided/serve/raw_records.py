@@ -10,9 +10,10 @@ from braided.errors import BraidedError
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, Records, check_text
 from braided.serve.settings import Limits
-from braided.streams.encode.encoder import Encoder, Step
+from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.flatten import flatten
 from braided.streams.encode.saved import pack_step
+from braided.streams.encode.settled import Step
 
 #: Characters of one value.
 _MOST_TEXT = 10_000
@@ -104,7 +105,8 @@ def encoded(raw: RawRecords, rules: Encoder, noted: Sequence[Step], limits: Limi
     for place, x in enumerate(raw.items):
         before = len(noted)
         try:
-            parser.add({"x": rules.encode_one(x)})
+            learn = raw.about.weights is None or raw.about.weights[place] > 0.0
+            parser.add({"x": rules.encode_one(x, bool(learn))})
         except BraidedError as error:
             raise HTTPProblem(422, f"record {place}: {str(error).removeprefix('the record: ')}") from None
         growth += [[place, *pack_step(step)] for step in noted[before:]]

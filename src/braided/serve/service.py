@@ -162,7 +162,10 @@ class Service:
                 raise HTTPProblem(409, f"model {name!r} is there: take another name, or delete it first")
             models = len(self.workers) + len(self.quarantined)
             if models >= self.settings.limits.models:
-                raise HTTPProblem(409, f"there are {models} models, which is the limit: delete one first")
+                raise HTTPProblem(
+                    409, f"there are {models} models, which is the limit: delete one first, or start `braided serve` "
+                    "with a higher --max-models"
+                )  # fmt: skip
             state = build()
             warm_up(state.model)
             try:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix, unit_interval
+from braided.option_names import option
 from braided.streams.base import Batch, Stream
 
 #: Chunks of a trapezoidal stream.
@@ -122,8 +123,8 @@ class Mask(ABC):
         """The number of records, which a schedule needs."""
         if self.length is None:
             raise BraidedError(
-                f"stream {self.stream.name!r}: this --mask follows a schedule over the whole stream, whose length is "
-                "not known: give --limit N"
+                f"stream {self.stream.name!r}: this mask follows a schedule over the whole stream, whose length is "
+                f"not known: give {option('length')}"
             )
         return self.length
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams import text_files
 from braided.streams.base import Stream
 from braided.streams.encode.rules import Rules
@@ -76,7 +77,7 @@ def open_stream(
         )
     if query is not None and not sql.is_address(source):
         raise BraidedError(
-            f"--query is for data bases, and {source!r} is none: give sqlite:///FILE or postgresql://..."
+            f"{option('query')} is for data bases, and {source!r} is none: give sqlite:///FILE or postgresql://..."
         )
     path = Path(source)
 
@@ -86,10 +87,10 @@ def open_stream(
     if follow:
         return _follow(source, FollowStream(path, reader, target, header, delimiter, idle, rules, position))
     if idle is not None:
-        raise BraidedError("--idle is for --follow: without it a stream has an end of its own")
+        raise BraidedError(f"{option('idle')} is for {option('follow')}: without it a stream has an end of its own")
     if sql.is_address(source):
         if query is None:
-            raise BraidedError(f"{sql.without_password(source)!r} is a data base: give --query 'SELECT ...'")
+            raise BraidedError(f"{sql.without_password(source)!r} is a data base: give {option('query')} 'SELECT ...'")
         stream: Stream = sql.open_address(source, query, target, rules)
     elif source == "-":
         stream = standard_input(target, rules)
@@ -105,9 +106,9 @@ def open_stream(
 
 def _follow(source: str, stream: FollowStream) -> FollowStream:
     if not stream.path.exists():
-        raise BraidedError(f"--follow {source}: there is no such file or folder: give one that is there")
+        raise BraidedError(f"{option('follow')} {source}: there is no such file or folder: give one that is there")
     if stream.idle is not None and not stream.idle >= 0:
-        raise BraidedError(f"--idle is {stream.idle}: give seconds from 0 on")
+        raise BraidedError(f"{option('idle')} is {stream.idle}: give seconds from 0 on")
     return stream
 
 
@@ -120,19 +121,20 @@ def _check_options(
     named = source not in NAMED_STREAMS and isinstance(stream, EncodedStream) and stream.has_named_columns
     if target is not None and not named:
         raise BraidedError(
-            f"--target {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
+            f"{option('target')} {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
         )
     if rules.named_columns() and not named:
-        option, name = rules.named_columns()[0]
-        raise BraidedError(f"{option} {name!r} is for streams with named columns, and {source!r} is none")
+        setting, name = rules.named_columns()[0]
+        raise BraidedError(f"{option(setting)} {name!r} is for streams with named columns, and {source!r} is none")
     text = isinstance(stream, CSVStream | JSONLinesStream | ARFFStream | LibsvmStream) and source != "-"
     if rules.encoding is not None and not (text and source not in NAMED_STREAMS):
-        raise BraidedError(f"--encoding is for text files, and {source!r} is none")
+        raise BraidedError(f"{option('encoding')} is for text files, and {source!r} is none")
     if not isinstance(stream, CSVStream):
         if header is not None:
-            raise BraidedError(f"--header and --no-header are for CSV files, and {source!r} is none")
+            either = f"{option('header', True)} and {option('header', False)}"
+            raise BraidedError(f"{either} are for CSV files, and {source!r} is none")
         if delimiter is not None:
-            raise BraidedError(f"--delimiter is for CSV files, and {source!r} is none")
+            raise BraidedError(f"{option('delimiter')} is for CSV files, and {source!r} is none")
 
 
 def _open_file(

@@ -13,6 +13,7 @@ from typing import IO, cast
 
 from braided.errors import BraidedError
 from braided.extras import require
+from braided.option_names import option
 
 #: Bytes of text that are read at a time.
 BLOCK = 2**20
@@ -93,7 +94,7 @@ class _Recoded:
             except UnicodeError as error:
                 raise BraidedError(
                     f"{self._path}: is not text in {self._encoding} after line {self._lines} "
-                    f"({getattr(error, 'reason', error)}): give another --encoding"
+                    f"({getattr(error, 'reason', error)}): give another {option('encoding')}"
                 ) from None
             if not piece:
                 break
@@ -115,7 +116,7 @@ def decoded(block: bytes, path: Path, before: int, encoding: str = USUAL) -> str
         line = before + block.count(b"\n", 0, error.start) + 1
         raise BraidedError(
             f"{path}:{line}: is not text in {encoding.upper()} ({error.reason}, byte {block[error.start]:#04x}): "
-            "give --encoding, such as latin-1"
+            f"give {option('encoding')}, such as latin-1"
         ) from None
     if b"\0" in block:
         line = before + block.count(b"\n", 0, block.index(b"\0")) + 1

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams.encode import dates
 from braided.streams.encode.missing import MISSING
 from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
@@ -89,7 +90,7 @@ def _spelling_hint(word: str, form: NumberForm) -> str:
         return ""
     usual = "decimal commas" if form.decimal == "," else "decimal points"
     between = f" and {form.thousands!r} between thousands" if form.thousands else ""
-    return f" with {usual}{between} (--decimal and --thousands say otherwise)"
+    return f" with {usual}{between} ({option('decimal')} and {option('thousands')} say otherwise)"
 
 
 def as_category(cell: Any) -> str | None:
@@ -245,3 +246,10 @@ def _spelled_label(word: str) -> int | str:
     except ValueError:
         return word
     return int(value) if value.is_integer() and abs(value) < _EXACT else word
+
+
+def plain(cell: Any) -> Any:
+    """A cell without NumPy's types; None for one that its reader could not make sense of."""
+    if isinstance(cell, BadCell):
+        return None
+    return cell.item() if isinstance(cell, np.generic) else cell

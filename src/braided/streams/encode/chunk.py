@@ -37,6 +37,8 @@ class Chunk:
         Where the reader stood after these records, for those that can go on from there.
     table
         Whether each record has a cell in every column, so that one without a value is an empty one.
+    weights
+        Cells of the records' weights, None for one without; None if no record has any.
     """
 
     source: str
@@ -47,6 +49,7 @@ class Chunk:
     spelled: bool = False
     after: Any = None
     table: bool = False
+    weights: Sequence[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -58,7 +61,10 @@ class Chunk:
     def part(self, start: int, stop: int) -> Chunk:
         """The records from `start` to `stop`."""
         columns: dict[Hashable, Cells] = {name: cells[start:stop] for name, cells in self.columns.items()}
-        return replace(self, places=self.places[start:stop], columns=columns, labels=self.labels[start:stop])
+        weights = None if self.weights is None else self.weights[start:stop]
+        return replace(
+            self, places=self.places[start:stop], columns=columns, labels=self.labels[start:stop], weights=weights
+        )
 
     def without(self, drop: Collection[Hashable]) -> Chunk:
         """All but some columns."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.values import shown
 
 #: `--dates`: parts of the day, the week and the year and the age; the age alone; or nothing.
@@ -265,28 +266,31 @@ def form_of(cells: Iterable[Any], day_first: bool | None) -> DateForm:
     # A typed column is of one type, whatever its values are.
     shapes = {written.shape: cell for written, cell in reversed(found)}
     clock = any(written.clock_us is not None for written, _ in found)
-    settle = "give --day-first or --month-first if such dates are to be read in the same way"
+    either = f"{option('day_first', True)} or {option('day_first', False)}"
     if len(shapes) > 1 and (day_first is None or {TIME, DURATION} & set(shapes)):
         one, other = (shown(_stripped(cell)) for cell in list(shapes.values())[:2])
-        raise BraidedError(f"mixes dates of different forms, such as {one} and {other}: {settle}, or mend them")
+        raise BraidedError(
+            f"mixes dates of different forms, such as {one} and {other}: give {either} if such dates are to be read in "
+            "the same way, or mend them"
+        )
     shape = next(iter(shapes), TYPED)
     if day_first is None and YEAR_LAST in shapes:
-        day_first = _order(found, settle)
+        day_first = _order(found, either)
     return DateForm(shape if len(shapes) == 1 else "", bool(day_first), clock)
 
 
-def _order(found: list[tuple[Spelled, Any]], settle: str) -> bool:
+def _order(found: list[tuple[Spelled, Any]], either: str) -> bool:
     """Whether days stand before months, as the numbers that are no months show."""
     days = next((cell for written, cell in found if written.parts[0] > 12), None)
     months = next((cell for written, cell in found if written.parts[1] > 12), None)
     if days is not None and months is not None:
         raise BraidedError(
             f"mixes dates with the day first and with the month first, such as {shown(_stripped(days))} and "
-            f"{shown(_stripped(months))}: mend them, or give --day-first or --month-first"
+            f"{shown(_stripped(months))}: mend them, or give {either}"
         )
     if days is None and months is None and found[0][0].mark != ".":
         raise BraidedError(
             f"is {shown(_stripped(found[0][1]))}, and no date shows whether the day or the month stands first: give "
-            "--day-first or --month-first"
+            f"{either}"
         )
     return months is None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from shlex import quote
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.option_names import option
 from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, numbers, plain_numbers
 from braided.streams.encode.dates import DateForm
 from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
@@ -43,8 +43,8 @@ def why_dropped(name: Hashable, cells: Cells) -> str:
     assert found is not None
     words = [len(word.split()) for cell in cells if (word := as_category(cell)) is not None]
     if sum(words) >= _WORDS * len(words):
-        return f"{found[0]} different texts in {found[1]} records; --text {quote(str(name))} reads their words"
-    return f"{found[0]} different values in {found[1]} records; --hash {quote(str(name))} keeps it"
+        return f"{found[0]} different texts in {found[1]} records; {option('text', [str(name)])} reads their words"
+    return f"{found[0]} different values in {found[1]} records; {option('hashed', [str(name)])} keeps it"
 
 
 def _odd_word(name: Hashable, cells: Cells, form: NumberForm) -> str:
@@ -58,7 +58,7 @@ def _odd_word(name: Hashable, cells: Cells, form: NumberForm) -> str:
     word, times = words.most_common(1)[0]
     if times < _MOSTLY * words.total() or len(word) > _LONGEST:
         return ""
-    return f"mostly {what}: if {word!r} means missing, give --na {quote(f'{name}={word}')}"
+    return f"mostly {what}: if {word!r} means missing, give {option('na', [f'{name}={word}'])}"
 
 
 def plan_of(
@@ -108,7 +108,8 @@ def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm,
     words = spelled(cells)
     if words and not hashed:
         other = "," if form.decimal == "." else "."
-        hint = f"looks like numbers, such as {words[0]}: give --decimal '{other}' or --thousands if it is one"
+        settle = f"{option('decimal', other)} or {option('thousands')}"
+        hint = f"looks like numbers, such as {words[0]}: give {settle} if it is one"
     elif not hashed:
         hint = _odd_word(name, cells, form)
     return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
@@ -122,9 +123,11 @@ def _number_hint(name: Hashable, values: NDArray[np.float64]) -> str:
     if code is not None:
         times = int((present == code).sum())
         said = f"{code:.15g}"
-        return f"{said} in {times} of {len(values)} records: if it means missing, give --na {quote(f'{name}={said}')}"
+        return (
+            f"{said} in {times} of {len(values)} records: if it means missing, give {option('na', [f'{name}={said}'])}"
+        )
     if (np.diff(present) > 0).all() and (present == np.trunc(present)).all():
-        return f"only counts up: if it numbers the records, leave it out with --drop {quote(str(name))}"
+        return f"only counts up: if it numbers the records, leave it out with {option('drop', [str(name)])}"
     return ""
 
 
@@ -155,11 +158,12 @@ def settings_notes(form: NumberForm, found: dict[str, Any], rules: Rules) -> lis
     """What was recognised of the spelling and the file, for the plan."""
     notes = []
     if found.get("encoding", "utf-8") != "utf-8" and rules.encoding is None:
-        notes.append(f"text in {found['encoding']}, recognised from its bytes; --encoding says otherwise")
+        notes.append(f"text in {found['encoding']}, recognised from its bytes; {option('encoding')} says otherwise")
     if form is not PLAIN and form.decimal == "," and rules.decimal is None:
-        notes.append("decimal commas, recognised from the first records; --decimal . says otherwise")
+        notes.append(f"decimal commas, recognised from the first records; {option('decimal', '.')} says otherwise")
     if form.thousands and rules.thousands is None:
         notes.append(
-            f"{form.thousands!r} between thousands, recognised from the first records; --thousands '' says not"
+            f"{form.thousands!r} between thousands, recognised from the first records; "
+            f"{option('thousands', '')} says not"
         )
     return notes

@@ -8,6 +8,7 @@ from typing import Any
 
 from braided import checks
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams.encode import dates
 from braided.streams.encode.number_form import SEPARATORS
 from braided.streams.encode.plan import Plan
@@ -57,6 +58,8 @@ class Rules:
         be UTF-8.
     recognise
         Whether identifiers, numbers of other spellings and encodings are recognised at all.
+    weight
+        The column that holds the records' weights, which is no feature. A record of weight 0 settles nothing.
     tell
         A function that is called with a line of text when the kinds of the columns are known, and when something
         else happens that a user should know, such as that a followed file was replaced.
@@ -80,33 +83,37 @@ class Rules:
     hashed: tuple[str, ...] = ()
     encoding: str | None = None
     recognise: bool = True
+    weight: str | None = None
 
     def __post_init__(self) -> None:
-        checks.choice("--categories", self.categories, ENCODINGS)
+        checks.choice(option("categories"), self.categories, ENCODINGS)
         if self.hash_buckets < 1:
-            raise BraidedError(f"--hash-buckets is {self.hash_buckets}: give a whole number from 1 on")
+            raise BraidedError(f"{option('hash_buckets')} is {self.hash_buckets}: give a whole number from 1 on")
         if self.most_categories < 1:
-            raise BraidedError(f"--most-categories is {self.most_categories}: give a whole number from 1 on")
-        checks.choice("--on-error", self.on_error, POLICIES)
-        checks.choice("--dates", self.dates, dates.CHOICES)
+            raise BraidedError(f"{option('most_categories')} is {self.most_categories}: give a whole number from 1 on")
+        checks.choice(option("on_error"), self.on_error, POLICIES)
+        checks.choice(option("dates"), self.dates, dates.CHOICES)
         if not 1 <= self.text_features <= _MOST_TEXT_FEATURES:
             raise BraidedError(
-                f"--text-features is {self.text_features}: give a whole number from 1 to {_MOST_TEXT_FEATURES:,}"
+                f"{option('text_features')} is {self.text_features}: give a whole number from 1 to "
+                f"{_MOST_TEXT_FEATURES:,}"
             )
         if self.decimal is not None:
-            checks.choice("--decimal", self.decimal, (".", ","))
+            checks.choice(option("decimal"), self.decimal, (".", ","))
         if self.thousands is not None:
-            checks.choice("--thousands", self.thousands, ("", *SEPARATORS))
+            checks.choice(option("thousands"), self.thousands, ("", *SEPARATORS))
             if self.thousands == (self.decimal or "."):
-                raise BraidedError(f"--thousands {self.thousands!r} is what stands before decimals: give --decimal too")
+                raise BraidedError(
+                    f"{option('thousands')} {self.thousands!r} is what stands before decimals: give "
+                    f"{option('decimal')} too"
+                )
         if self.encoding is not None:
             _check_encoding(self.encoding)
 
     def named_columns(self) -> list[tuple[str, str]]:
-        """The columns that options name, each with the option."""
-        options = (("--drop", self.drop), ("--text", self.text), ("--hash", self.hashed))
-        found = [(option, name) for option, names in options for name in names]
-        return found + [("--na", column) for column, _ in map(_split_na, self.na) if column]
+        """The columns that settings name, each with the setting."""
+        found = [(setting, name) for setting in ("drop", "text", "hashed") for name in getattr(self, setting)]
+        return found + [("na", column) for column, _ in map(_split_na, self.na) if column]
 
     def missing_words(self, column: Hashable) -> frozenset[str]:
         """What stands for a missing value in a column beside the usual."""
@@ -144,7 +151,9 @@ def _check_encoding(name: str) -> None:
     try:
         "".encode(name)
     except (LookupError, ValueError):
-        raise BraidedError(f"--encoding {name!r} is not known: give one such as utf-8, latin-1 or utf-16") from None
+        raise BraidedError(
+            f"{option('encoding')} {name!r} is not known: give one such as utf-8, latin-1 or utf-16"
+        ) from None
 
 
 @dataclass

@@ -11,16 +11,17 @@ from braided.errors import BraidedError
 from braided.state import checked, holding_together
 from braided.streams.encode.cells import Kind
 from braided.streams.encode.dates import SHAPES, DateForm
-from braided.streams.encode.encoder import Encoder, Step
+from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import SEPARATORS, number_form
 from braided.streams.encode.rules import Rules
+from braided.streams.encode.settled import Step
 
 _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
 #: Of one rule that lists columns or values, and of a name or value in it.
 _MOST_ITEMS, _MOST_TEXT = 10_000, 10_000
 #: What says nothing about the columns.
-_OF_THE_READER = ("on_error", "unlabelled", "encoding", "max_features")
+OF_THE_READER = ("on_error", "unlabelled", "encoding", "max_features")
 _WORDS = {
     Kind.NUMERIC: "number",
     Kind.CATEGORICAL: "category",
@@ -99,7 +100,7 @@ def _check_dates(encoder: Encoder) -> None:
 def summary(encoder: Encoder) -> dict[str, Any]:
     """The rules for people: those that are not as usual, and how each column is read."""
     usual, rules = Rules().state(), encoder.rules.state()
-    own = {name: value for name, value in rules.items() if value != usual[name] and name not in _OF_THE_READER}
+    own = {name: value for name, value in rules.items() if value != usual[name] and name not in OF_THE_READER}
     columns: list[dict[str, Any]] = []
     for name, kind in encoder.kinds.items():
         about: dict[str, Any] = {"name": str(name), "read_as": _WORDS[kind]}

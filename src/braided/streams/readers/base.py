@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams.base import Batch
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.plan import listed
+from braided.streams.encode.raw import RawRecord
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 
 #: Column names that are taken for the target when none is named.
@@ -56,8 +58,8 @@ class EncodedStream(ABC):
             for batch, _ in encoder.encode(pieces):
                 yield batch
 
-    def raw_records(self) -> Iterator[tuple[list[dict[Hashable, Any]], list[Any]]]:
-        """The records as the source has them, and their labels, some at a time; missing values are left out."""
+    def raw_records(self) -> Iterator[list[RawRecord]]:
+        """The records as the source has them, some at a time; missing values are left out."""
         self.counts.restart()
         encoder = Encoder(self.rules, self.counts)
         with closing(self.chunks(encoder)) as pieces:
@@ -100,9 +102,11 @@ def target_place(
     if len(set(names)) != len(names):
         repeated = next(name for name in names if list(names).count(name) > 1)
         raise BraidedError(f"{where}: column {repeated!r} appears twice: rename one of them")
-    for option, name in [*rules.named_columns(), ("--target", target)]:
+    for setting, name in [*rules.named_columns(), ("target", target)]:
         if name is not None and name not in names:
-            raise BraidedError(f"{where}: there is no column {name!r}: choose {option} from {listed(list(names))}")
+            raise BraidedError(
+                f"{where}: there is no column {name!r}: choose {option(setting)} from {listed(list(names))}"
+            )
     if target is not None:
         return list(names).index(target)
     usual = [i for i, name in enumerate(names) if named and str(name).lower() in TARGET_NAMES]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams import text_files
 from braided.streams.base import BATCH, Batch
 from braided.streams.decimal import POWERS, parse_lines
@@ -41,7 +42,7 @@ def check_delimiter(given: str) -> str:
     r"""A delimiter as it was typed: one character, or `\t` or `tab`."""
     delimiter = "\t" if given in {"\\t", "tab"} else given
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-        raise BraidedError(f"--delimiter {given!r}: give one character, or tab")
+        raise BraidedError(f"{option('delimiter')} {given!r}: give one character, or tab")
     return delimiter
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import EncodedStream
@@ -42,7 +43,9 @@ class FolderStream(EncodedStream):
     def _parts(self) -> list[EncodedStream]:
         parts = [self.open(path) for path in files_in(self.path)]
         if not parts:
-            raise BraidedError(f"{self.path}: the folder has no files: give one with files of records, or --follow")
+            raise BraidedError(
+                f"{self.path}: the folder has no files: give one with files of records, or {option('follow', True)}"
+            )
         width = max(part.least_width() for part in parts)
         return [part.widened(width) for part in parts]
 

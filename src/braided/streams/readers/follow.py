@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.state import holding_together
 from braided.streams import text_files
 from braided.streams.base import Batch
@@ -186,7 +187,9 @@ class FollowStream:
         if kind is None and not self.path.is_dir():
             beginning = text_files.beginning(path, 4_096).lstrip()
             if path.suffix.lower() in {".gz", ".zst", ".parquet", ".arrow", ".feather", ".arff"} or not beginning:
-                raise BraidedError(f"--follow {path}: give a CSV (.csv, .tsv) or JSON lines (.jsonl) file, or a folder")
+                raise BraidedError(
+                    f"{option('follow')} {path}: give a CSV (.csv, .tsv) or JSON lines (.jsonl) file, or a folder"
+                )
             kind = "json" if beginning.startswith(b"{") else "csv"
         return kind
 

@@ -1,4 +1,7 @@
-"""JSON lines, `{"x": {"name": value, ...}, "y": label}` or flat with a target, from a file or standard input."""
+"""JSON lines, `{"x": {"name": value, ...}, "y": label}` or flat with a target, from a file or standard input.
+
+The former may have a weight, too: `"w": 2`.
+"""
 
 from __future__ import annotations
 

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.chunk import BadRecord, Chunk, at, in_chunks
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.flatten import NESTED, flatten
 from braided.streams.readers.base import TARGET_NAMES
 from braided.values import shown, sorted_names
+
+#: Features, label and weight of a record.
+Pair = tuple[dict[Hashable, Any], Any, Any]
 
 
 def columns(records: Sequence[Mapping[Hashable, Any]]) -> dict[Hashable, Cells]:
@@ -44,7 +48,8 @@ class Splitter:
     Parameters
     ----------
     target
-        The label's name. None: records are `{"x": {...}, "y": label}`, or have a name like target, label, class or y.
+        The label's name. None: records are `{"x": {...}, "y": label}`, with the record's weight as `"w"` where it has
+        one, or have a name like target, label, class or y.
     """
 
     def __init__(self, target: Hashable | None) -> None:
@@ -52,10 +57,10 @@ class Splitter:
         self._paired = False
         self._settled = target is not None
 
-    def split(self, record: Any) -> tuple[dict[Hashable, Any], Any]:
-        """The features, flat, and the label of one record, None where it has none."""
+    def split(self, record: Any) -> Pair:
+        """The features, flat, the label and the weight of one record, None where it has none."""
         if isinstance(record, tuple) and len(record) == 2 and isinstance(record[0], Mapping) and self.target is None:
-            return flatten(record[0]), record[1]
+            return flatten(record[0]), record[1], None
         if not isinstance(record, Mapping):
             raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}, or flat records')
         if not self._settled:
@@ -63,9 +68,9 @@ class Splitter:
         if self._paired:
             if not isinstance(record.get("x"), Mapping):
                 raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}')
-            return flatten(record["x"]), record.get("y")
+            return flatten(record["x"]), record.get("y"), record.get("w")
         features = flatten({name: value for name, value in record.items() if name != self.target})
-        return features, record.get(self.target)
+        return features, record.get(self.target), None
 
     def _settle(self, record: Mapping[Any, Any]) -> None:
         if isinstance(record.get("x"), Mapping):
@@ -74,7 +79,9 @@ class Splitter:
             usual = [name for name in record if isinstance(name, str) and name.lower() in TARGET_NAMES]
             if not usual:
                 names = ", ".join(map(str, list(record)[:10]))
-                raise UndecidedError(f"which name is the label's? choose --target from {names or 'none: it is empty'}")
+                raise UndecidedError(
+                    f"which name is the label's? choose {option('target')} from {names or 'none: it is empty'}"
+                )
             self.target = usual[0]
         self._settled = True
 
@@ -104,8 +111,9 @@ def chunked(
     return in_chunks(split(), partial(pairs_chunk, source, by_row=by_row))
 
 
-def pairs_chunk(
-    source: str, places: list[int], pairs: list[tuple[Any, Any]], after: Any = None, by_row: bool = False
-) -> Chunk:
-    """Flat records with their labels as a chunk."""
-    return Chunk(source, places, columns([x for x, _ in pairs]), [y for _, y in pairs], by_row, after=after)
+def pairs_chunk(source: str, places: list[int], pairs: list[Pair], after: Any = None, by_row: bool = False) -> Chunk:
+    """Flat records with their labels and weights as a chunk."""
+    weights = [w for _, _, w in pairs]
+    weighted = weights if any(w is not None for w in weights) else None
+    flat, labels = columns([x for x, _, _ in pairs]), [y for _, y, _ in pairs]
+    return Chunk(source, places, flat, labels, by_row, after=after, weights=weighted)

@@ -13,6 +13,7 @@ from typing import Any
 
 from braided.errors import BraidedError
 from braided.extras import require
+from braided.option_names import option
 from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.rules import Rules
@@ -105,7 +106,7 @@ class SQLStream(EncodedStream):
         with self._cursor() as cursor:
             rows = cursor.fetchmany(CHUNK_RECORDS)
             if cursor.description is None:
-                raise BraidedError(f"{self.name}: the query gives no rows: give --query a SELECT")
+                raise BraidedError(f"{self.name}: the query gives no rows: give {option('query')} a SELECT")
             names = [column[0] for column in cursor.description]
             if len(names) < 2:
                 raise BraidedError(f"{self.name}: {len(names)} columns: select a target and a feature at least")

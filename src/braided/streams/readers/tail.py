@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from braided.errors import BraidedError
+from braided.option_names import option
 from braided.streams import text_files
 
 #: Seconds between two looks.
@@ -62,7 +63,9 @@ class Tail:
         encoding: str | None = None,
     ) -> None:
         if encoding is not None and "\n".encode(encoding) != b"\n":
-            raise BraidedError(f"--follow {path}: text in {encoding} cannot be followed: write it in UTF-8 or Latin-1")
+            raise BraidedError(
+                f"{option('follow')} {path}: text in {encoding} cannot be followed: write it in UTF-8 or Latin-1"
+            )
         self.encoding = encoding
         self.path = path
         self._over = over

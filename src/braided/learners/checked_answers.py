@@ -1,0 +1,106 @@
+"""What a learner in Python gives back, checked: its author is told which method gave what, and what it must give.
+
+What such a method raises by itself is left as it is: its author wants to see where.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.learners.base import Arrays
+from braided.values import shown
+
+#: How the methods of `Learner` are called, and those that a learner may have.
+_CALLS = {
+    "scores": ("x", "mask"),
+    "learn": ("x", "mask", "y", "gradient"),
+    "grow": ("n_features", "n_outputs"),
+    "reset": (),
+    "state": (),
+    "load_state": ("arrays",),
+    "forget_features": ("slots",),
+    "raise_plasticity": ("factor", "fresh"),
+}
+_DTYPES = ("float32", "float64", "int64")
+
+
+def name_of(learner: Any) -> str:
+    """What a learner is called in messages."""
+    return str(getattr(learner, "name", type(learner).__name__))
+
+
+def check_methods(learner: Any) -> None:
+    """Refuse a method that cannot be called as the engine calls it."""
+    for method, arguments in _CALLS.items():
+        told = (*arguments, "weight") if method == "learn" and getattr(learner, "takes_weight", False) else arguments
+        bound = getattr(learner, method, None)
+        if bound is None:
+            continue
+        try:
+            signature = inspect.signature(bound)
+        except (TypeError, ValueError):  # what is written in C does not always say
+            continue
+        try:
+            signature.bind(*told)
+        except TypeError:
+            raise BraidedError(
+                f"learner {name_of(learner)!r} has a method {method}{signature}, and it is called as "
+                f"{method}({', '.join(told)}): let it take these"
+            ) from None
+
+
+def _described(found: Any) -> str:
+    """An answer in a few words: the shape of an array, or the value and its type."""
+    if isinstance(found, np.ndarray) or hasattr(found, "shape"):
+        return f"{type(found).__name__} of shape {tuple(found.shape)} and type {getattr(found, 'dtype', '?')}"
+    if isinstance(found, list | tuple):
+        return f"{type(found).__name__} of length {len(found)}"
+    return f"{type(found).__name__} {shown(found)}"
+
+
+def checked_scores(learner: Any, found: Any, n_outputs: int) -> NDArray[np.float32]:
+    """The scores of one record, (n_outputs,), as float32."""
+    if type(found) is np.ndarray and found.shape == (n_outputs,) and found.dtype == np.float32:
+        return found
+    try:
+        scores = np.asarray(found)
+        fits = scores.shape == (n_outputs,) and scores.dtype.kind in "fiub"
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise BraidedError(
+            f"learner {name_of(learner)!r}: scores gave {_described(found)}, and it must give {n_outputs} numbers, an "
+            f"array of shape ({n_outputs},): one score per output"
+        )
+    with np.errstate(over="ignore"):  # what is infinite is left out of the sum
+        return scores.astype(np.float32)
+
+
+def checked_learned(learner: Any, found: Any) -> bool:
+    """Whether a record was learned."""
+    if found is None or isinstance(found, bool | np.bool_):
+        return found is None or bool(found)
+    raise BraidedError(
+        f"learner {name_of(learner)!r}: learn gave {_described(found)}, and it must give True, False (the update was "
+        "left out) or None"
+    )
+
+
+def checked_state(learner: Any, found: Any) -> Arrays:
+    """The arrays of a learner's state."""
+    if not isinstance(found, dict):
+        raise BraidedError(
+            f"learner {name_of(learner)!r}: state gave {_described(found)}, and it must give a dict of names to arrays"
+        )
+    for key, array in found.items():
+        if not isinstance(key, str) or not isinstance(array, np.ndarray) or array.dtype.name not in _DTYPES:
+            raise BraidedError(
+                f"learner {name_of(learner)!r}: state gave {_described(array)} under {shown(key)}, and it must give "
+                f"arrays of {', '.join(_DTYPES)} under names"
+            )
+    return found

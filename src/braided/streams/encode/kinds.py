@@ -1,0 +1,172 @@
+"""What the columns of a stream are: settled by the first records, or by a later column's first value, and told."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.option_names import option
+from braided.streams.base import Batch
+from braided.streams.encode import cells, first_look
+from braided.streams.encode.cells import Cells, Kind
+from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk
+from braided.streams.encode.dates import form_of
+from braided.streams.encode.number_form import recognised
+from braided.streams.encode.plan import ColumnPlan, Plan
+from braided.streams.encode.settled import Settled
+from braided.streams.encode.weights import learned, runs
+from braided.values import shown
+
+
+class ColumnKinds(Settled):
+    """Settles what each column is."""
+
+    def _decide_kinds(self, held: list[Chunk | Batch]) -> None:
+        """Decide the kinds of the columns from the first records and announce them."""
+        sample: list[Chunk] = []
+        numeric: dict[Hashable, list[NDArray[np.float64]]] = {}
+        labels: dict[Any, None] = {}
+        left = CHUNK_RECORDS
+        for piece in held:
+            part = piece.part(0, left)
+            if isinstance(part, Chunk):
+                kept = learned(part, self.rules.weight)
+                sample += [part] if kept is None else [part.part(*run) for run in runs(kept) if kept[run[0]]]
+            else:
+                labels |= dict.fromkeys(part.labels)
+                for i, name in enumerate(part.names):
+                    numeric.setdefault(name, []).append(part.values[:, i])
+            left -= min(left, len(piece))
+        columns = {name: _joined(sample, name) for name in dict.fromkeys(n for chunk in sample for n in chunk.columns)}
+        self._recognise(sample)
+        why = {name: self._settle(name, column, sample) for name, column in columns.items()}
+        self.kinds_known = True
+        labels |= dict.fromkeys(self._sample_labels(sample))
+        joined = {name: np.concatenate(parts) for name, parts in numeric.items() if name not in columns}
+        self._announce(CHUNK_RECORDS - left, {**columns, **joined}, set(joined), why, len(labels))
+
+    def _recognise(self, sample: list[Chunk]) -> None:
+        """See how numbers are spelled."""
+        if self.rules.recognise:
+            names = dict.fromkeys(name for chunk in sample for name in chunk.columns)
+            spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
+            spelled = first_look.words_of_numbers([*(_joined(sample, name) for name in names), spelled_labels])
+            self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
+
+    def _sample_labels(self, sample: list[Chunk]) -> Iterator[Any]:
+        for chunk in sample:
+            for cell in chunk.labels:
+                with suppress(BraidedError):  # what is wrong with it is said when its record is read
+                    yield cells.as_label(cell, chunk.spelled, self.form)
+
+    def _settle(self, name: Hashable, column: Cells, sample: Sequence[Chunk]) -> str:
+        """Fix the kind of a column by its first cells; why it is dropped, if it is."""
+        kind = self.kinds.get(name)
+        why = ""
+        if kind is None or name in self.rules.text or name in self.rules.hashed:
+            kind = self._kind_of(name, column)
+        if kind is Kind.DATE and self.rules.dates == "drop":
+            kind, why = Kind.DROPPED, f"dates, and {option('dates', 'drop')}"
+        plain = self.rules.categories == "onehot" and name not in (*self.rules.hashed, *self._declared)
+        if kind is Kind.CATEGORICAL and plain and self.rules.recognise and first_look.is_identifier(column):
+            kind, why = Kind.DROPPED, first_look.why_dropped(name, column)
+        if kind is not None:
+            self._fix_kind(name, kind, sample)
+        return why
+
+    def _settle_late(self, name: Hashable, chunk: Chunk) -> None:
+        """Fix the kind of a column that the first records did not have by its first value, wherever chunks are cut."""
+        row = next(
+            (i for i, cell in enumerate(chunk.columns[name]) if cells.kind_of(cell, self.form) is not None), None
+        )
+        if row is not None:
+            first = chunk.part(row, row + 1)
+            self._settle(name, first.columns[name], [first])
+
+    def _kind_of(self, name: Hashable, column: Cells) -> Kind | None:
+        """What a column is: as a user says, else as its values look."""
+        if name in self.rules.text:
+            return Kind.TEXT
+        kind = cells.kind_of_column(column, self.form)
+        return Kind.CATEGORICAL if kind is not None and name in self.rules.hashed else kind
+
+    def _fix_kind(self, name: Hashable, kind: Kind, chunks: Sequence[Chunk]) -> None:
+        """Fix a column's kind; refused ones are errors that name the first value of the kind."""
+        refuse = kind is Kind.CATEGORICAL and self.rules.categories == "refuse" and name not in self.rules.hashed
+        if kind is Kind.DATE or refuse:
+            where, cell = next(
+                (
+                    (chunk.where(row), cell)
+                    for chunk in chunks
+                    for row, cell in enumerate(chunk.columns.get(name, ()))
+                    if cells.kind_of(cell, self.form) is kind
+                ),
+                (chunks[0].where(0) if chunks and len(chunks[0]) else "the stream", None),
+            )
+            if refuse:
+                said = shown(cell.strip() if isinstance(cell, str) else cell)
+                raise BraidedError(
+                    f"{where}: column {name!r} is {said}: features must be numbers, or empty if missing; encode "
+                    f"categories as numbers first, or give {option('categories', 'onehot')} or "
+                    f"{option('categories', 'hash')}"
+                )
+            try:
+                column = [cell for chunk in chunks for cell in chunk.columns.get(name, ())]
+                self.dates[name] = form_of(column, self.rules.day_first)
+                self._note("date", name, *astuple(self.dates[name]))
+            except BraidedError as error:
+                raise BraidedError(
+                    f"{where}: column {name!r} {error}; {option('drop', [str(name)])} leaves the column out"
+                ) from None
+        self.kinds[name] = kind
+        self._note("kind", name, kind.value)
+
+    def _announce(
+        self,
+        n: int,
+        columns: Mapping[Hashable, Cells],
+        numeric: set[Hashable],
+        why: dict[Hashable, str],
+        n_classes: int,
+    ) -> None:
+        """Make the plan and tell it, once for all passes over the stream."""
+        plans = tuple(
+            first_look.plan_of(
+                name,
+                column,
+                Kind.NUMERIC if name in numeric else self.kinds.get(name),
+                self.form,
+                self.dates.get(name),
+                self.rules,
+                why.get(name, ""),
+            )
+            for name, column in columns.items()
+        )
+        text = any(not isinstance(column, np.ndarray) for column in columns.values())
+        plan = Plan(
+            records=n,
+            target=None if self.target is None else str(self.target),
+            target_values=n_classes,
+            encoding=self.found.get("encoding"),
+            delimiter=self.found.get("delimiter"),
+            decimal=self.form.decimal if text else None,
+            thousands=self.form.thousands if text else None,
+            notes=tuple(first_look.settings_notes(self.form, self.found, self.rules)),
+            columns=(*plans, *(ColumnPlan(name, "dropped", note=option("drop")) for name in self.rules.drop)),
+        )
+        if self.counts.plan is None:
+            for line in plan.lines():
+                self.rules.say(line)
+        self.counts.plan = plan
+
+
+def _joined(sample: Sequence[Chunk], name: Hashable) -> Cells:
+    """The first cells of a column."""
+    parts = [chunk.columns[name] for chunk in sample if name in chunk.columns]
+    return parts[0] if len(parts) == 1 else [cell for part in parts for cell in part]

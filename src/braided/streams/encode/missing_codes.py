@@ -1,0 +1,51 @@
+"""Values that stand for missing ones because a user says so, taken away before anything else is looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from braided.streams.base import Batch
+from braided.streams.encode import cells
+from braided.streams.encode.cells import Cells
+from braided.streams.encode.chunk import BadRecord, Piece
+from braided.streams.encode.rules import Rules
+
+
+def without_missing(piece: Piece, rules: Rules, target: Hashable | None) -> Any:
+    """A piece without the values that stand for missing ones, as `na` says."""
+    if not rules.na or piece is None or isinstance(piece, BadRecord):
+        return piece
+    if isinstance(piece, Batch):
+        values = piece.values.copy()
+        for i, name in enumerate(piece.names):
+            values[:, i] = without_codes(values[:, i], rules.missing_words(name))
+        return replace(piece, values=values)
+    columns: dict[Hashable, Cells] = {
+        name: without_codes(column, rules.missing_words(name)) for name, column in piece.columns.items()
+    }
+    labels = without_codes(piece.labels, rules.missing_words("" if target is None else target))
+    return replace(piece, columns=columns, labels=labels)
+
+
+def without_codes(column: Any, codes: frozenset[str]) -> Any:
+    """A column without the values that stand for missing ones, whether as they are spelled or as numbers."""
+    known = {number for code in codes if (number := loose_number(code)) is not None and not math.isnan(number)}
+    if not codes:
+        return column
+    if isinstance(column, np.ndarray):
+        return np.where(np.isin(column, sorted(known)), np.nan, column)
+
+    def is_code(cell: Any) -> bool:
+        return (isinstance(cell, str) and cell.strip() in codes) or (bool(known) and loose_number(cell) in known)
+
+    return [None if is_code(cell) else cell for cell in column]
+
+
+def loose_number(cell: Any) -> float | None:
+    """A cell as a number whether it has a decimal point or comma: codes are taken away before the form is known."""
+    return cells.as_number(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
