@@ -36,7 +36,7 @@ def column(plan: Plan, name: str) -> ColumnPlan:
     [
         ("a;b;y\n1,5;2;u\n0,25;3;v\n", {}, [[1.5, 2], [0.25, 3]]),
         ("a;y\n1.234,5;u\n2,5;v\n", {}, [[1234.5], [2.5]]),
-        ("a;b;y\n1,5;1.234;u\n2,25;12.345;v\n", {}, [[1.5, 1234], [2.25, 12345]]),
+        ("a;b;y\n1,5;1.234;u\n2,25;1.012.345;v\n", {}, [[1.5, 1234], [2.25, 1012345]]),
         ("a\ty\n1 234,5\tu\n-2,5\tv\n", {}, [[1234.5], [-2.5]]),
         ('a,y\n"1,234.5",u\n"12,345",v\n', {}, [[1234.5], [12345]]),
         ('a,y\n"1,5",u\n"2,5",v\n', {"decimal": ","}, [[1.5], [2.5]]),
@@ -55,7 +55,7 @@ def test_numbers_of_other_spellings(text: str, rules: dict[str, Any], values: li
 def test_what_is_not_sure_is_left_alone_with_a_hint(tmp_path: Path) -> None:
     read, plan = looked_at(tmp_path / "d.csv", "a;b;y\n1,5;1.5;u\n2,5;2.25;v\n")
     assert read.names == ("a=1,5", "a=2,5", "b")
-    assert "looks like numbers, such as 1,5: give --decimal ','" in column(plan, "a").hint
+    assert "looks like numbers, such as 1,5: give --decimal , for 1.5" in column(plan, "a").hint
     assert (plan.decimal, plan.notes) == (".", ())
     _, plan = looked_at(tmp_path / "d.csv", 'a,y\n"1,5",u\n"2,5",v\n')
     assert column(plan, "a").read_as == "category"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from braided.option_names import option
 from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, numbers, plain_numbers
 from braided.streams.encode.dates import DateForm
-from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
+from braided.streams.encode.number_form import PLAIN, NumberForm, number_words, readings, spelled
 from braided.streams.encode.plan import ColumnPlan
 from braided.streams.encode.rules import Rules
 
@@ -37,14 +37,30 @@ def is_identifier(cells: Cells) -> tuple[int, int] | None:
     return (different, len(present)) if len(present) >= _LEAST and different >= _SHARE * len(present) else None
 
 
-def why_dropped(name: Hashable, cells: Cells) -> str:
+def why_dropped(name: Hashable, cells: Cells, form: NumberForm) -> str:
     """What to say of a column of identifiers."""
     found = is_identifier(cells)
     assert found is not None
+    if hint := _spelling_hint(cells, form):
+        return f"{hint}; {option('hashed', [str(name)])} keeps it as it is"
     words = [len(word.split()) for cell in cells if (word := as_category(cell)) is not None]
     if sum(words) >= _WORDS * len(words):
         return f"{found[0]} different texts in {found[1]} records; {option('text', [str(name)])} reads their words"
     return f"{found[0]} different values in {found[1]} records; {option('hashed', [str(name)])} keeps it"
+
+
+def _spelling_hint(cells: Cells, form: NumberForm) -> str:
+    """What to say of a column of numbers whose spelling is not sure."""
+    words = spelled(cells)
+    if not words:
+        return ""
+    ways = []
+    for other, plain in readings(words, form):
+        settings = [option("decimal", other.decimal)] if other.decimal != form.decimal else []
+        settings += [option("thousands", other.thousands)] if other.thousands else []
+        ways.append(f"{' '.join(settings)} for {plain}")
+    either = " or ".join(ways) or f"{option('decimal')} or {option('thousands')}"
+    return f"looks like numbers, such as {words[0]}: give {either}"
 
 
 def _odd_word(name: Hashable, cells: Cells, form: NumberForm) -> str:
@@ -105,13 +121,8 @@ def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm,
         note = f"hashed into {rules.hash_buckets} features"
     elif values > rules.most_categories:
         note = f"the first {rules.most_categories:,} have a feature each, the others share {rules.hash_buckets}"
-    words = spelled(cells)
-    if words and not hashed:
-        other = "," if form.decimal == "." else "."
-        settle = f"{option('decimal', other)} or {option('thousands')}"
-        hint = f"looks like numbers, such as {words[0]}: give {settle} if it is one"
-    elif not hashed:
-        hint = _odd_word(name, cells, form)
+    if not hashed:
+        hint = _spelling_hint(cells, form) or _odd_word(name, cells, form)
     return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
 
 
@@ -143,14 +154,14 @@ def _missing_code(present: NDArray[np.float64]) -> float | None:
     return None
 
 
-def words_of_numbers(columns: Sequence[Cells]) -> list[str]:
-    """The words in the first records that are digits with something between them."""
+def words_of_numbers(columns: Sequence[Cells]) -> list[list[str]]:
+    """The words of the columns in the first records that are digits with something between them."""
     others = [cells for cells in columns if plain_numbers(cells) is None]
-    found = [word for cells in others for word in spelled(cells)]
+    found = [words for cells in others if (words := number_words(cells))]
     if found:  # what is plain speaks only for or against another spelling
         for cells in columns:
             if not isinstance(cells, np.ndarray) and all(cells is not other for other in others):
-                found += spelled(cells)
+                found.append(number_words(cells))
     return found
 
 

@@ -75,7 +75,7 @@ class ColumnKinds(Settled):
             kind, why = Kind.DROPPED, f"dates, and {option('dates', 'drop')}"
         plain = self.rules.categories == "onehot" and name not in (*self.rules.hashed, *self._declared)
         if kind is Kind.CATEGORICAL and plain and self.rules.recognise and first_look.is_identifier(column):
-            kind, why = Kind.DROPPED, first_look.why_dropped(name, column)
+            kind, why = Kind.DROPPED, first_look.why_dropped(name, column, self.form)
         if kind is not None:
             self._fix_kind(name, kind, sample)
         return why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,8 @@ _GROUPED_BY = {
 }
 #: A column is one of numbers if at least this share of its values are.
 _SHARE = 0.9
+#: Words of a column that show how its numbers are spelled, where one alone would not.
+_ENOUGH = 3
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class NumberForm:
 @lru_cache(maxsize=16)
 def _pattern(decimal: str, thousands: str) -> re.Pattern[str]:
     between = {" ": _SPACES, "'": _APOSTROPHES}.get(thousands, thousands)
-    grouped = rf"\d{{1,3}}(?:[{re.escape(between)}]\d{{3}})+" if between else r"(?!)"
+    grouped = rf"[1-9]\d{{0,2}}(?:[{re.escape(between)}]\d{{3}})+" if between else r"(?!)"
     return re.compile(rf"([+-]?)(?:({grouped})|(\d*))({re.escape(decimal)}\d*)?([eE][+-]?\d{{1,4}})?", re.ASCII)
 
 
@@ -75,45 +77,97 @@ def number_form(decimal: str = ".", thousands: str = "") -> NumberForm:
 _FORMS = [NumberForm(decimal, mark) for decimal in ".," for mark in ("", *SEPARATORS) if mark != decimal]
 
 
+def number_words(cells: Iterable[Any]) -> list[str]:
+    """The words of a column that are numbers of some form, if nearly all are and some have separators; else none."""
+    words = [word for cell in cells if isinstance(cell, str) and (word := cell.strip()).lower() not in MISSING]
+    found = [word for word in words if _is_whole(word) or any(form.plain(word) for form in _FORMS)]
+    return found if len(found) >= _SHARE * len(words) and not all(map(_is_whole, found)) else []
+
+
 def spelled(cells: Iterable[Any]) -> list[str]:
     """The cells of a column with separators between digits, if nearly all of its words are numbers of some form."""
-    words = [word for cell in cells if isinstance(cell, str) and (word := cell.strip()).lower() not in MISSING]
-    whole = sum(word.lstrip("+-").isdigit() for word in words)
-    found = [word for word in words if not word.lstrip("+-").isdigit() and any(form.plain(word) for form in _FORMS)]
-    return found if found and len(found) + whole >= _SHARE * len(words) else []
+    return [word for word in number_words(cells) if not _is_whole(word)]
 
 
-def recognised(words: list[str], delimiter: str | None, decimal: str | None, thousands: str | None) -> NumberForm:
-    """The form of the words that `spelled` found in a file's first records; `PLAIN` unless another is unmistakable.
+def _is_whole(word: str) -> bool:
+    return word.lstrip("+-").isdigit()
+
+
+def readings(words: Sequence[str], form: NumberForm) -> list[tuple[NumberForm, str]]:
+    """Other forms that all these words fit, each with what the first one is in it.
+
+    >>> readings(["1,234"], PLAIN)
+    [(NumberForm(decimal='.', thousands=','), '1234'), (NumberForm(decimal=',', thousands=''), '1.234')]
+    """
+    written = set("".join(words)) | ({" "} if set("".join(words)) & set(_SPACES) else set())
+    found = []
+    for decimal in (form.decimal, "," if form.decimal == "." else "."):
+        for mark in ("", *SEPARATORS):
+            needed = mark in {"", *written} and decimal in {form.decimal, *written}
+            if mark != decimal and needed and (other := NumberForm(decimal, mark)) != form:
+                plain = [other.plain(word) for word in words]
+                if plain[0] is not None and None not in plain:
+                    found.append((other, plain[0]))
+    return found
+
+
+def recognised(
+    columns: Sequence[Sequence[str]], delimiter: str | None, decimal: str | None, thousands: str | None
+) -> NumberForm:
+    """The form of the words that `number_words` found in a file's first records; `PLAIN` unless another is sure.
 
     Decimal commas are recognised where fields are not separated by commas themselves. What is given is taken.
 
-    >>> recognised(["1,5", "1.234,25"], ";", None, None)
+    >>> recognised([["1,5", "1.234,25"]], ";", None, None)
     NumberForm(decimal=',', thousands='.')
-    >>> recognised(["1,5", "1.5"], ";", None, None), recognised(["1,234"], ";", None, None) == PLAIN
+    >>> recognised([["1,5", "1.5"]], ";", None, None), recognised([["1,234"]], ";", None, None) == PLAIN
     (NumberForm(decimal='.', thousands=''), True)
     """
+    words = [word for column in columns if not _are_pairs(column) for word in column]
     point = any("." in word and not _GROUPED_BY["."].fullmatch(word) for word in words)
     comma = any("," in word and not _GROUPED_BY[","].fullmatch(word) for word in words)
     if decimal is None:
         free = delimiter is not None and delimiter != ","
         decimal = "," if comma and not point and free and thousands != "," else "."
     if thousands is None:
-        thousands = _thousands(words, decimal)
+        thousands = _thousands(columns, decimal)
     return number_form(decimal, thousands)
 
 
-def _thousands(words: list[str], decimal: str) -> str:
-    """What stands between thousands where a word shows it, and none speaks against it."""
+def _are_pairs(words: Sequence[str]) -> bool:
+    """Whether words such as 52,13 are two whole numbers each, to judge by what stands behind the comma.
+
+    Decimals are of one length (7,50), or end in no 0 (7,5); and some of them begin with one (7,05).
+    """
+    behind = [word.partition(",")[2] for word in words if "," in word]
+    ends = any(len(part) > 1 and part.endswith("0") for part in behind)
+    return ends and len(set(map(len, behind))) > 1 and not any(part.startswith("0") for part in behind)
+
+
+def _thousands(columns: Sequence[Sequence[str]], decimal: str) -> str:
+    """What stands between thousands where words show it, and none with the same mark speaks against it."""
     for mark in SEPARATORS:
         if mark == decimal:
             continue
         form = NumberForm(decimal, mark)
-        with_mark = [word for word in words if form.plain(word) is not None and NumberForm(decimal).plain(word) is None]
-        if not with_mark or any(form.plain(word) is None for word in words):
-            continue
-        # One group alone could be a fraction: 1,234.
-        other = "," if mark == "," else "."
-        if mark not in ",." or decimal == "," or any(word.count(other) > 1 or decimal in word for word in with_mark):
+        marks = {" ": _SPACES, "'": _APOSTROPHES}.get(mark, mark)
+        with_mark = [[word for word in column if any(m in word for m in marks)] for column in columns]
+        fit = all(form.plain(word) is not None for words in with_mark for word in words)
+        if fit and any(_shows_thousands(*pair, form) for pair in zip(columns, with_mark, strict=True)):
             return mark
     return ""
+
+
+def _shows_thousands(column: Sequence[str], with_mark: Sequence[str], form: NumberForm) -> bool:
+    """Whether a column's words with a mark have thousands for sure: 1,234 alone could be a fraction, or a code.
+
+    It shows if decimals follow, if there are two groups, or if the column's smaller numbers have no mark. Groups
+    between spaces, as those of telephones, must be of numbers of different lengths.
+    """
+    if any(form.decimal in word for word in with_mark):
+        return True
+    lengths = {sum(map(str.isdigit, word)) for word in with_mark}
+    if max(lengths, default=0) > 6 and (form.thousands != " " or len(lengths) > 1):
+        return True
+    wholes = [len(word.lstrip("+-")) for word in column if _is_whole(word)]
+    return min(len(with_mark), len(wholes)) >= _ENOUGH and max(wholes) <= 3

@@ -1,0 +1,72 @@
+"""How numbers are spelled: taken for sure where it is, and said where it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from braided.streams import Rules, open_stream, read_whole
+from braided.streams.encode.number_form import PLAIN, NumberForm, recognised
+from braided.streams.encode.plan import ColumnPlan
+
+
+def plan_of(path: Path, words: list[str], between: str = ";") -> tuple[ColumnPlan, list[str]]:
+    """How a column of words is planned, and the names of its features."""
+    path.write_text(f"a{between}y\n" + "".join(f"{word}{between}{i % 2}\n" for i, word in enumerate(words)))
+    stream = open_stream(str(path), rules=Rules())
+    names = read_whole(stream).table.names
+    return stream.counts.plan.columns[0], list(names)  # type: ignore[attr-defined]
+
+
+def test_a_group_of_thousands_begins_with_no_zero() -> None:
+    assert NumberForm(",", ".").plain("0.123") is None
+    assert NumberForm(".", ",").plain("000,123") is None
+    assert NumberForm(",", ".").plain("10.123") == "10123"
+
+
+NUMBERS = np.random.default_rng(0)
+ONE_GROUP = [f"{n // 1000},{n % 1000:03}" for n in NUMBERS.integers(1_000, 9_999, 60).tolist()]
+PAIRS = [f"{a},{b}" for a, b in NUMBERS.integers(1, 90, (60, 2)).tolist()]
+AMOUNTS = [f"{n:,}" for n in NUMBERS.integers(1, 9_999, 60).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("columns", "decimal", "thousands"),
+    [
+        ([["030 123 456", "030 222 333 444"]], ".", ""),
+        ([["555 123", "555 124"]], ".", ""),
+        ([["555 123 456", "555 124 457"]], ".", ""),
+        ([["1.234", "2.345"], ["1,5", "2,5"]], ",", ""),
+        ([ONE_GROUP], ".", ""),
+        ([PAIRS], ".", ""),
+        ([["1 234 567", "12 345"]], ".", " "),
+        ([["1,234,567"]], ".", ","),
+        ([["1.234,5", "950"], ["555 123"]], ",", "."),
+        ([AMOUNTS], ".", ","),
+        ([[f"{n / 100:.2f}".replace(".", ",") for n in range(60)]], ",", ""),
+        ([[f"{n / 100}".replace(".", ",") for n in range(60)]], ",", ""),
+    ],
+)
+def test_a_spelling_is_recognised_where_it_is_sure(columns: list[list[str]], decimal: str, thousands: str) -> None:
+    form = recognised(columns, ";", None, None)
+    assert form == NumberForm(decimal, thousands)
+    assert (form is PLAIN) == (decimal == "." and not thousands)
+
+
+def test_numbers_are_no_identifiers(tmp_path: Path) -> None:
+    plan, names = plan_of(tmp_path / "d.csv", ONE_GROUP)
+    first = ONE_GROUP[0]
+    ways = f"--thousands , for {first.replace(',', '')} or --decimal , for {first.replace(',', '.')}"
+    assert plan.read_as == "dropped"
+    assert plan.note == f"looks like numbers, such as {first}: give {ways}; --hash a keeps it as it is"
+    quoted, names = plan_of(tmp_path / "d.csv", [f'"{word}"' for word in ONE_GROUP], ",")
+    assert quoted == plan
+    plan, names = plan_of(tmp_path / "d.csv", [f'"{word}"' for word in AMOUNTS], ",")
+    assert (plan.read_as, names) == ("number", ["a"])
+
+
+def test_a_telephone_is_no_number(tmp_path: Path) -> None:
+    plan, _ = plan_of(tmp_path / "d.csv", [f"030 {n} {n + 1}" for n in range(200, 260)])
+    assert (plan.read_as, "number" in plan.note) == ("dropped", False)
