@@ -90,7 +90,7 @@ def test_day_and_month(words: list[str], day_first: bool | None, days: int, tmp_
             ["13/2/2024"] * 600 + ["2/13/2024"],
             r"d.csv:602: column 'when' is '2/13/2024': no day of .*if the day stands",
         ),
-        (["2024-02-01 25:00"] * 2, r"column 'when' is '2024-02-01 25:00': no day"),
+        (["2024-02-01"] * 20 + ["2024-02-01 25:00"], r"column 'when' is '2024-02-01 25:00': no day"),
     ],
 )
 def test_dates_that_cannot_be_read_name_the_option(words: list[str], message: str, tmp_path: Path) -> None:
@@ -174,3 +174,55 @@ def test_one_record_is_encoded_as_in_a_stream() -> None:
     assert again.state() == before
     with pytest.raises(BraidedError, match="the record: column 'when' is 'soon'"):
         again.encode_one({"when": "soon"})
+
+
+def named(path: Path, words: list[str], **rules: Any) -> set[str]:
+    """What a column of words becomes, but for its values."""
+    read = table(path, "a,y\n" + "".join(f"{word},{i % 2}\n" for i, word in enumerate(words)), **rules)
+    return {str(name).partition("=")[0] for name in read.names}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["76:20", "81:05", "59:59"], ["10:75", "11:80"], ["42.56.43", "12.31.20"], ["2024-13-01", "2024-02-30"],
+        ["Marvin 12 2001", "Decor 1 1999"], ["10.25.12", "11.30.12"],
+    ],
+)  # fmt: skip
+def test_what_no_calendar_has_is_no_date(words: list[str], tmp_path: Path) -> None:
+    assert named(tmp_path / "d.csv", words) == {"a"}
+
+
+def test_a_column_is_a_category_if_a_user_says_so(tmp_path: Path) -> None:
+    for words in (["10.12.25", "11.12.25"], ["12:20", "13:50"], ["00042", "00043"]):
+        assert table(tmp_path / "d.csv", f"a,y\n{words[0]},0\n{words[1]},1\n", category=("a",)).names == (
+            f"a={words[0]}", f"a={words[1]}"
+        )  # fmt: skip
+    assert len(named(tmp_path / "d.csv", ["10.12.25", "11.12.25"])) == 4
+    many = "a,y\n" + "".join(f"c{i},{i % 2}\n" for i in range(60))
+    assert len(table(tmp_path / "d.csv", many, category=("a",)).names) == 60, "no identifier either"
+    with pytest.raises(BraidedError, match="there is no column 'b': choose --category from a, y"):
+        named(tmp_path / "d.csv", ["1", "2"], category=("b",))
+
+
+def test_a_day_ends_at_24(tmp_path: Path) -> None:
+    times = table(tmp_path / "d.csv", "at,y\n23:00,0\n24:00,1\n")
+    assert times.values[:, 0].tolist() == [23, 24]
+    days = table(tmp_path / "d.csv", "at,y\n2024-01-05 23:00,0\n2024-01-05 24:00,1\n")
+    later = table(tmp_path / "d.csv", "at,y\n2024-01-05 23:00,0\n2024-01-06 00:00,1\n")
+    assert days.values.tolist() == later.values.tolist()
+
+
+@pytest.mark.parametrize("word", [*FORMS, "5/1/2024 10:20"])
+def test_a_typed_moment_is_taken_whatever_the_text_was(word: str) -> None:
+    encoder = Encoder(Rules(day_first=True))
+    text = encoder.encode_one({"when": word})
+    typed = datetime.datetime(2024, 1, 5, 12 if "+02:00" in word else 10, 20)
+    if "+02:00" in word:
+        typed = typed.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+    for cell in (typed, *(() if typed.tzinfo else (np.datetime64(typed),))):
+        assert encoder.encode_one({"when": cell}) == text
+    clock = Encoder()
+    clock.encode_one({"at": "10:20"})
+    with pytest.raises(BraidedError, match="this column holds times"):
+        clock.encode_one({"at": typed})

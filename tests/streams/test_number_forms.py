@@ -58,7 +58,7 @@ def test_a_spelling_is_recognised_where_it_is_sure(columns: list[list[str]], dec
 def test_numbers_are_no_identifiers(tmp_path: Path) -> None:
     plan, names = plan_of(tmp_path / "d.csv", ONE_GROUP)
     first = ONE_GROUP[0]
-    ways = f"--thousands , for {first.replace(',', '')} or --decimal , for {first.replace(',', '.')}"
+    ways = f"--thousands ',' for {first.replace(',', '')} or --decimal ',' for {first.replace(',', '.')}"
     assert plan.read_as == "dropped"
     assert plan.note == f"looks like numbers, such as {first}: give {ways}; --hash a keeps it as it is"
     quoted, names = plan_of(tmp_path / "d.csv", [f'"{word}"' for word in ONE_GROUP], ",")

@@ -55,7 +55,7 @@ def test_numbers_of_other_spellings(text: str, rules: dict[str, Any], values: li
 def test_what_is_not_sure_is_left_alone_with_a_hint(tmp_path: Path) -> None:
     read, plan = looked_at(tmp_path / "d.csv", "a;b;y\n1,5;1.5;u\n2,5;2.25;v\n")
     assert read.names == ("a=1,5", "a=2,5", "b")
-    assert "looks like numbers, such as 1,5: give --decimal , for 1.5" in column(plan, "a").hint
+    assert "looks like numbers, such as 1,5: give --decimal ',' for 1.5" in column(plan, "a").hint
     assert (plan.decimal, plan.notes) == (".", ())
     _, plan = looked_at(tmp_path / "d.csv", 'a,y\n"1,5",u\n"2,5",v\n')
     assert column(plan, "a").read_as == "category"
@@ -147,6 +147,32 @@ def test_a_column_of_numbers_with_a_word_gets_a_hint(tmp_path: Path) -> None:
     many = "".join(f"{i % 7 if i % 5 else f'x{i % 50}'},{i % 2}\n" for i in range(200))
     _, plan = looked_at(tmp_path / "d.csv", "number,y\n" + many)
     assert column(plan, "number").hint == "", "no word stands out"
+
+
+@pytest.mark.parametrize("word", ["n/d", "-", "pending", "0000-00-00"])
+def test_a_rare_word_among_numbers_or_dates_gets_the_same_hint(word: str, tmp_path: Path) -> None:
+    rows = "".join(
+        f"{word if i % 20 == 7 else i / 4},{word if i % 20 == 9 else f'2024-01-{1 + i % 28:02}'},{i % 2}\n"
+        for i in range(100)
+    )
+    told: list[str] = []
+    message = rf"d.csv:9: column 'size' is '{word}': .*; --na size={word} if it means that, --on-error skip or --on"
+    with pytest.raises(BraidedError, match=message):
+        looked_at(tmp_path / "d.csv", "size,when,y\n" + rows, tell=told.append)
+    assert f"hint: mostly numbers: if '{word}' means missing, give --na size={word}" in told[2]
+    assert f"hint: mostly dates: if '{word}' means missing, give --na when={word}" in told[4]
+    read, _ = looked_at(tmp_path / "d.csv", "size,when,y\n" + rows, na=(word,))
+    assert np.isnan(read.values).any(axis=1).sum() == 10
+
+
+def test_numbers_with_leading_zeros_may_be_codes(tmp_path: Path) -> None:
+    _, plan = looked_at(tmp_path / "d.csv", "zip,month,y\n01067,01,u\n80331,12,v\n")
+    assert column(plan, "zip").hint == (
+        "read as numbers, so that 01067 is 1067: if it is a code, give --category zip"
+    )  # fmt: skip
+    assert column(plan, "month").hint == ""
+    read, _ = looked_at(tmp_path / "d.csv", "zip,month,y\n01067,01,u\n80331,12,v\n", category=("zip",))
+    assert read.names == ("zip=01067", "zip=80331", "month")
 
 
 def test_identifiers_are_dropped_and_can_be_kept(tmp_path: Path) -> None:

@@ -76,6 +76,10 @@ class ReadingOptions:
         int,
         Option(help="Values of a text column with a feature of their own; later ones share --hash-buckets features."),
     ] = 100
+    category: Annotated[
+        tuple[str, ...],
+        Option("--category", help="Take this column for a category, whatever its values look like. Repeatable."),
+    ] = ()
     hashed: Annotated[
         tuple[str, ...],
         Option("--hash", help="Make --hash-buckets features of this column, as of an identifier. Repeatable."),
@@ -144,6 +148,7 @@ class ReadingOptions:
             encoding=self.encoding,
             recognise=recognise,
             weight=self.weight,
+            category=self.category,
         )
 
     def open(self, stream: str, data_dir: Path | None, rules: Rules, **more: Any) -> Stream:

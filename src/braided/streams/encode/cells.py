@@ -118,7 +118,7 @@ def kind_of(cell: Any, form: NumberForm = PLAIN) -> Kind | None:
     number = as_number(cell, form)
     if number is not None:
         return None if math.isnan(number) else Kind.NUMERIC
-    return Kind.CATEGORICAL if dates.read(cell) is None else Kind.DATE
+    return Kind.DATE if dates.is_moment(cell) else Kind.CATEGORICAL
 
 
 def kind_of_column(cells: Cells, form: NumberForm = PLAIN) -> Kind | None:

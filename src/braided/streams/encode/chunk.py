@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,6 +96,15 @@ class BadRecord:
 
     def __len__(self) -> int:
         return 0
+
+
+class Misfit(NamedTuple):
+    """A value in the row of a chunk that does not fit its column, or, if it is the label, the whole record."""
+
+    row: int
+    reason: str
+    column: Hashable = None
+    whole: bool = False
 
 
 #: What readers give: raw records; records that are numbers already; a bad record; None where a live source pauses.

@@ -6,6 +6,7 @@ import datetime
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from braided.values import shown
 CHOICES = ("parts", "age", "drop")
 _TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 _ZONE = r"(?:\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
-_HOURS = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?(?:\s*([AaPp])\.?[Mm]\.?)?"
+_HOURS = r"(\d{1,2}):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?(?:\s*([AaPp])\.?[Mm]\.?)?"
 _CLOCK = rf"(?:(?:T|,?\s+){_HOURS}{_ZONE})?"
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}", re.ASCII)
 _YEAR_LAST = re.compile(
@@ -33,7 +34,10 @@ _DAY_AND_NAME = re.compile(
 )
 _NAME_AND_DAY = re.compile(rf"([A-Za-z]{{3,9}})\.? (\d{{1,2}}),? (\d{{4}}){_CLOCK}", re.ASCII)
 _TIME = re.compile(_HOURS, re.ASCII)
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LIKE_A_VERSION = re.compile(r"\d\d\.\d\d\.\d\d", re.ASCII)
+_NAMES = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+          "december")  # fmt: skip
+_MONTHS = {word: i for i, name in enumerate(_NAMES, start=1) for word in (name, name[:3])} | {"sept": 9}
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAY_US = 86_400 * 10**6
 #: Years of two digits from here on are of the last century.
@@ -80,6 +84,38 @@ def read(cell: Any) -> Spelled | None:
     return _typed(cell) if isinstance(cell, _TYPES) else None
 
 
+def is_moment(cell: Any) -> bool:
+    """Whether a cell is a day of the calendar, a time of the day, or a duration.
+
+    >>> is_moment("2024-02-29"), is_moment("2023-02-29"), is_moment("76:20"), is_moment("13/1/2024")
+    (True, False, False, True)
+    """
+    written = read(cell)
+    if written is None:
+        return False
+    if not written.parts:
+        return written.shape == DURATION or (written.clock_us or 0) <= _DAY_US
+    return any(_midnight(written, day_first) is not None for day_first in (True, False))
+
+
+def may_be_a_code(cell: Any) -> bool:
+    """Whether a cell that reads as a date could as well be a version, such as 10.12.25."""
+    return isinstance(cell, str) and _LIKE_A_VERSION.fullmatch(cell.strip()) is not None
+
+
+def _midnight(written: Spelled, day_first: bool) -> datetime.datetime | None:
+    """The day of a date as it was written; None if the calendar has none such, or the day no such time."""
+    if written.shape == YEAR_LAST:
+        first, second, year = written.parts
+        day, month = (first, second) if day_first else (second, first)
+    else:
+        year, month, day = written.parts
+    with suppress(ValueError):
+        if 0 <= (written.clock_us or 0) <= _DAY_US:
+            return datetime.datetime(year, month, day)
+    return None
+
+
 @lru_cache(maxsize=4_096)
 def _read(word: str) -> Spelled | None:
     if match := _YEAR_FIRST.fullmatch(word):
@@ -91,15 +127,16 @@ def _read(word: str) -> Spelled | None:
         if first is None:
             first, second, year = short[:3] if short[0] is not None else short[3:]
             mark = "/" if short[0] is not None else "."
+            if mark == "." and int(second) > 12:  # with points the day stands first
+                return None
             year = int(year) + (1900 if int(year) >= _CENTURY else 2000)
         return _spelled(YEAR_LAST, (int(first), int(second), int(year)), clock, mark)
     for pattern in (_DAY_AND_NAME, _NAME_AND_DAY):
         if match := pattern.fullmatch(word):
             one, other, year, *clock = match.groups()
             name, day = (other, one) if pattern is _DAY_AND_NAME else (one, other)
-            if name[:3].lower() in _MONTHS:
-                month = _MONTHS.index(name[:3].lower()) + 1
-                return _spelled(BY_NAME, (int(year), month, int(day)), clock)
+            if name.lower() in _MONTHS:
+                return _spelled(BY_NAME, (int(year), _MONTHS[name.lower()], int(day)), clock)
     if match := _TIME.fullmatch(word):
         return _spelled(TIME, (), match.groups())
     return None
@@ -169,34 +206,30 @@ class DateForm:
     def moment(self, cell: Any) -> Moment:
         """A cell as a point in time; an error goes on from "column 'x' "."""
         written = read(cell)
-        plain = self.shape in {TIME, DURATION}
-        if (
-            written is None
-            or (written.shape not in (self.shape, _TYPED_AS.get(self.shape)) and (self.shape or plain))
-            or (not plain and not written.parts)
-        ):
+        if written is None or not self._takes(written):
             raise BraidedError(f"is {shown(_stripped(cell))}: {self._expected()}")
+        clock = written.clock_us or 0
         if not written.parts:
-            clock = written.clock_us or 0
-            if written.shape == TIME and clock >= _DAY_US:
+            if written.shape == TIME and clock > _DAY_US:
                 raise BraidedError(f"is {shown(_stripped(cell))}: no time of the day")
             return Moment(clock, clock, None)
-        if written.shape == YEAR_LAST:
-            first, second, year = written.parts
-            day, month = (first, second) if self.day_first else (second, first)
-        else:
-            year, month, day = written.parts
-        try:
-            date = datetime.datetime(year, month, day)
-            if not 0 <= (written.clock_us or 0) < _DAY_US:
-                raise ValueError
-        except ValueError:
+        day = _midnight(written, self.day_first)
+        if day is None:
             order = ""
             if written.shape == YEAR_LAST:
                 order = f", if the {'day' if self.day_first else 'month'} stands first"
-            raise BraidedError(f"is {shown(_stripped(cell))}: no day of the calendar{order}") from None
-        clock = written.clock_us or 0
-        return Moment(_us(date - _EPOCH) + clock - written.offset_us, clock, date.date())
+            raise BraidedError(f"is {shown(_stripped(cell))}: no day of the calendar{order}")
+        us = _us(day - _EPOCH) + clock - written.offset_us
+        if clock == _DAY_US and day.date() < datetime.date.max:  # 24:00 is the next day's first moment
+            day, clock = day + datetime.timedelta(days=1), 0
+        return Moment(us, clock, day.date())
+
+    def _takes(self, written: Spelled) -> bool:
+        """Whether a date is of this form; one that is typed can be read in one way alone."""
+        if self.shape in {TIME, DURATION}:
+            return written.shape == self.shape
+        fits = not self.shape or written.shape in (self.shape, TYPED, _TYPED_AS.get(self.shape))
+        return fits and bool(written.parts)
 
     def _expected(self) -> str:
         return {
@@ -262,7 +295,7 @@ def form_of(cells: Iterable[Any], day_first: bool | None) -> DateForm:
     >>> form_of(["31/1/2024", "1/2/2024"], None)
     DateForm(shape='day and month first', day_first=True, clock=False, first_us=None)
     """
-    found = [(written, cell) for cell in cells if (written := read(cell)) is not None]
+    found = [(written, cell) for cell in cells if (written := read(cell)) is not None and is_moment(cell)]
     # A typed column is of one type, whatever its values are.
     shapes = {written.shape: cell for written, cell in reversed(found)}
     clock = any(written.clock_us is not None for written, _ in found)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import Batch, joined
-from braided.streams.encode import cells, words
+from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.cells import BadCell, Cells, Kind
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Piece
+from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Misfit, Piece
 from braided.streams.encode.flatten import flatten
 from braided.streams.encode.kinds import ColumnKinds
 from braided.streams.encode.missing_codes import without_missing
@@ -151,9 +151,10 @@ class Encoder(ColumnKinds):
         known = chunk if learn or not strange else chunk.without(strange)
         read, wrong = self._read_columns(known)
         if wrong and self.rules.on_error != "missing":
-            row, reason, _ = min(wrong, key=lambda misfit: misfit[0])
+            first = min(wrong, key=lambda misfit: misfit.row)
             one = n == 1 and before is None
-            raise BraidedError(f"{'the record' if one else f'record {(before or 0) + row + 1} of the table'}: {reason}")
+            where = "the record" if one else f"record {(before or 0) + first.row + 1} of the table"
+            raise BraidedError(f"{where}: {first.reason}")
         names, parts = self._features(known, read, range(n), learn)
         for name in () if learn else (name for name in raw if name in strange):
             values, misfits = cells.numbers(chunk.columns[name], self.form)
@@ -205,7 +206,7 @@ class Encoder(ColumnKinds):
             except BraidedError as error:
                 labels.append(None)
                 if not (self.rules.unlabelled and isinstance(error, cells.MissingLabelError)):
-                    wrong.append((row, str(error), True))
+                    wrong.append(Misfit(row, str(error), whole=True))
         misfits_before = self.counts.misfit_values
         keep = self._apply_policy(chunk, wrong)
         kept = range(len(chunk)) if keep is None else keep
@@ -223,9 +224,9 @@ class Encoder(ColumnKinds):
                 categories |= self.categories.meanings(name)
         return Batch(tuple(names), values, labels, weights, categories=categories)
 
-    def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[tuple[int, str, bool]]]:
-        """Numbers and points in time of the columns that hold such, and (row, reason, False) of what does not fit."""
-        wrong: list[tuple[int, str, bool]] = []
+    def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[Misfit]]:
+        """Numbers and points in time of the columns that hold such, and what does not fit."""
+        wrong: list[Misfit] = []
         read: dict[Hashable, Any] = {}
         for name, column in chunk.columns.items():
             if name not in self.kinds:
@@ -239,7 +240,7 @@ class Encoder(ColumnKinds):
                 read[name], misfits = cells.moments(column, self.dates[name])
             else:
                 misfits = cells.not_categories(column)
-            wrong += [(row, f"column {name!r} {reason}", False) for row, reason in misfits]
+            wrong += [Misfit(row, f"column {name!r} {reason}", name) for row, reason in misfits]
         return read, wrong
 
     def _features(
@@ -281,22 +282,28 @@ class Encoder(ColumnKinds):
             parts.append(values)
         return names, parts
 
-    def _apply_policy(self, chunk: Chunk, wrong: list[tuple[int, str, bool]]) -> list[int] | None:
+    def _apply_policy(self, chunk: Chunk, wrong: list[Misfit]) -> list[int] | None:
         """The rows that stay, None for all, after errors were raised or counted as the rules say."""
         if not wrong:
             return None
-        wrong.sort(key=lambda item: item[0])
+        wrong.sort(key=lambda misfit: misfit.row)
         if self.rules.on_error == "stop":
-            row, reason, whole = wrong[0]
-            hint = (
-                "" if whole else f"; {option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
-            )
-            raise BraidedError(f"{chunk.where(row)}: {reason}{hint}")
-        lost = {row for row, _, whole in wrong if whole or self.rules.on_error == "skip"}
-        for row, reason, _ in wrong:
-            self.counts.add(f"{chunk.where(row)}: {reason}", values=int(row not in lost))
+            raise BraidedError(f"{chunk.where(wrong[0].row)}: {wrong[0].reason}{self._remedy(chunk, wrong[0])}")
+        lost = {misfit.row for misfit in wrong if misfit.whole or self.rules.on_error == "skip"}
+        for misfit in wrong:
+            self.counts.add(f"{chunk.where(misfit.row)}: {misfit.reason}", values=int(misfit.row not in lost))
         self.counts.skipped_records += len(lost)
         return [row for row in range(len(chunk)) if row not in lost]
+
+    def _remedy(self, chunk: Chunk, misfit: Misfit) -> str:
+        """The settings with which a stream goes on after a value that does not fit."""
+        if misfit.whole:
+            return ""
+        without = f"{option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
+        cell = None if misfit.column is None else chunk.columns[misfit.column][misfit.row]
+        if first_look.may_mean_missing(cell):
+            return f"; {first_look.as_missing(misfit.column, str(cell))} if it means that, {without}"
+        return f"; {without}"
 
     def _room_check(self, chunk: Chunk, column: Hashable, kept: Sequence[int]) -> Callable[[int, str], None]:
         """Refuses a category that would be a feature too many."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from braided.option_names import option
 from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, numbers, plain_numbers
-from braided.streams.encode.dates import DateForm
+from braided.streams.encode.dates import DateForm, may_be_a_code
 from braided.streams.encode.number_form import PLAIN, NumberForm, number_words, readings, spelled
 from braided.streams.encode.plan import ColumnPlan
 from braided.streams.encode.rules import Rules
@@ -28,6 +28,8 @@ _MOSTLY = 0.5
 _LONGEST = 40
 #: Values of so many words on average are text.
 _WORDS = 3.0
+#: Digits from which on a leading zero is that of a code, not of a month or an hour.
+_CODE_DIGITS = 3
 
 
 def is_identifier(cells: Cells) -> tuple[int, int] | None:
@@ -64,7 +66,7 @@ def _spelling_hint(cells: Cells, form: NumberForm) -> str:
 
 
 def _odd_word(name: Hashable, cells: Cells, form: NumberForm) -> str:
-    """What to say of a text column that is one of numbers or dates but for some words."""
+    """What to say of a column that is one of numbers or dates but for some words, most of them the same one."""
     kinds = [(kind, cell) for cell in cells if (kind := kind_of(cell, form)) is not None]
     words = Counter(str(cell).strip() for kind, cell in kinds if kind is Kind.CATEGORICAL)
     others = Counter(kind for kind, _ in kinds if kind is not Kind.CATEGORICAL)
@@ -74,7 +76,18 @@ def _odd_word(name: Hashable, cells: Cells, form: NumberForm) -> str:
     word, times = words.most_common(1)[0]
     if times < _MOSTLY * words.total() or len(word) > _LONGEST:
         return ""
-    return f"mostly {what}: if {word!r} means missing, give {option('na', [f'{name}={word}'])}"
+    return f"mostly {what}: if {word!r} means missing, give {as_missing(name, word)}"
+
+
+def may_mean_missing(cell: Any) -> bool:
+    """Whether a cell in a column of numbers or dates may stand for a missing value: n/d, or 0000-00-00."""
+    word = cell.strip() if isinstance(cell, str) else ""
+    return 0 < len(word) <= _LONGEST and not any(digit in word for digit in "123456789")
+
+
+def as_missing(name: Hashable, cell: str) -> str:
+    """The setting that takes a value of a column for a missing one."""
+    return option("na", [f"{name}={cell.strip()}"])
 
 
 def plan_of(
@@ -90,7 +103,10 @@ def plan_of(
     if kind is Kind.NUMERIC:
         values, wrong = numbers(cells, form)
         missing = int(np.isnan(values).sum()) - len(wrong)
-        return ColumnPlan(str(name), "number", missing, features=1, hint=_number_hint(name, values))
+        hint = _leading_zero(name, cells) or _number_hint(name, values)
+        if wrong:
+            hint = _odd_word(name, cells, form) or hint
+        return ColumnPlan(str(name), "number", missing, features=1, hint=hint)
     missing = sum(as_category(cell) is None for cell in cells)
     if kind is None:
         return ColumnPlan(str(name), "empty", missing)
@@ -102,7 +118,10 @@ def plan_of(
     if kind is Kind.DATE:
         assert date is not None
         names = date.names(name, rules.dates)
-        return ColumnPlan(str(name), "date", missing, features=len(names), note=_date_note(name, names, date))
+        hint = _odd_word(name, cells, form) or _like_versions(name, cells)
+        return ColumnPlan(
+            str(name), "date", missing, features=len(names), note=_date_note(name, names, date), hint=hint
+        )
     return _category_plan(name, cells, missing, form, rules)
 
 
@@ -111,6 +130,24 @@ def _date_note(name: Hashable, names: Sequence[str], date: DateForm) -> str:
     if date.shape == "day and month first":
         order = "day first, " if date.day_first else "month first, "
     return f"{order}as {', '.join(part.removeprefix(str(name)) for part in names)}"
+
+
+def _leading_zero(name: Hashable, cells: Cells) -> str:
+    """What to say of numbers such as 00042, which are as many different ones as 42."""
+    if isinstance(cells, np.ndarray):
+        return ""
+    for cell in cells:
+        word = cell.strip() if isinstance(cell, str) else ""
+        if word.startswith("0") and len(word) >= _CODE_DIGITS and word.isdigit():
+            settle = option("category", [str(name)])
+            return f"read as numbers, so that {word} is {int(word)}: if it is a code, give {settle}"
+    return ""
+
+
+def _like_versions(name: Hashable, cells: Cells) -> str:
+    """What to say of dates that could be something else."""
+    word = next((cell for cell in cells if may_be_a_code(cell)), None)
+    return "" if word is None else f"if {word.strip()} is no date, give {option('category', [str(name)])}"
 
 
 def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm, rules: Rules) -> ColumnPlan:
@@ -134,9 +171,7 @@ def _number_hint(name: Hashable, values: NDArray[np.float64]) -> str:
     if code is not None:
         times = int((present == code).sum())
         said = f"{code:.15g}"
-        return (
-            f"{said} in {times} of {len(values)} records: if it means missing, give {option('na', [f'{name}={said}'])}"
-        )
+        return f"{said} in {times} of {len(values)} records: if it means missing, give {as_missing(name, said)}"
     if (np.diff(present) > 0).all() and (present == np.trunc(present)).all():
         return f"only counts up: if it numbers the records, leave it out with {option('drop', [str(name)])}"
     return ""

@@ -69,11 +69,12 @@ class ColumnKinds(Settled):
         """Fix the kind of a column by its first cells; why it is dropped, if it is."""
         kind = self.kinds.get(name)
         why = ""
-        if kind is None or name in self.rules.text or name in self.rules.hashed:
+        said = (*self.rules.text, *self.rules.hashed, *self.rules.category)
+        if kind is None or name in said:
             kind = self._kind_of(name, column)
         if kind is Kind.DATE and self.rules.dates == "drop":
             kind, why = Kind.DROPPED, f"dates, and {option('dates', 'drop')}"
-        plain = self.rules.categories == "onehot" and name not in (*self.rules.hashed, *self._declared)
+        plain = self.rules.categories == "onehot" and name not in (*said, *self._declared)
         if kind is Kind.CATEGORICAL and plain and self.rules.recognise and first_look.is_identifier(column):
             kind, why = Kind.DROPPED, first_look.why_dropped(name, column, self.form)
         if kind is not None:
@@ -94,7 +95,8 @@ class ColumnKinds(Settled):
         if name in self.rules.text:
             return Kind.TEXT
         kind = cells.kind_of_column(column, self.form)
-        return Kind.CATEGORICAL if kind is not None and name in self.rules.hashed else kind
+        said = name in (*self.rules.hashed, *self.rules.category)
+        return Kind.CATEGORICAL if kind is not None and said else kind
 
     def _fix_kind(self, name: Hashable, kind: Kind, chunks: Sequence[Chunk]) -> None:
         """Fix a column's kind; refused ones are errors that name the first value of the kind."""
@@ -122,7 +124,8 @@ class ColumnKinds(Settled):
                 self._note("date", name, *astuple(self.dates[name]))
             except BraidedError as error:
                 raise BraidedError(
-                    f"{where}: column {name!r} {error}; {option('drop', [str(name)])} leaves the column out"
+                    f"{where}: column {name!r} {error}; {option('category', [str(name)])} if these are no dates, "
+                    f"{option('drop', [str(name)])} leaves the column out"
                 ) from None
         self.kinds[name] = kind
         self._note("kind", name, kind.value)

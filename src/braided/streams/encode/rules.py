@@ -51,6 +51,8 @@ class Rules:
         What stands for a missing value beside the usual: `VALUE` in every column, `COLUMN=VALUE` in one.
     text
         Columns of text whose words become features, `text_features` of them.
+    category
+        Columns that are categories, whatever their values look like: a code of digits, a version, a time of a race.
     hashed
         Columns whose values share `hash_buckets` features, also where nearly every record has another value.
     encoding
@@ -84,6 +86,7 @@ class Rules:
     encoding: str | None = None
     recognise: bool = True
     weight: str | None = None
+    category: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         checks.choice(option("categories"), self.categories, ENCODINGS)
@@ -112,8 +115,14 @@ class Rules:
 
     def named_columns(self) -> list[tuple[str, str]]:
         """The columns that settings name, each with the setting."""
-        found = [(setting, name) for setting in ("drop", "text", "hashed") for name in getattr(self, setting)]
+        found = [
+            (setting, name) for setting in ("drop", "text", "hashed", "category") for name in getattr(self, setting)
+        ]
         return found + [("na", column) for column, _ in map(_split_na, self.na) if column]
+        """The columns that options name, each with the option."""
+        options = (("--drop", self.drop), ("--text", self.text), ("--hash", self.hashed), ("--category", self.category))
+        found = [(option, name) for option, names in options for name in names]
+        return found + [("--na", column) for column, _ in map(_split_na, self.na) if column]
 
     def missing_words(self, column: Hashable) -> frozenset[str]:
         """What stands for a missing value in a column beside the usual."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.streams.encode.cells import plain
-from braided.streams.encode.chunk import Chunk
+from braided.streams.encode.chunk import Chunk, Misfit
 from braided.streams.encode.missing_codes import loose_number
 from braided.values import is_missing, shown
 
@@ -47,7 +47,7 @@ def weight_of(cell: Any) -> float:
     return float(cell)
 
 
-def weights_of(chunk: Chunk, wrong: list[tuple[int, str, bool]]) -> NDArray[np.float64] | None:
+def weights_of(chunk: Chunk, wrong: list[Misfit]) -> NDArray[np.float64] | None:
     """The weights of a chunk's records; 1 for what is none, which is put to what does not fit."""
     if chunk.weights is None:
         return None
@@ -56,5 +56,5 @@ def weights_of(chunk: Chunk, wrong: list[tuple[int, str, bool]]) -> NDArray[np.f
         try:
             weights[row] = weight_of(plain(cell))
         except BraidedError as error:
-            wrong.append((row, str(error), False))
+            wrong.append(Misfit(row, str(error)))
     return weights
