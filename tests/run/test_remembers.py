@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import MODLClassifier, MODLRegressor
+from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.digest import state_digest
 from braided.run import Job, RunOptions
 
@@ -78,3 +78,16 @@ def test_a_regression_too_and_a_run_that_is_resumed(tmp_path: Path) -> None:
     for row in rows[500:]:
         early.learn_one(row, float(row["state"].replace(",", ".")))
     assert early.predict_one(rows[3]) == model.predict_one(rows[3])
+
+
+def test_columns_that_are_left_out_are_no_features(tmp_path: Path) -> None:
+    """Three identifiers and a number with three features at most: the model is loaded, and learns on."""
+    rows = [f"a{i},b{i},c{i},{i % 7},{i % 2}\n" for i in range(120)]
+    (tmp_path / "d.csv").write_text("a,b,c,t,y\n" + "".join(rows))
+    run(tmp_path / "d.csv", tmp_path / "saved", max_features=3)
+    model = MODLClassifier.load(tmp_path / "saved")
+    assert model.feature_names == ["t"]
+    model.learn_one({"a": "x", "t": "5", "u": "1", "v": "2"}, 1)
+    assert model.feature_names == ["t", "u", "v"]
+    with pytest.raises(BraidedError, match="column 'w' would be number 4, and max_features is 3"):
+        model.learn_one({"w": "5"}, 1)

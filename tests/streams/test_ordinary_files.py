@@ -114,6 +114,19 @@ def test_codes_for_missing_values(kind: str, tmp_path: Path) -> None:
         looked_at(tmp_path / "d.csv", "a,b,c,y\n1,2,3,4\n", na=("z=1",))
 
 
+def test_a_code_is_that_of_labels_only_if_it_names_them(tmp_path: Path) -> None:
+    text = "a,b,y\n-1,true,-1\n1,false,1\n2,True,-1\n"
+    read, _ = looked_at(tmp_path / "d.csv", text, na=("-1",))
+    assert read.labels == [-1, 1, -1]
+    np.testing.assert_array_equal(read.values[:, 0], [np.nan, 1, 2])
+    read, _ = looked_at(tmp_path / "d.csv", text, na=("y=-1",), on_error="skip")
+    assert (read.labels, read.values[:, 0].tolist()) == ([1], [1])
+    read, _ = looked_at(tmp_path / "d.csv", text, na=("1",))
+    np.testing.assert_array_equal(read.values, [[-1, 1], [np.nan, 0], [2, 1]])
+    typed = Encoder(Rules(na=("1",))).encode_one({"a": True, "b": 1, "c": "true", "d": "1.0"})
+    assert typed == {"a": 1.0, "c": 1.0}, "yes is no number"
+
+
 def test_missing_values_are_counted(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("a,b,y\n" + "1,-9,u\n,2,v\n3,,u\n" * 20)
     job = Job(RunOptions(stream=str(tmp_path / "d.csv"), models=("majority",), na=("b=-9",)))

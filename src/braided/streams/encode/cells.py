@@ -22,7 +22,7 @@ from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
 from braided.values import is_missing, number_of, shown
 
 _NUMBERS = frozenset({float, int, bool, type(None)})
-_BOOLEANS = {"true": 1.0, "false": 0.0}
+BOOLEANS = {"true": 1.0, "false": 0.0}
 _WHOLE = re.compile(r"[+-]?[0-9]{1,1000}")
 #: Below this, every whole number is a float of its own.
 _EXACT = 2**53
@@ -62,12 +62,12 @@ def as_number(cell: Any, form: NumberForm = PLAIN) -> float | None:
         word = cell.strip()
         plain = form.plain(word)
         word = word.lower()
-        return float(plain) if plain is not None else math.nan if word in MISSING else _BOOLEANS.get(word)
+        return float(plain) if plain is not None else math.nan if word in MISSING else BOOLEANS.get(word)
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
         word = cell.strip().lower()
-        return math.nan if word in MISSING else _BOOLEANS.get(word)
+        return math.nan if word in MISSING else BOOLEANS.get(word)
 
 
 def as_feature(cell: Any, form: NumberForm = PLAIN) -> float:

@@ -25,6 +25,7 @@ from braided.streams.encode.flatten import flatten
 from braided.streams.encode.kinds import ColumnKinds
 from braided.streams.encode.missing_codes import without_missing
 from braided.streams.encode.raw import RawRecord, raw_records
+from braided.streams.encode.settled import MOST_DROPPED
 from braided.streams.encode.weights import learned, runs, weights_of
 from braided.values import shown
 
@@ -142,7 +143,7 @@ class Encoder(ColumnKinds):
         left_out = {*self.rules.drop, self.target, self.rules.weight}
         raw = {name: column for name, column in columns.items() if name not in left_out}
         strange = {name for name in raw if name not in self.kinds}
-        if learn and len(self.kinds) + len(strange) > self.rules.max_features:
+        if learn and len(self.kinds) + len(strange) > min(self.rules.max_features, MOST_DROPPED):
             self._check_columns([name for name in raw if name in strange])
         chunk = without_missing(
             Chunk("the record" if n == 1 else "the table", (), raw, [None] * n), self.rules, self.target
@@ -164,8 +165,12 @@ class Encoder(ColumnKinds):
         return names, np.concatenate(parts, axis=1) if parts else np.empty((n, 0))
 
     def _check_columns(self, new: Sequence[Hashable]) -> None:
-        """Refuse more columns than there may be features."""
-        room = max(self.rules.max_features - len(self.kinds), 0)
+        """Refuse more columns than there may be features; those that are dropped are none, but are bounded too."""
+        dropped = self.n_dropped()
+        room = max(self.rules.max_features - (len(self.kinds) - dropped), 0)
+        room = min(room, max(MOST_DROPPED - dropped, 0))
+        if len(new) <= room:
+            return
         raise BraidedError(
             f"column {shown(new[room])} would be number {self.rules.max_features + 1}, and max_features is "
             f"{self.rules.max_features}: raise {option('max_features')}, or leave columns out with {option('drop')}"

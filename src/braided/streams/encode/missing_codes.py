@@ -28,7 +28,7 @@ def without_missing(piece: Piece, rules: Rules, target: Hashable | None) -> Any:
     columns: dict[Hashable, Cells] = {
         name: without_codes(column, rules.missing_words(name)) for name, column in piece.columns.items()
     }
-    labels = without_codes(piece.labels, rules.missing_words("" if target is None else target))
+    labels = without_codes(piece.labels, rules.missing_labels(target))
     return replace(piece, columns=columns, labels=labels)
 
 
@@ -47,5 +47,10 @@ def without_codes(column: Any, codes: frozenset[str]) -> Any:
 
 
 def loose_number(cell: Any) -> float | None:
-    """A cell as a number whether it has a decimal point or comma: codes are taken away before the form is known."""
+    """A cell as a number, true and false as none, whether it has a decimal point or comma.
+
+    Codes are taken away before the form is known.
+    """
+    if isinstance(cell, bool | np.bool_) or (isinstance(cell, str) and cell.strip().lower() in cells.BOOLEANS):
+        return None
     return cells.as_number(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)

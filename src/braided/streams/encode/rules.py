@@ -48,7 +48,8 @@ class Rules:
     decimal, thousands
         How numbers are spelled in text; None: recognised from the first records where it is unmistakable.
     na
-        What stands for a missing value beside the usual: `VALUE` in every column, `COLUMN=VALUE` in one.
+        What stands for a missing value beside the usual: `VALUE` in every column but the target's, `COLUMN=VALUE` in
+        one.
     text
         Columns of text whose words become features, `text_features` of them.
     category
@@ -127,6 +128,10 @@ class Rules:
     def missing_words(self, column: Hashable) -> frozenset[str]:
         """What stands for a missing value in a column beside the usual."""
         return frozenset(value for of, value in map(_split_na, self.na) if of in ("", str(column)))
+
+    def missing_labels(self, target: Hashable | None) -> frozenset[str]:
+        """What stands for a missing label beside the usual: only what is said of the target by its name."""
+        return frozenset(value for of, value in map(_split_na, self.na) if of and of == str(target))
 
     def state(self) -> dict[str, Any]:
         """All but `tell`, as JSON can hold it."""

@@ -14,7 +14,7 @@ from braided.streams.encode.dates import SHAPES, DateForm
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import SEPARATORS, number_form
 from braided.streams.encode.rules import Rules
-from braided.streams.encode.settled import Step
+from braided.streams.encode.settled import MOST_DROPPED, Step
 
 _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
@@ -84,9 +84,12 @@ def restored_encoder(document: Any) -> Encoder:
         if len(encoder.categories) != sum(len(values) for _, values in document["categories"]):
             raise ValueError("a category stands there twice")
         _check_dates(encoder)
-    for name, number in (("columns", len(encoder.kinds)), ("categories", len(encoder.categories))):
+    dropped = encoder.n_dropped()
+    for name, number in (("columns", len(encoder.kinds) - dropped), ("categories", len(encoder.categories))):
         if number > rules.max_features:
             raise BraidedError(f"{_WHAT} have {number:,} {name}, and max_features is {rules.max_features:,}")
+    if dropped > MOST_DROPPED:
+        raise BraidedError(f"{_WHAT} leave out {dropped:,} columns, and at most {MOST_DROPPED:,} can be")
     encoder.kinds_known = True
     return encoder
 

@@ -17,6 +17,8 @@ from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 
 #: One thing that is settled: `["kind", column, kind]`, `["date", column, *form]` or `["category", column, value]`.
 Step = list[Any]
+#: Columns that are known and not read.
+MOST_DROPPED = 100_000
 
 
 class Settled:
@@ -96,6 +98,10 @@ class Settled:
     def _note(self, *step: Any) -> None:
         if self.growth is not None:
             self.growth.append(list(step))
+
+    def n_dropped(self) -> int:
+        """Columns that are known and not read."""
+        return sum(kind is Kind.DROPPED for kind in self.kinds.values())
 
     def _n_settled(self) -> int:
         """Features of the columns whose number does not grow with the values."""
