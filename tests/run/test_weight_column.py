@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import zoo
+from braided import MODLClassifier, zoo
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.run import Job, ReadingOptions, RunOptions
-from braided.serve.feed import FeedSettings, lines
+from braided.serve.feed import FeedSettings, lines, raw_lines
+from braided.streams.encode.saved import summary
 from command import braided
 from conftest import made_up
 
@@ -115,3 +116,34 @@ def test_a_feed_sends_the_weights_under_a_client_of_its_own(stream: Path) -> Non
     to = "http://127.0.0.1:1/models/m"
     plain = FeedSettings(str(stream), to, reading=ReadingOptions(target="y"))
     assert FeedSettings(str(stream), to, reading=reading).client_name() != plain.client_name()
+
+
+def test_a_feed_sends_raw_records_with_their_weights(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a;w;y\nred;1,5;0\nblue;;1\n;0;0\n")
+    stream = ReadingOptions(weight="w").open(str(path), None, ReadingOptions(weight="w").rules())
+    sent = [json.loads(line) for part in raw_lines(stream) for line in part]  # type: ignore[arg-type]
+    assert sent == [
+        {"x": {"a": "red"}, "y": 0, "w": 1.5},
+        {"x": {"a": "blue"}, "y": 1, "w": 1.0},
+        {"x": {}, "y": 0, "w": 0.0},
+    ]
+    for reading, message in (
+        (ReadingOptions(weight="v"), "weight .v.: there is no such column: choose it from a, w"),
+        (ReadingOptions(weight="a"), "d.csv:2: column .a.: is .red.: features must be numbers"),
+    ):
+        with pytest.raises(BraidedError, match=message):
+            list(raw_lines(reading.open(str(path), None, reading.rules())))  # type: ignore[arg-type]
+
+
+def test_the_model_of_a_run_knows_its_weight_column(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,w,y\n" + "".join(f"{i % 7},{i % 3},{i % 2}\n" for i in range(60)))
+    finished(Job(RunOptions(stream=str(path), preset="lean", weight="w"), checkpoint=tmp_path / "saved"))
+    model = MODLClassifier.load(tmp_path / "saved")
+    assert model.predict_proba_one({"a": "3", "w": "2"}) == model.predict_proba_one({"a": "3"})
+    model.learn_one({"a": "3", "w": "2", "y": "1"}, 1)
+    assert model.feature_names == ["a"]
+    rules: Any = model._encoder
+    columns = {column["name"]: column["read_as"] for column in summary(rules)["columns"]}
+    assert (columns, summary(rules)["rules"]["weight"]) == ({"a": "number", "w": "weight"}, "w")

@@ -24,6 +24,7 @@ from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Misfit
 from braided.streams.encode.flatten import flatten
 from braided.streams.encode.kinds import ColumnKinds
 from braided.streams.encode.missing_codes import without_missing
+from braided.streams.encode.plan import listed
 from braided.streams.encode.raw import RawRecord, raw_records
 from braided.streams.encode.settled import MOST_DROPPED
 from braided.streams.encode.weights import learned, runs, weights_of
@@ -97,6 +98,7 @@ class Encoder(ColumnKinds):
                 continue
             if first:
                 self._recognise([part for part in held if isinstance(part, Chunk)])
+                self._check_weight([part for part in held if isinstance(part, Chunk)])
             first = False
             for part in held:
                 if isinstance(part, BadRecord):
@@ -104,6 +106,15 @@ class Encoder(ColumnKinds):
                 else:
                     yield raw_records(part, self.rules, self.form, self.problem)
             held = []
+
+    def _check_weight(self, chunks: Sequence[Chunk]) -> None:
+        """Refuse records of which none has the weight that a user names."""
+        names = dict.fromkeys(name for chunk in chunks for name in chunk.columns)
+        if self.rules.weight is not None and names and self.rules.weight not in names:
+            known = listed([str(name) for name in names])
+            raise BraidedError(
+                f"{option('weight')} {self.rules.weight!r}: there is no such column: choose it from {known}"
+            )
 
     def encode_one(self, record: Mapping[Any, Any], learn: bool = True) -> dict[Hashable, float]:
         """The features of one raw record, by the rules that the records so far have settled; missing ones are left out.

@@ -120,10 +120,9 @@ class Rules:
             (setting, name) for setting in ("drop", "text", "hashed", "category") for name in getattr(self, setting)
         ]
         return found + [("na", column) for column, _ in map(_split_na, self.na) if column]
-        """The columns that options name, each with the option."""
-        options = (("--drop", self.drop), ("--text", self.text), ("--hash", self.hashed), ("--category", self.category))
-        found = [(option, name) for option, names in options for name in names]
-        return found + [("--na", column) for column, _ in map(_split_na, self.na) if column]
+    def is_weight(self, column: Hashable) -> bool:
+        """Whether a column has the records' weights."""
+        return self.weight is not None and str(column) == self.weight
 
     def missing_words(self, column: Hashable) -> frozenset[str]:
         """What stands for a missing value in a column beside the usual."""

@@ -107,6 +107,8 @@ def summary(encoder: Encoder) -> dict[str, Any]:
     columns: list[dict[str, Any]] = []
     for name, kind in encoder.kinds.items():
         about: dict[str, Any] = {"name": str(name), "read_as": _WORDS[kind]}
+        if encoder.rules.is_weight(name):
+            about["read_as"] = "weight"
         if kind is Kind.CATEGORICAL:
             about["values"] = len(encoder.categories.known.get(name, ()))
         if kind is Kind.DATE:

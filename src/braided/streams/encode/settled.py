@@ -106,7 +106,7 @@ class Settled:
     def _n_settled(self) -> int:
         """Features of the columns whose number does not grow with the values."""
         widths = {Kind.NUMERIC: 1, Kind.TEXT: self.rules.text_features}
-        n = sum(widths.get(kind, 0) for kind in self.kinds.values())
+        n = sum(widths.get(kind, 0) for name, kind in self.kinds.items() if not self.rules.is_weight(name))
         return n + sum(len(form.names(name, self.rules.dates)) for name, form in self.dates.items())
 
     def _tell_crowded(self, column: Hashable) -> None:
