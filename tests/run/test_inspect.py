@@ -52,6 +52,42 @@ def test_the_plan_alone_and_before_a_run(orders: Path) -> None:
     assert "date (day first, as .age)" in braided("inspect", str(orders), "--dates", "age").stdout
 
 
+def test_what_does_not_fit_is_a_part_of_the_plan(tmp_path: Path) -> None:
+    rows = [f"{'n/d' if i % 30 == 5 else i},2024-02-{'30' if i == 20 else '01'},{i},{i % 2}\n" for i in range(90)]
+    path = tmp_path / "d.csv"
+    path.write_text("size,day,t,y\n" + "".join(rows))
+    done = braided("inspect", str(path), code=2)
+    size, hint, day, t, *_ = done.stdout.splitlines()[1:]
+    assert size == "  size  number, 3 that do not fit, such as 'n/d'"
+    assert hint.strip() == "hint: mostly numbers: if 'n/d' means missing, give --na size=n/d"
+    assert day.endswith(".day_of_year.cos), 1 that do not fit, such as '2024-02-30'")
+    assert t == "  t     number"
+    assert done.stderr.startswith(f"braided: {path}:7: column 'size' is 'n/d'")
+    document = json.loads(braided("inspect", str(path), "--json", code=2).stdout)
+    assert [(column["misfits"], column["misfit"]) for column in document["columns"]] == [
+        (3, "'n/d'"), (1, "'2024-02-30'"), (0, "")
+    ]  # fmt: skip
+    braided("inspect", str(path), "--on-error", "missing")
+    run = braided("run", str(path), "--model", "majority", code=2)
+    assert run.stderr == done.stdout + done.stderr
+
+
+def test_a_date_that_a_user_has_to_settle_leaves_the_others_their_plan(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("when,size,y\n1/2/2024,1,0\n2/2/2024,2,1\n")
+    done = braided("inspect", str(path), code=2)
+    assert done.stdout.splitlines()[0].startswith("1 numeric, 1 unclear (when)")
+    assert "  size  number" in done.stdout
+    assert "--day-first or --month-first" in done.stderr
+
+
+def test_a_weight_is_marked_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,w,y\n1,2,0\n2,,1\n")
+    assert "  w  weight, 1 missing" in braided("inspect", str(path), "--weight", "w").stdout
+    assert "--weight 'v'" in braided("inspect", str(path), "--weight", "v", code=2).stderr
+
+
 def test_quiet_says_nothing_but_the_result(orders: Path) -> None:
     done = braided("run", str(orders), "--model", "majority", "--quiet", "--json")
     assert done.stderr == ""

@@ -25,18 +25,26 @@ def inspect(
 ) -> None:
     """Show how a stream would be read, from its first records: each column, and how many values are missing.
 
-    `braided run` prints the same before it begins.
+    `braided run` prints the same before it begins. If it would stop at one of these records, the plan is followed by
+    what is wrong there, and the exit status is 2.
     """
     opened = reading.open(stream, data_dir, reading.rules(unlabelled=True))
-    first = Peeked(opened, 1).first
-    if not first:
-        raise BraidedError(f"stream {stream!r} has no records: give at least one")
     counts = getattr(opened, "counts", None)
+    wrong = None
+    try:
+        if not Peeked(reading.weighted(opened), 1).first:
+            raise BraidedError(f"stream {stream!r} has no records: give at least one")
+    except BraidedError as error:
+        if counts is None or counts.plan is None:
+            raise
+        wrong = error
     if counts is None or counts.plan is None:
         raise BraidedError(f"{stream!r} is a data set with a name, whose columns are numbers: give a file to look at")
     if as_json:
         typer.echo(json.dumps(counts.plan.document()))
-        return
-    say = teller(Console())
-    for line in counts.plan.lines():
-        say(line)
+    else:
+        say = teller(Console())
+        for line in counts.plan.lines():
+            say(line)
+    if wrong is not None:
+        raise wrong

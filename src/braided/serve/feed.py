@@ -297,7 +297,7 @@ def model_for(stream: Stream) -> dict[str, Any]:
         return {}
     usual, own = DEFAULT_RULES.state(), stream.rules.state()
     rules = {name: value for name, value in own.items() if value != usual[name] and name not in OF_THE_READER}
-    numbers = encoder.form is PLAIN and all(column.read_as in ("number", "empty") for column in plan.columns)
+    numbers = encoder.form is PLAIN and all(column.read_as in ("number", "empty", "weight") for column in plan.columns)
     if numbers and not rules.keys() - {"weight"}:
         return {}
     rules |= {"decimal": encoder.form.decimal, "thousands": encoder.form.thousands}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.option_names import option
-from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, numbers, plain_numbers
+from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, moments, numbers, plain_numbers
 from braided.streams.encode.dates import DateForm, may_be_a_code
 from braided.streams.encode.number_form import PLAIN, NumberForm, number_words, readings, spelled
 from braided.streams.encode.plan import ColumnPlan
 from braided.streams.encode.rules import Rules
+from braided.values import shown
 
 #: Fewer values than this say nothing about what a column is.
 _LEAST = 50
@@ -100,16 +102,17 @@ def plan_of(
     why: str,
 ) -> ColumnPlan:
     """The plan of one column, from its first cells."""
+    if rules.is_weight(name):
+        return ColumnPlan(str(name), "weight", sum(as_category(cell) is None for cell in cells), features=0)
     if kind is Kind.NUMERIC:
         values, wrong = numbers(cells, form)
         missing = int(np.isnan(values).sum()) - len(wrong)
         hint = _leading_zero(name, cells) or _number_hint(name, values)
-        if wrong:
-            hint = _odd_word(name, cells, form) or hint
-        return ColumnPlan(str(name), "number", missing, features=1, hint=hint)
+        plan = ColumnPlan(str(name), "number", missing, features=1, hint=hint)
+        return _with_misfits(plan, name, cells, [row for row, _ in wrong], form)
     missing = sum(as_category(cell) is None for cell in cells)
     if kind is None:
-        return ColumnPlan(str(name), "empty", missing)
+        return ColumnPlan(str(name), "unclear" if why else "empty", missing, note=why)
     if kind is Kind.DROPPED:
         return ColumnPlan(str(name), "dropped", missing, features=0, note=why)
     if kind is Kind.TEXT:
@@ -118,11 +121,19 @@ def plan_of(
     if kind is Kind.DATE:
         assert date is not None
         names = date.names(name, rules.dates)
-        hint = _odd_word(name, cells, form) or _like_versions(name, cells)
-        return ColumnPlan(
-            str(name), "date", missing, features=len(names), note=_date_note(name, names, date), hint=hint
-        )
+        note, hint = _date_note(name, names, date), _like_versions(name, cells)
+        plan = ColumnPlan(str(name), "date", missing, features=len(names), note=note, hint=hint)
+        return _with_misfits(plan, name, cells, [row for row, _ in moments(cells, date)[1]], form)
     return _category_plan(name, cells, missing, form, rules)
+
+
+def _with_misfits(plan: ColumnPlan, name: Hashable, cells: Cells, rows: Sequence[int], form: NumberForm) -> ColumnPlan:
+    """The plan of a column some of whose values do not fit."""
+    if not rows:
+        return plan
+    first = cells[rows[0]]
+    hint = (may_mean_missing(first) and _odd_word(name, cells, form)) or plan.hint
+    return replace(plan, hint=hint, misfits=len(rows), misfit=shown(as_category(first)))
 
 
 def _date_note(name: Hashable, names: Sequence[str], date: DateForm) -> str:

@@ -45,11 +45,20 @@ class ColumnKinds(Settled):
             left -= min(left, len(piece))
         columns = {name: _joined(sample, name) for name in dict.fromkeys(n for chunk in sample for n in chunk.columns)}
         self._recognise(sample)
-        why = {name: self._settle(name, column, sample) for name, column in columns.items()}
+        why: dict[Hashable, str] = {}
+        unclear: list[BraidedError] = []
+        for name, column in columns.items():
+            try:
+                why[name] = self._settle(name, column, sample)
+            except BraidedError as error:  # the plan of the other columns is of use all the same
+                why[name] = str(error)
+                unclear.append(error)
         self.kinds_known = True
         labels |= dict.fromkeys(self._sample_labels(sample))
         joined = {name: np.concatenate(parts) for name, parts in numeric.items() if name not in columns}
         self._announce(CHUNK_RECORDS - left, {**columns, **joined}, set(joined), why, len(labels))
+        if unclear:
+            raise unclear[0]
 
     def _recognise(self, sample: list[Chunk]) -> None:
         """See how numbers are spelled."""

@@ -20,7 +20,8 @@ class ColumnPlan:
     name
         The column.
     read_as
-        `number`, `category`, `date`, `text`, `dropped`, or `empty` where there was no value yet.
+        `number`, `category`, `date`, `text`, `weight`, `dropped`, `empty` where there was no value yet, or
+        `unclear` where a user has to say it.
     missing
         Values that are missing in the records looked at.
     values
@@ -31,6 +32,8 @@ class ColumnPlan:
         More about how, or why not.
     hint
         What looks odd in it, with the option for it.
+    misfits, misfit
+        How many values do not fit, and the first of them.
     """
 
     name: str
@@ -40,20 +43,24 @@ class ColumnPlan:
     features: int | None = None
     note: str = ""
     hint: str = ""
+    misfits: int = 0
+    misfit: str = ""
 
     def words(self) -> str:
         """How it is read."""
         what = {"category": f"category with {self.values} {'value' if self.values == 1 else 'values'}"}.get(
             self.read_as, self.read_as
         )
-        note = f": {self.note}" if self.note and self.read_as == "dropped" else f" ({self.note})" if self.note else ""
+        told = self.read_as in ("dropped", "unclear")
+        note = f": {self.note}" if self.note and told else f" ({self.note})" if self.note else ""
         missing = f", {self.missing:,} missing" if self.missing else ""
-        return f"{what}{note}{missing}"
+        misfits = f", {self.misfits:,} that do not fit, such as {self.misfit}" if self.misfits else ""
+        return f"{what}{note}{missing}{misfits}"
 
     @property
     def plain(self) -> bool:
         """Whether there is nothing to say but that these are numbers."""
-        return self.read_as == "number" and not (self.missing or self.note or self.hint)
+        return self.read_as == "number" and not (self.missing or self.note or self.hint or self.misfits)
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class Plan:
             groups.setdefault(column.read_as, []).append(column.name)
         words = {"category": "categorical", "empty": "empty so far"}
         parts = [f"{len(groups.pop('number', ()))} numeric"]
-        for read_as in ("category", "date", "text", "dropped", "empty"):
+        for read_as in ("category", "date", "text", "weight", "dropped", "unclear", "empty"):
             if read_as in groups:
                 names = groups[read_as]
                 parts.append(f"{len(names)} {words.get(read_as, read_as)} ({listed(names)})")

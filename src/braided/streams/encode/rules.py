@@ -120,6 +120,7 @@ class Rules:
             (setting, name) for setting in ("drop", "text", "hashed", "category") for name in getattr(self, setting)
         ]
         return found + [("na", column) for column, _ in map(_split_na, self.na) if column]
+
     def is_weight(self, column: Hashable) -> bool:
         """Whether a column has the records' weights."""
         return self.weight is not None and str(column) == self.weight
