@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.streams.encode.cells import Cells
+from braided.streams.encode.flatten import flat_columns, is_nested
 from braided.values import as_number, is_missing, shown
 
 Floats = NDArray[np.float64]
@@ -134,13 +135,14 @@ class Frame:
         return values, names
 
     def raw_columns(self, first: int) -> tuple[dict[Hashable, Cells], int]:
-        """The cells of each column as they are, numbers as an array; and how many records there are."""
+        """The cells of each column, without nesting, numbers as an array; and how many records there are."""
         columns: dict[Hashable, Cells] = {}
         for name, series in zip(map(_plain, self._frame.columns), self._frame.iter_columns(), strict=True):
             untyped = series.dtype in (nw.Object, nw.Unknown)
             untyped |= getattr(series.to_native(), "dtype", None) == np.dtype(object)
             numbers = not untyped and _remedy(series.dtype) is None
-            columns[name] = _column(series, name, first) if numbers else series.to_list()
+            cells: Cells = _column(series, name, first) if numbers else series.to_list()
+            columns |= flat_columns(name, cells) if is_nested(cells) else {name: cells}
         return columns, self._frame.shape[0]
 
     def _plain_places(self) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,21 @@ def flatten(record: Mapping[Any, Any]) -> dict[Hashable, Any]:
     if len(flat) > _MOST:
         raise BraidedError(f"the record has {len(flat):,} values: at most {_MOST:,} are read")
     return flat
+
+
+def flat_columns(name: Hashable, cells: Iterable[Any]) -> dict[Hashable, list[Any]]:
+    """A column of nested cells as one for each inner name, in the order in which they appear.
+
+    >>> flat_columns("a", [{"b": 1}, None, {"c": 2, "b": 3}])
+    {'a.b': [1, None, 3], 'a': [None, None, None], 'a.c': [None, None, 2]}
+    """
+    rows = [flatten({name: cell}) for cell in cells]
+    return {inner: [row.get(inner) for row in rows] for inner in dict.fromkeys(inner for row in rows for inner in row)}
+
+
+def is_nested(cells: Any) -> bool:
+    """Whether a column has a cell that holds further values."""
+    return not isinstance(cells, np.ndarray) and any(isinstance(cell, NESTED) for cell in cells)
 
 
 def _flat(name: Hashable, value: Any, depth: int) -> Iterator[tuple[Hashable, Any]]:

@@ -6,14 +6,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.chunk import BadRecord, Chunk, at, in_chunks
 from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.flatten import NESTED, flatten
+from braided.streams.encode.flatten import flat_columns, flatten, is_nested
 from braided.streams.readers.base import TARGET_NAMES
 from braided.values import shown, sorted_names
 
@@ -31,10 +29,11 @@ def unnested(table: dict[Hashable, Cells]) -> dict[Hashable, Cells]:
     """Columns without nested cells: such a column becomes one for each of its inner names."""
     out: dict[Hashable, Cells] = {}
     for name, cells in table.items():
-        if isinstance(cells, np.ndarray) or not any(isinstance(cell, NESTED) for cell in cells):
-            out[name] = cells
+        if is_nested(cells):
+            found = flat_columns(name, cells)
+            out |= {inner: found[inner] for inner in sorted_names(found)}
         else:
-            out |= columns([flatten({name: cell}) for cell in cells])
+            out[name] = cells
     return out
 
 
