@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import json
 import pickle
 from pathlib import Path
@@ -20,6 +21,7 @@ from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig
 from braided.streams import Rules
 from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.number_form import PLAIN
 
 RAW = [
     {"machine": "M-07", "at": "2026-03-01 10:00", "t": "20.5", "ok": "yes"},
@@ -89,6 +91,70 @@ def test_a_frame_of_typed_columns_is_read_by_its_types() -> None:
     assert {"at.age", "n", "c=a", "c=b"} <= set(model.feature_names)
     # JSON has no dates: the same moment as text is the same record.
     assert model.predict_one({"at": "2026-03-03", "n": 2, "c": "b"}) == model.predict_many(frame)[1]
+
+
+ORDINARY = [
+    {"t": f"{15 + i % 70 / 4:.2f}".replace(".", ",") if i else "unknown", "id": f"c{i}", "day": f"{1 + i % 28}/1/2024"}
+    for i in range(200)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_the_first_table_is_looked_at_as_the_beginning_of_a_file(library: Any) -> None:
+    rules = Rules(na=("unknown",), dates="age")
+    model = small(encode=braided.Encoder(rules))
+    frame = library.DataFrame(ORDINARY)
+    model.learn_many(frame, LABELS * 10)
+    assert model.feature_names == ["day.age", "t"]
+    looked = braided.Encoder(rules)
+    plan = looked.look(iter(ORDINARY))
+    assert [column.read_as for column in plan.columns] == ["number", "dropped", "date"]
+    one_by_one = small(encode=looked)
+    for x, y in zip(ORDINARY, LABELS * 10, strict=True):
+        one_by_one.learn_one(x, y)
+    assert state_digest(one_by_one) == state_digest(model)
+    assert braided.Encoder(rules).look(frame) == plan
+    with pytest.raises(BraidedError, match="has read records already: look at records before"):
+        looked.look(ORDINARY)
+
+
+def test_a_first_table_that_is_refused_settles_nothing() -> None:
+    model = small(encode=True)
+    before = json.dumps(model.snapshot()[0])
+    ambiguous = [["1/2/2024", "1,5"], ["2/2/2024", "2,5"]]
+    with pytest.raises(BraidedError, match="no date shows whether the day or the month stands first"):
+        model.learn_many(np.array(ambiguous, dtype=object), ["a", "b"], ["day", "t"])
+    with pytest.raises(BraidedError, match="2 records and y has 1"):
+        model.learn_many(np.array([["1,5"], ["2,5"]], dtype=object), ["a"], ["t"])
+    assert json.dumps(model.snapshot()[0]) == before
+    assert model._encoder is not None
+    assert model._encoder.form is PLAIN
+    model.learn_one({"t": "1.5"}, "a")
+    assert model.feature_names == ["t"]
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_nested_cells_of_a_frame_are_those_of_a_record(library: Any) -> None:
+    records = [{"l": [i, 2 * i], "q": {"u": f"v{i % 3}", "w": {"z": i}}, "a": i} for i in range(4)]
+    of_frame, one_by_one = small(encode=True), small(encode=True)
+    of_frame.learn_many(library.DataFrame(records), LABELS[:4])
+    for x, y in zip(records, LABELS[:4], strict=True):
+        one_by_one.learn_one(x, y)
+    assert of_frame.feature_names == one_by_one.feature_names
+    assert of_frame.feature_names[:4] == ["a", "l.0", "l.1", "q.u=v0"]
+    assert state_digest(of_frame) == state_digest(one_by_one)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_frame_of_typed_dates_fits_a_model_of_text(library: Any) -> None:
+    model = small(encode=True)
+    model.learn_many(library.DataFrame({"at": ["31.1.2024 10:00", "1.2.2024 11:00"]}), ["a", "b"])
+    moments = [datetime.datetime(2024, 2, 3, 12), None]
+    typed = library.DataFrame({"at": moments})
+    assert model.predict_proba_many(typed).to_numpy()[0].tolist() == list(
+        model.predict_proba_one({"at": "3.2.2024 12:00"}).values()
+    )
+    model.learn_many(typed, ["a", "b"])
 
 
 def test_a_refused_record_settles_nothing() -> None:

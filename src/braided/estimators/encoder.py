@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from itertools import chain, islice
 from typing import Any, Self
 
 from river import base
 
 from braided.errors import BraidedError
+from braided.estimators import frames
 from braided.streams.encode import encoder as streams
+from braided.streams.encode.chunk import CHUNK_RECORDS
+from braided.streams.encode.flatten import flatten
+from braided.streams.encode.plan import Plan
 from braided.streams.encode.rules import DEFAULT_RULES, Rules
 from braided.values import shown
 
@@ -16,9 +21,9 @@ from braided.values import shown
 class Encoder(base.Transformer):
     """Makes numbers of raw records, as `braided run` does of a file, and remembers how.
 
-    The first value of a column says what the column is: a number stays one, a category becomes a feature `column=value`
-    for each value seen, a date its age and its place in the day, the week and the year. A category that is new when a
-    record is learned is a feature from then on.
+    The first value of a column says what the column is, unless `look` saw more of them: a number stays one, a category
+    becomes a feature `column=value` for each value seen, a date its age and its place in the day, the week and the
+    year. A category that is new when a record is learned is a feature from then on.
 
     Parameters
     ----------
@@ -65,6 +70,46 @@ class Encoder(base.Transformer):
     def settled(self) -> streams.Encoder:
         """An independent copy of what is settled so far."""
         return self._settled.copy()
+
+    def look(self, records: Any) -> Plan:
+        """Settle what the columns are by the first 500 records, as `braided run` does; the plan says how they are read.
+
+        Without it the first value of a column decides: "unknown" makes a category of a column of numbers, and 1/2/2024
+        does not show whether the day stands first. `learn_many` of a model looks at its first table by itself.
+
+        Parameters
+        ----------
+        records
+            A list or other iterable of raw records, or a data frame. Nothing is learned of them but what they are.
+
+        Examples
+        --------
+        >>> import braided
+        >>> records = [{"day": "1/2/2024", "t": "20,5"}, {"day": "31/1/2024", "t": "unknown"}] * 30
+        >>> encoder = braided.Encoder(braided.streams.Rules(na=("unknown",), dates="age"))
+        >>> for line in encoder.look(records).lines():
+        ...     print(line)
+        1 numeric, 1 date (day), target: 0 different values seen
+          decimal commas, recognised from the first records; decimal='.' says otherwise
+          day  date (day first, as .age)
+          t    number, 30 missing
+        >>> encoder.learn_one(records[0])
+        >>> encoder.transform_one(records[1])
+        {'day.age': -86400.0}
+        """
+        if self._settled.kinds:
+            raise BraidedError("the encoder has read records already: look at records before the first is learned")
+        frame = frames.opened(records)
+        if frame is not None:
+            columns, n = frame.raw_columns(1)
+        else:
+            rows = [flatten(record) for record in islice(records, CHUNK_RECORDS)]
+            columns, n = {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(*rows))}, len(rows)
+        with self._settled.trial():
+            self._settled.look(columns, n)
+        plan = self._settled.counts.plan
+        assert plan is not None
+        return plan
 
     def learn_one(self, x: Mapping[Hashable, Any]) -> None:
         """Settle what the columns of a record are, and know its categories."""

@@ -116,6 +116,12 @@ class Encoder(ColumnKinds):
                 f"{option('weight')} {self.rules.weight!r}: there is no such column: choose it from {known}"
             )
 
+    def look(self, columns: Mapping[Hashable, Cells], n: int) -> None:
+        """Settle what columns are by the first of n raw records, as a run does by those of a file."""
+        unread = {*self.rules.drop, self.target}
+        read = {name: column for name, column in columns.items() if name not in unread}
+        self._decide_kinds([without_missing(Chunk("the table", (), read, [None] * n), self.rules, self.target)])
+
     def encode_one(self, record: Mapping[Any, Any], learn: bool = True) -> dict[Hashable, float]:
         """The features of one raw record, by the rules that the records so far have settled; missing ones are left out.
 
@@ -130,12 +136,20 @@ class Encoder(ColumnKinds):
     ) -> tuple[list[Hashable], NDArray[np.float64]]:
         """The features of n raw records, (n, names), NaN for missing, by the rules that earlier ones have settled.
 
-        `learn` is for all of them, or for each.
+        `learn` is for all of them, or for each. The first table that is learned is looked at as the beginning of a file
+        is, if no record came before it.
 
         Without `learn` the rules stay as they are: a category that was never seen is none of those that are known, and
         a column that was never seen is a feature only if it holds numbers. What does not fit is an error, unless
         `on_error` is `missing`. Target and weight, if they are among the columns, are no features.
         """
+        if n > 1 and np.any(learn) and not self.kinds and not self.kinds_known:
+            first = (np.arange(n) if isinstance(learn, bool) else np.flatnonzero(learn))[:CHUNK_RECORDS].tolist()
+            sample: dict[Hashable, Cells] = {
+                name: column[first] if isinstance(column, np.ndarray) else [column[row] for row in first]
+                for name, column in columns.items()
+            }
+            self.look(sample, len(first))
         if isinstance(learn, bool):
             return self._encode_table(columns, n, learn)
         parts = [

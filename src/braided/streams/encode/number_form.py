@@ -127,8 +127,7 @@ def recognised(
     point = any("." in word and not _GROUPED_BY["."].fullmatch(word) for word in words)
     comma = any("," in word and not _GROUPED_BY[","].fullmatch(word) for word in words)
     if decimal is None:
-        free = delimiter is not None and delimiter != ","
-        decimal = "," if comma and not point and free and thousands != "," else "."
+        decimal = "," if comma and not point and delimiter != "," and thousands != "," else "."
     if thousands is None:
         thousands = _thousands(columns, decimal)
     return number_form(decimal, thousands)

@@ -64,10 +64,12 @@ class Settled:
         """Note what is settled within this, and take it back if it ends with an error."""
         noted: list[Step] = []
         self.growth = noted
+        before = self.form, self.kinds_known, self.counts.plan
         try:
             yield noted
         except BaseException:
             self.undo(noted)
+            self.form, self.kinds_known, self.counts.plan = before
             raise
         finally:
             self.growth = None
