@@ -21,7 +21,7 @@ from braided.streams.encode.encoder import Encoder
 FORMS = [
     "2024-01-05 10:20", "2024-01-05T10:20:00Z", "2024-01-05T12:20:00+02:00", "2024/01/05 10:20:00.000",
     "5 Jan 2024 10:20", "January 5, 2024 10:20 AM", "Fri, 05 Jan 2024 10:20:00 GMT", "05.01.2024 10:20",
-    "05.01.24 10:20",
+    "05.01.24 10:20", "05/Jan/2024:10:20:00 +0000",
 ]  # fmt: skip
 PARTS = ("age", "hour", "hour.sin", "hour.cos", "weekday", "day_of_year.sin", "day_of_year.cos")
 

@@ -55,6 +55,13 @@ def test_a_spelling_is_recognised_where_it_is_sure(columns: list[list[str]], dec
     assert (form is PLAIN) == (decimal == "." and not thousands)
 
 
+def test_a_comma_between_digits_is_between_thousands_where_it_can_be_nothing_else() -> None:
+    columns = [["1,234", "2,345"], ["0.5", "1.25"]]
+    assert recognised(columns, ",", None, None) == NumberForm(".", ",")
+    assert recognised(columns, ";", None, None) is PLAIN
+    assert recognised([["1,234", "2,34"], ["0.5"]], ",", None, None) is PLAIN
+
+
 def test_numbers_are_no_identifiers(tmp_path: Path) -> None:
     plan, names = plan_of(tmp_path / "d.csv", ONE_GROUP)
     first = ONE_GROUP[0]

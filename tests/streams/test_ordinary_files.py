@@ -146,6 +146,25 @@ def test_odd_columns_get_a_hint_and_no_guess(tmp_path: Path) -> None:
     assert (read.values[:, 1] == -999).sum() == 20
 
 
+def test_hints_are_given_where_they_help(tmp_path: Path) -> None:
+    rows = "".join(
+        f"{(200, 404, 500)[i % 3]},{(1, 2, 9)[i % 3]},{1_709_300_000_000 + 61_000 * i},{1 + i % 28:02}.01.24,"
+        f"{10 + i % 3}.12.{10 + i % 15},{i % 2}\n" for i in range(90)
+    )  # fmt: skip
+    _, plan = looked_at(tmp_path / "d.csv", "status,answer,at,day,version,y\n" + rows)
+    hints = {column.name: column.hint for column in plan.columns}
+    assert (hints["status"], hints["day"]) == ("", "")
+    assert hints["answer"].startswith("9 in 30 of 90 records: if it means missing")
+    assert hints["at"] == "looks like milliseconds since 1970: read as one number, which only counts up"
+    assert hints["version"] == "if 10.12.10 is no date, give --category version"
+
+
+def test_what_spreadsheets_write_for_missing_values_is_missing(tmp_path: Path) -> None:
+    read, _ = looked_at(tmp_path / "d.csv", "a,b,y\n#N/A,red,0\n1.5,<NA>,1\n")
+    assert read.names == ("a", "b=red")
+    np.testing.assert_array_equal(read.values, [[np.nan, 1], [1.5, np.nan]])
+
+
 def test_a_column_of_numbers_with_a_word_gets_a_hint(tmp_path: Path) -> None:
     rows = "".join(
         f"{'-' if i % 5 == 0 else i},{'unknown yet' if i % 5 == 0 else f'2024-01-{1 + i % 28:02}'},{i % 2}\n"

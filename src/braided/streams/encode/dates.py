@@ -24,13 +24,14 @@ _TYPES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.ti
 _ZONE = r"(?:\s*(Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?))?"
 _HOURS = r"(\d{1,2}):([0-5]\d)(?::([0-5]\d)(?:[.,](\d{1,9}))?)?(?:\s*([AaPp])\.?[Mm]\.?)?"
 _CLOCK = rf"(?:(?:T|,?\s+){_HOURS}{_ZONE})?"
+_AFTER_COLON = _CLOCK.replace("(?:T|", "(?:[T:]|", 1)  # as the logs of web servers have it
 _YEAR_FIRST = re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}", re.ASCII)
 _YEAR_LAST = re.compile(
     rf"(?:(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}})|(\d{{1,2}})/(\d{{1,2}})/(\d{{2}})|(\d\d)\.(\d\d)\.(\d\d)){_CLOCK}",
     re.ASCII,
 )
 _DAY_AND_NAME = re.compile(
-    rf"(?:[A-Z][a-z]{{2}},? )?(\d{{1,2}})[ -]([A-Za-z]{{3,9}})\.?,?[ -](\d{{4}}){_CLOCK}", re.ASCII
+    rf"(?:[A-Z][a-z]{{2}},? )?(\d{{1,2}})[ /-]([A-Za-z]{{3,9}})\.?,?[ /-](\d{{4}}){_AFTER_COLON}", re.ASCII
 )
 _NAME_AND_DAY = re.compile(rf"([A-Za-z]{{3,9}})\.? (\d{{1,2}}),? (\d{{4}}){_CLOCK}", re.ASCII)
 _TIME = re.compile(_HOURS, re.ASCII)

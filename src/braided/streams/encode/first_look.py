@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -24,6 +25,12 @@ _LEAST = 50
 _SHARE = 0.9
 #: A code for missing values is in at least this share of the records, so many times as far off as all others span.
 _CODE_SHARE, _FAR = 0.02, 2.0
+#: Codes for missing values of a few numbers are spelled like one: 9, -99, 777; or the others are at least so many.
+_LIKE_A_CODE, _MANY = re.compile(r"-1|-?([789])\1*"), 10
+#: Seconds since 1970 of the years from 2001 to 2065.
+_EPOCH = (1e9, 3e9)
+#: Dates of more years than this, written with two digits each, may be versions.
+_YEARS = 10
 #: A column with some words in it that is so much of it numbers, or dates, may be one of these.
 _MOSTLY = 0.5
 #: Letters of a word that may stand for a missing value.
@@ -157,8 +164,9 @@ def _leading_zero(name: Hashable, cells: Cells) -> str:
 
 def _like_versions(name: Hashable, cells: Cells) -> str:
     """What to say of dates that could be something else."""
-    word = next((cell for cell in cells if may_be_a_code(cell)), None)
-    return "" if word is None else f"if {word.strip()} is no date, give {option('category', [str(name)])}"
+    words = [cell.strip() for cell in cells if may_be_a_code(cell)]
+    years = {word[-2:] for word in words}
+    return f"if {words[0]} is no date, give {option('category', [str(name)])}" if len(years) > _YEARS else ""
 
 
 def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm, rules: Rules) -> ColumnPlan:
@@ -184,6 +192,9 @@ def _number_hint(name: Hashable, values: NDArray[np.float64]) -> str:
         said = f"{code:.15g}"
         return f"{said} in {times} of {len(values)} records: if it means missing, give {as_missing(name, said)}"
     if (np.diff(present) > 0).all() and (present == np.trunc(present)).all():
+        for unit, per_second in (("seconds", 1), ("milliseconds", 1_000), ("microseconds", 10**6)):
+            if _EPOCH[0] <= present[0] / per_second and present[-1] / per_second < _EPOCH[1]:
+                return f"looks like {unit} since 1970: read as one number, which only counts up"
         return f"only counts up: if it numbers the records, leave it out with {option('drop', [str(name)])}"
     return ""
 
@@ -193,6 +204,8 @@ def _missing_code(present: NDArray[np.float64]) -> float | None:
     for code in (float(present.min()), float(present.max())):
         others = present[present != code]
         if len(others) == 0 or len(present) - len(others) < max(_CODE_SHARE * len(present), 2):
+            continue
+        if len(np.unique(others)) < _MANY and _LIKE_A_CODE.fullmatch(f"{code:.15g}") is None:
             continue
         low, high = float(others.min()), float(others.max())
         if low < high and max(low - code, code - high) > _FAR * (high - low):

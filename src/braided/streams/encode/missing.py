@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: What stands for a missing value in text, in small letters.
-MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?"})
+MISSING = frozenset({"", "na", "nan", "n/a", "null", "none", "?", "#n/a", "<na>"})

@@ -129,7 +129,8 @@ def recognised(
     if decimal is None:
         decimal = "," if comma and not point and delimiter != "," and thousands != "," else "."
     if thousands is None:
-        thousands = _thousands(columns, decimal)
+        # Where commas separate fields and points decimals, a comma between digits can be nothing else.
+        thousands = _thousands(columns, decimal, "," if delimiter == "," and point else "")
     return number_form(decimal, thousands)
 
 
@@ -143,8 +144,8 @@ def _are_pairs(words: Sequence[str]) -> bool:
     return ends and len(set(map(len, behind))) > 1 and not any(part.startswith("0") for part in behind)
 
 
-def _thousands(columns: Sequence[Sequence[str]], decimal: str) -> str:
-    """What stands between thousands where words show it, and none with the same mark speaks against it."""
+def _thousands(columns: Sequence[Sequence[str]], decimal: str, sure: str) -> str:
+    """What stands between thousands where words show it, or must, and none with the same mark speaks against it."""
     for mark in SEPARATORS:
         if mark == decimal:
             continue
@@ -152,7 +153,8 @@ def _thousands(columns: Sequence[Sequence[str]], decimal: str) -> str:
         marks = {" ": _SPACES, "'": _APOSTROPHES}.get(mark, mark)
         with_mark = [[word for word in column if any(m in word for m in marks)] for column in columns]
         fit = all(form.plain(word) is not None for words in with_mark for word in words)
-        if fit and any(_shows_thousands(*pair, form) for pair in zip(columns, with_mark, strict=True)):
+        shown = any(_shows_thousands(*pair, form) for pair in zip(columns, with_mark, strict=True))
+        if fit and (shown or (mark == sure and any(with_mark))):
             return mark
     return ""
 
