@@ -13,6 +13,7 @@ import pytest
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.digest import state_digest
 from braided.run import Job, RunOptions
+from braided.streams.encode.saved import restored_encoder
 
 FIELDS = ["machine", "timestamp", "t", "state"]
 
@@ -91,3 +92,25 @@ def test_columns_that_are_left_out_are_no_features(tmp_path: Path) -> None:
     assert model.feature_names == ["t", "u", "v"]
     with pytest.raises(BraidedError, match="column 'w' would be number 4, and max_features is 3"):
         model.learn_one({"w": "5"}, 1)
+
+
+def test_units_are_remembered(tmp_path: Path) -> None:
+    rows = "".join(f'{i % 9}.5 kg,"${1 + i % 7},{i % 10}00.25",{i % 2}\n' for i in range(60))
+    (tmp_path / "d.csv").write_text("mass,price,y\n" + rows)
+    run(tmp_path / "d.csv", tmp_path / "saved")
+    model = MODLClassifier.load(tmp_path / "saved")
+    assert model.feature_names == ["mass", "price"]
+    said = model.predict_proba_one({"mass": "3.5 kg", "price": "$2,300.25"})
+    assert said == model.predict_proba_one({"mass": 3.5, "price": "2300.25"})
+    with pytest.raises(BraidedError, match=r"column 'mass' is '3\.5 lb'"):
+        model.predict_proba_one({"mass": "3.5 lb"})
+    model.learn_one({"mass": "4 kg"}, 1)
+    model.save(tmp_path / "again")
+    assert MODLClassifier.load(tmp_path / "again").predict_one({"mass": "4 kg"}) == model.predict_one({"mass": "4 kg"})
+    document = model.snapshot()[0]["encode"]
+    assert document["units"] == [["mass", "", "kg"], ["price", "$", ""]]
+    for wrong in (["y", "", "kg"], ["mass", "", "k" * 17], ["mass", 1, ""]):
+        with pytest.raises(BraidedError, match="column rules"):
+            restored_encoder({**document, "units": [wrong]})
+    earlier = {name: value for name, value in document.items() if name != "units"}
+    assert restored_encoder(earlier).units == {}

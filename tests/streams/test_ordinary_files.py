@@ -340,6 +340,44 @@ def test_numbers_are_read_as_python_does_unless_they_are_spelled_otherwise() -> 
     assert Encoder.from_state(json.loads(json.dumps(commas.state()))).encode_one({"a": "1,5"}) == {"a": 1.5}
 
 
+@pytest.mark.parametrize(
+    ("words", "unit", "values"),
+    [
+        (["$1,234.50", "-$5.25", "$0.5"], "$", [1234.5, -5.25, 0.5]),
+        (["12.5 \u00b0C", "", "-3 \u00b0C"], "\u00b0C", [12.5, np.nan, -3]),
+        (["47%", "5 %", "8"], "%", [47, 5, 8]),
+        (["EUR 1.5", "EUR 20.25", "n/a"], "EUR", [1.5, 20.25, np.nan]),
+        (["5kg", "7.5kg", "8kg"], "kg", [5, 7.5, 8]),
+        (["3 \u00b5g/m\u00b3", "7 \u00b5g/m\u00b3", "9.25 \u00b5g/m\u00b3"], "\u00b5g/m\u00b3", [3, 7, 9.25]),
+    ],
+)
+def test_numbers_with_a_unit_are_numbers(words: list[str], unit: str, values: list[float], tmp_path: Path) -> None:
+    text = "a,y\n" + "".join(f'"{word}",{i % 2}\n' for i, word in enumerate(words * 6))
+    read, plan = looked_at(tmp_path / "d.csv", text)
+    assert read.names == ("a",)
+    np.testing.assert_array_equal(read.values[:, 0], values * 6)
+    assert (plan.columns[0].read_as, plan.columns[0].note) == ("number", f"in {unit}")
+    kept, _ = looked_at(tmp_path / "d.csv", text, category=("a",))
+    assert f"a={words[0]}" in kept.names
+    with pytest.raises(BraidedError, match=r"d.csv:20: column 'a' is '5 parsecs': features must be numbers"):
+        looked_at(tmp_path / "d.csv", text + "5 parsecs,1\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["5 kg", "7 lb"], ["A-12", "A-13"], ["3 Series", "5 Series"], ["12A", "13B"], ["Q1", "Q2"]]
+)
+def test_what_is_no_unit_makes_no_numbers(words: list[str], tmp_path: Path) -> None:
+    read, _ = looked_at(tmp_path / "d.csv", "a,y\n" + "".join(f"{word},{i % 2}\n" for i, word in enumerate(words * 9)))
+    assert read.names == tuple(f"a={word}" for word in words)
+
+
+def test_columns_without_a_name_that_are_empty_do_not_matter(tmp_path: Path) -> None:
+    for end in (",", ",,"):
+        read, plan = looked_at(tmp_path / "d.csv", f"a,kind{end}\n1,u{end}\n2,v{end}\n")
+        assert (plan.target, read.labels, read.values[:, 0].tolist()) == ("kind", ["u", "v"], [1, 2])
+        assert {column.read_as for column in plan.columns[1:]} == {"empty"}
+
+
 def test_text_becomes_a_bounded_number_of_features(tmp_path: Path) -> None:
     records = [
         {"note": "Please call back, please", "y": 0}, {"note": None, "y": 1}, {"note": "B\u00fcro", "y": 1}

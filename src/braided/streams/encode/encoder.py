@@ -27,6 +27,7 @@ from braided.streams.encode.missing_codes import without_missing
 from braided.streams.encode.plan import listed
 from braided.streams.encode.raw import RawRecord, raw_records
 from braided.streams.encode.settled import MOST_DROPPED
+from braided.streams.encode.units import without_unit
 from braided.streams.encode.weights import learned, runs, weights_of
 from braided.values import shown
 
@@ -265,7 +266,7 @@ class Encoder(ColumnKinds):
             if kind is Kind.DROPPED:
                 continue
             if kind is Kind.NUMERIC:
-                read[name], misfits = cells.numbers(column, self.form)
+                read[name], misfits = cells.numbers(without_unit(column, self.units.get(name)), self.form)
             elif kind is Kind.DATE:
                 read[name], misfits = cells.moments(column, self.dates[name])
             else:

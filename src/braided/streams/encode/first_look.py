@@ -115,7 +115,7 @@ def plan_of(
         values, wrong = numbers(cells, form)
         missing = int(np.isnan(values).sum()) - len(wrong)
         hint = _leading_zero(name, cells) or _number_hint(name, values)
-        plan = ColumnPlan(str(name), "number", missing, features=1, hint=hint)
+        plan = ColumnPlan(str(name), "number", missing, features=1, note=why, hint=hint)
         return _with_misfits(plan, name, cells, [row for row, _ in wrong], form)
     missing = sum(as_category(cell) is None for cell in cells)
     if kind is None:

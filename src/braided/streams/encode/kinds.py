@@ -20,6 +20,7 @@ from braided.streams.encode.dates import form_of
 from braided.streams.encode.number_form import recognised
 from braided.streams.encode.plan import ColumnPlan, Plan
 from braided.streams.encode.settled import Settled
+from braided.streams.encode.units import Unit, unit_of, without_unit
 from braided.streams.encode.weights import learned, runs
 from braided.values import shown
 
@@ -43,13 +44,16 @@ class ColumnKinds(Settled):
                 for i, name in enumerate(part.names):
                     numeric.setdefault(name, []).append(part.values[:, i])
             left -= min(left, len(piece))
-        columns = {name: _joined(sample, name) for name in dict.fromkeys(n for chunk in sample for n in chunk.columns)}
+        columns, units = self._bare(sample)
         self._recognise(sample)
         why: dict[Hashable, str] = {}
         unclear: list[BraidedError] = []
         for name, column in columns.items():
             try:
                 why[name] = self._settle(name, column, sample)
+                if name in units and self.kinds.get(name) is Kind.NUMERIC:
+                    self.units[name] = units[name]
+                    self._note("unit", name, *units[name])
             except BraidedError as error:  # the plan of the other columns is of use all the same
                 why[name] = str(error)
                 unclear.append(error)
@@ -63,10 +67,25 @@ class ColumnKinds(Settled):
     def _recognise(self, sample: list[Chunk]) -> None:
         """See how numbers are spelled."""
         if self.rules.recognise:
-            names = dict.fromkeys(name for chunk in sample for name in chunk.columns)
             spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
-            spelled = first_look.words_of_numbers([*(_joined(sample, name) for name in names), spelled_labels])
+            spelled = first_look.words_of_numbers([*self._bare(sample)[0].values(), spelled_labels])
             self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
+
+    def _bare(self, sample: list[Chunk]) -> tuple[dict[Hashable, Cells], dict[Hashable, Unit]]:
+        """The columns of the first records without units, and the units of those that have one.
+
+        Columns of which a user, or the file, says what they are have none.
+        """
+        said = {*self.rules.text, *self.rules.hashed, *self.rules.category, *self._declared}
+        columns: dict[Hashable, Cells] = {}
+        units: dict[Hashable, Unit] = {}
+        for name in dict.fromkeys(name for chunk in sample for name in chunk.columns):
+            column = _joined(sample, name)
+            unit = unit_of(column) if self.rules.recognise and name not in said else None
+            if unit is not None:
+                units[name] = unit
+            columns[name] = without_unit(column, unit)
+        return columns, units
 
     def _sample_labels(self, sample: list[Chunk]) -> Iterator[Any]:
         for chunk in sample:
@@ -156,7 +175,7 @@ class ColumnKinds(Settled):
                 self.form,
                 self.dates.get(name),
                 self.rules,
-                why.get(name, ""),
+                f"in {self.units[name]}" if name in self.units else why.get(name, ""),
             )
             for name, column in columns.items()
         )

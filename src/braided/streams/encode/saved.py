@@ -15,6 +15,7 @@ from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import SEPARATORS, number_form
 from braided.streams.encode.rules import Rules
 from braided.streams.encode.settled import MOST_DROPPED, Step
+from braided.streams.encode.units import LONGEST
 
 _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
@@ -55,6 +56,7 @@ def pack_encoder(encoder: Encoder, known: Collection[Hashable] | None = None) ->
         "rules": encoder.rules.state(),
         "target": None if encoder.target is None else pack_name(encoder.target),
         "numbers": list(astuple(encoder.form)),
+        "units": [[pack_name(name), *unit] for name, unit in encoder.units.items()],
         "kinds": [[pack_name(name), kind.value] for name, kind in encoder.kinds.items()],
         "dates": [[pack_name(name), *astuple(form)] for name, form in encoder.dates.items()],
         "categories": categories,
@@ -72,8 +74,8 @@ def restored_encoder(document: Any) -> Encoder:
         if decimal not in (".", ",") or thousands not in ("", *SEPARATORS) or decimal == thousands:
             raise ValueError(decimal)
         encoder.form = number_form(decimal, thousands)
-        for what, key in (("date", "dates"), ("kind", "kinds")):
-            for item in checked(_WHAT, document, key, list):
+        for what, key in (("date", "dates"), ("kind", "kinds"), ("unit", "units")):
+            for item in checked(_WHAT, {"units": [], **document}, key, list):  # an earlier version knew no units
                 encoder.grow(checked_step([what, *item]))
         for column, values in checked(_WHAT, document, "categories", list):
             encoder.categories.known[unpack_name(column)] = {}
@@ -84,6 +86,8 @@ def restored_encoder(document: Any) -> Encoder:
         if len(encoder.categories) != sum(len(values) for _, values in document["categories"]):
             raise ValueError("a category stands there twice")
         _check_dates(encoder)
+        if any(encoder.kinds.get(name) is not Kind.NUMERIC for name in encoder.units):
+            raise ValueError("a column with a unit holds no numbers")
     dropped = encoder.n_dropped()
     for name, number in (("columns", len(encoder.kinds) - dropped), ("categories", len(encoder.categories))):
         if number > rules.max_features:
@@ -107,6 +111,8 @@ def summary(encoder: Encoder) -> dict[str, Any]:
     columns: list[dict[str, Any]] = []
     for name, kind in encoder.kinds.items():
         about: dict[str, Any] = {"name": str(name), "read_as": _WORDS[kind]}
+        if name in encoder.units:
+            about["unit"] = str(encoder.units[name])
         if encoder.rules.is_weight(name):
             about["read_as"] = "weight"
         if kind is Kind.CATEGORICAL:
@@ -137,6 +143,11 @@ def checked_step(packed: Any) -> Step:
         if not known or not (form.first_us is None or (type(form.first_us) is int and abs(form.first_us) < _MOST_US)):
             raise ValueError(form)
         return [what, name, *more]
+    if what == "unit":
+        before, after = more
+        if not all(isinstance(part, str) and len(part) <= LONGEST for part in (before, after)):
+            raise ValueError(more)
+        return [what, name, before, after]
     (value,) = more
     if what != "category" or type(value) not in (str, int) or len(str(value)) > _MOST_TEXT:
         raise ValueError(value)

@@ -14,8 +14,10 @@ from braided.streams.encode.dates import DateForm
 from braided.streams.encode.number_form import PLAIN, number_form, recognised
 from braided.streams.encode.plan import Plan
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
+from braided.streams.encode.units import Unit
 
-#: One thing that is settled: `["kind", column, kind]`, `["date", column, *form]` or `["category", column, value]`.
+#: One thing that is settled: `["kind", column, kind]`, `["date", column, *form]`, `["unit", column, before, after]` or
+#: `["category", column, value]`.
 Step = list[Any]
 #: Columns that are known and not read.
 MOST_DROPPED = 100_000
@@ -31,6 +33,7 @@ class Settled:
         self.kinds: dict[Hashable, Kind] = {}
         self.kinds_known = False
         self.dates: dict[Hashable, DateForm] = {}
+        self.units: dict[Hashable, Unit] = {}
         self.form = recognised([], None, rules.decimal, rules.thousands)
         #: What the reader found of the file, for the plan: `delimiter`, `encoding`.
         self.found: dict[str, str] = {}
@@ -45,7 +48,7 @@ class Settled:
         """An independent copy of what is settled; it counts nothing, and tells nobody."""
         other = type(self)(replace(self.rules, tell=None))
         other.target, other.kinds, other.kinds_known = self.target, dict(self.kinds), self.kinds_known
-        other.dates, other.form = dict(self.dates), self.form
+        other.dates, other.units, other.form = dict(self.dates), dict(self.units), self.form
         other.categories.known = {column: dict(places) for column, places in self.categories.known.items()}
         return other
 
@@ -81,6 +84,8 @@ class Settled:
             self.kinds[column] = Kind(more[0])
         elif what == "date":
             self.dates[column] = DateForm(*more)
+        elif what == "unit":
+            self.units[column] = Unit(*more)
         else:
             places = self.categories.known.setdefault(column, {})
             places.setdefault(more[0], len(places))
@@ -90,6 +95,8 @@ class Settled:
         for what, column, *more in reversed(steps):
             if what == "kind":
                 del self.kinds[column]
+            elif what == "unit":
+                del self.units[column]
             elif what == "category":
                 del self.categories.known[column][more[0]]
             elif self.dates[column].first_us is None:
@@ -129,6 +136,7 @@ class Settled:
             "kinds": [[name, kind.value] for name, kind in self.kinds.items()],
             "categories": self.categories.state(),
             "dates": [[name, *astuple(form)] for name, form in self.dates.items()],
+            "units": [[name, *unit] for name, unit in self.units.items()],
             "numbers": astuple(self.form),
             "found": [*self.counts.state(), None],
             "plan": None if self.counts.plan is None else self.counts.plan.document(),
@@ -147,6 +155,7 @@ class Settled:
         self.kinds = {name: Kind(kind) for name, kind in state["kinds"]}
         self.categories.load_state(state["categories"])
         self.dates = {name: DateForm(*form) for name, *form in state.get("dates", ())}
+        self.units = {name: Unit(*unit) for name, *unit in state.get("units", ())}
         self.form = number_form(*state.get("numbers", ()))
         plan = state.get("plan")  # an earlier version had a line in words in its place
         self.counts.plan = None if plan is None else Plan.from_document(plan)

@@ -110,9 +110,13 @@ def layout(
     second = opening[1][1] if len(opening) > 1 and not isinstance(opening[1][1], str) else None
     named = _looks_like_header(first, second) if header is None else header
     names = [field.strip() for field in first] if named else [str(i) for i in range(len(first))]
+    if names.count("") > 1:
+        names = [name or f"unnamed {i}" for i, name in enumerate(names)]
     if len(names) < 2:
         raise BraidedError(f"{source}:{line}: only one column: fields are separated by one of , ; | or a tab")
     place = target_place(names, target, f"{source}:{line}", rules, named)
+    if target is None and named and not first[place].strip():  # a delimiter at the end of each line
+        place = max((i for i, field in enumerate(first) if field.strip()), default=place)
     features = [i for i in range(len(names)) if i != place and names[i] not in rules.drop]
     return Layout(names, named, place, features)
 
