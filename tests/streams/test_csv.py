@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.streams import Batch, read_whole, text_files
+from braided.streams import Batch, Rules, open_stream, read_whole, text_files
 from braided.streams.encode.chunk import Chunk
 from braided.streams.readers import csv
 from braided.streams.readers.csv import CSVStream, Layout
@@ -124,3 +124,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         peaks.append(peak / 1024)
     assert peaks[1] < 300
     assert peaks[1] < peaks[0] + 20
+
+
+def test_a_line_that_says_the_delimiter_is_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("sep=;\na;b,c;y\n1;2;u\n3;4;v\n3;5;\n")
+    stream = open_stream(str(path), rules=Rules(on_error="skip"))
+    batch = next(iter(stream.batches()))
+    assert (batch.names, batch.values.tolist(), batch.labels) == (("a", "b,c"), [[1, 2], [3, 4]], ["u", "v"])
+    assert "d.csv:5" in stream.counts.first_problem  # type: ignore[attr-defined]

@@ -27,14 +27,17 @@ from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 #: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")
 _QUOTED = re.compile(r'"[^"]*"')
+_SAID = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
 
 
 def delimiter_of(first: str) -> str:
-    """What a file's first line that is not blank has most of.
+    """What a file's first line that is not blank has most of, or says, as spreadsheets have it.
 
-    >>> delimiter_of('"height, in cm";weight;"a,b,c"')
-    ';'
+    >>> delimiter_of('"height, in cm";weight;"a,b,c"'), delimiter_of("sep=|")
+    (';', '|')
     """
+    if said := _SAID.fullmatch(first.rstrip("\r\n")):
+        return said[1]
     return max(DELIMITERS, key=_QUOTED.sub("", first).count)
 
 
@@ -71,6 +74,8 @@ def rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] 
     while True:
         try:
             for fields in reader:
+                if reader.line_num == 1 and _SAID.fullmatch(delimiter.join(fields)):
+                    continue
                 if len(fields) > 1 or (fields and fields[0].strip()):
                     yield reader.line_num, fields
             return
