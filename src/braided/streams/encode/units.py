@@ -21,8 +21,8 @@ _AFTER = (
 _WORD = re.compile(rf"([+-]?)({_BEFORE})?([+-]?\d[\d.,'\u2019\s]*?)({_AFTER})?")
 #: Values that must be there to show a unit, the share that must have it, and the share that must have it or none.
 _LEAST, _MOST, _SHARE = 10, 0.5, 0.9
-#: Characters of a unit, before or after.
-LONGEST = 16
+#: Characters of a unit, before or after, and of a number with it.
+LONGEST, _LONGEST_WORD = 16, 60
 
 
 class Unit(NamedTuple):
@@ -38,9 +38,13 @@ class Unit(NamedTuple):
 _NONE = Unit("", "")
 
 
-@lru_cache(maxsize=4_096)
 def _parted(word: str) -> tuple[Unit, str] | None:
-    """The unit of a word, and its number alone."""
+    """The unit of a word, and its number alone; None if it is no such word."""
+    return _matched(word) if len(word) <= _LONGEST_WORD else None
+
+
+@lru_cache(maxsize=4_096)
+def _matched(word: str) -> tuple[Unit, str] | None:
     match = _WORD.fullmatch(word)
     if match is None:
         return None
