@@ -17,6 +17,7 @@ import pytest
 
 from braided import MODLClassifier
 from braided.datasets.catalogue import CATALOGUE
+from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.evaluation import Evaluation
@@ -322,9 +323,9 @@ def test_the_protocol_of_a_data_set_is_its_default() -> None:
     assert (options.available, options.always, options.shuffle) == (0.9, 2, True)
     options = RunOptions().resolved()
     assert (options.stream, options.available, options.always) == ("shuttle", 0.5, 0)
-    assert set(CATALOGUE) == {
-        "german", "svmguide3", "magic04", "a8a", "higgs", "susy", "mnist", "imnist", "cifar10",
-    }  # fmt: skip
+    assert set(PAPER_SETTINGS) <= set(CATALOGUE)
+    options = RunOptions(stream="wdbc").resolved()  # of another paper
+    assert (options.available, options.always, options.shuffle) == (1.0, 0, False)
 
 
 def test_the_curve_thins_itself_and_ends_at_the_last_record() -> None:
