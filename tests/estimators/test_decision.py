@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from braided import BraidedError, MODLClassifier
+from braided.estimators.decision import Decision
 from braided.estimators.digest import state_digest
 from braided.evaluation import Evaluation
 from braided.learners import LogisticConfig, MLPConfig
@@ -152,6 +153,22 @@ def test_a_record_counts_by_its_weight() -> None:
     assert one._decision.counts.tolist() == two._decision.counts.tolist() == [5.0, 0.5]
 
 
+def test_answers_are_the_same_whatever_unit_weights_are_in() -> None:
+    values, labels = stream(1_000)
+    weights = np.random.default_rng(0).choice([1.0, 2.0, 4.0], size=1_000)
+    probabilities = np.full((1_000, 3), 1.0 / 3.0)
+    said, classes = {}, ["c0", "c1", "c2"]
+    for unit in (1.0, 1 / 1_024, 8.0):
+        decision = Decision("balanced")
+        places = decision.follow(probabilities, np.array([int(label[1]) for label in labels]), classes, weights * unit)
+        assert places is not None
+        said[unit] = places.tolist()
+        decision.follow(probabilities[:1], np.zeros(1), classes, np.array([1e9]))
+        assert decision.counts[0] < 1_000 * 4.0 * unit + 101, "one weight is more than it is learned as"
+    assert said[1.0] == said[1 / 1_024] == said[8.0]
+    assert len(set(said[1.0])) > 1
+
+
 def test_a_changed_file_is_refused() -> None:
     values, labels = stream(50)
     model = MODLClassifier(**SMALL, costs=COSTS)
@@ -163,3 +180,5 @@ def test_a_changed_file_is_refused() -> None:
             MODLClassifier.restore(changed, arrays)
     with pytest.raises(BraidedError, match="label counts"):
         MODLClassifier.restore(metadata, arrays | {"label counts": -arrays["label counts"]})
+    with pytest.raises(BraidedError, match="labels counted"):
+        MODLClassifier.restore(metadata, arrays | {"labels counted": np.array([1e6])})

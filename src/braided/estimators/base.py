@@ -42,8 +42,8 @@ from braided.values import as_number, as_weight, shown
 #: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
 Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
 _NO_SLOTS = np.zeros(0, dtype=np.int64)
-#: Arrays of how sure answers are, and of how often each label was learned; older files have neither.
-_COVERAGE, _LABEL_COUNTS = "coverage", "label counts"
+#: What the arrays of how sure answers are begin with; older files have none.
+_COVERAGE = "coverage"
 #: Where features expire, so many columns and categories may have come and gone.
 _MOST_NAMES = 100_000
 
@@ -704,7 +704,7 @@ class MODL(base.Estimator):
             arrays[LAST_SEEN] = self._features.last_seen.copy()
         arrays |= prefixed(_COVERAGE, self._coverage.state())
         if not self._regression:
-            arrays[_LABEL_COUNTS] = self._decision.counts.copy()
+            arrays |= self._decision.state()
             if self.decision != LIKELIEST:
                 metadata["parameters"]["decision"] = self.decision
             metadata["parameters"] |= packed(self.class_weight, self.costs)
@@ -775,8 +775,8 @@ class MODL(base.Estimator):
             kept = unprefixed(_COVERAGE, arrays)
             if kept:
                 model._coverage.load_state(kept)
-            if _LABEL_COUNTS in arrays and not model._regression:
-                model._decision.load_counts(arrays[_LABEL_COUNTS], len(labels))
+            if not model._regression:
+                model._decision.load_state(arrays, len(labels))
         return model
 
     def _predict_rows(self, X: Any, names: Sequence[Hashable] | None) -> Floats | None:

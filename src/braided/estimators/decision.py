@@ -1,14 +1,15 @@
 """Which label a classifier answers with, given the probabilities: see `docs/answers.md` for what it buys.
 
-With p_k the probability of class k, n_k how often it was learned so far (the sum of its records' weights, where they
-have any), and w_k the weight of the class,
+With p_k the probability of class k, n_k the sum of the weights of its records so far (1 each, if nothing else is said),
+c their mean over all classes, and w_k the weight of the class,
 
     v_k = w_k p_k                  decision "likeliest"
-    v_k = w_k p_k / (n_k + 1)      decision "balanced"
+    v_k = w_k p_k / (n_k + c)      decision "balanced"
 
 and c(i, k) the cost of answering k where i is true (1 for an error and 0 otherwise, unless given), the answer is the
 class k with the least sum_i v_i c(i, k): without costs, the one with the largest v_k. Probabilities, and what is
-learned, are the same under every decision. From 10,000 records on, n_k are counts of about the last 10,000.
+learned, are the same under every decision, and so are answers if all records weigh ten times as much. A record's weight
+is within 1e-6 and 100, as it is learned. From 10,000 records on, n_k are of about the last 10,000.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from braided import checks
 from braided.checkpoint import pack_name, unpack_name
 from braided.errors import BraidedError
-from braided.kernels import decide
+from braided.kernels import decide, record_weight
 from braided.state import ArrayRule, check_arrays, holding_together
 from braided.values import shown
 
@@ -36,6 +37,8 @@ ClassWeight = Mapping[Any, float] | str | None
 Costs = Mapping[Any, Mapping[Any, float]] | None
 _NO_WEIGHTS = np.zeros(0)
 _NO_COSTS = np.zeros((0, 0))
+#: What arrays of a state are called.
+_COUNTS, _RECORDS = "label counts", "labels counted"
 
 
 def _number(what: str, value: Any, positive: bool = False) -> float:
@@ -82,7 +85,8 @@ class Decision:
         self.balanced = BALANCED in (decision, class_weight)
         self._weights = {} if class_weight is None or isinstance(class_weight, str) else _weights(class_weight)
         self._costs = {} if costs is None else _costs(costs)
-        self.counts = np.zeros(0)
+        #: The weights of each class's records, and how many records these are.
+        self.counts, self.records = np.zeros(0), np.zeros(1)
         self._made: tuple[list[Hashable], Floats, Floats] | None = None
 
     @property
@@ -113,7 +117,8 @@ class Decision:
         if len(classes):
             self._grow(len(classes))
             weights, costs = self._tables(classes)
-            decide.decide(np.ascontiguousarray(probabilities), weights, costs, self.counts, self.balanced, places)
+            rows = np.ascontiguousarray(probabilities)
+            decide.decide(rows, weights, costs, self.counts, self.records, self.balanced, places)
         return places
 
     def follow(
@@ -128,15 +133,23 @@ class Decision:
         places = np.full(0 if self.plain else len(targets), -1, dtype=np.int64)
         decide.decide_and_count(
             np.ascontiguousarray(probabilities), targets, _NO_WEIGHTS if records is None else records, weights, costs,
-            self.counts, self.balanced, places,
+            self.counts, self.records, self.balanced, places,
         )  # fmt: skip
         return None if self.plain else places
 
-    def load_counts(self, counts: NDArray[Any], n_classes: int) -> None:
-        """Take over how often each label was learned."""
-        rule = ArrayRule((n_classes,), low=0.0, high=decide.MEMORY)
-        check_arrays("state of the model", {"label counts": rule}, {"label counts": counts})
-        self.counts = counts.copy()
+    def state(self) -> dict[str, NDArray[Any]]:
+        """How often each label was learned, as named arrays."""
+        return {_COUNTS: self.counts.copy(), _RECORDS: self.records.copy()}
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> None:
+        """Take over a `state`, if there is one: older files have none."""
+        if _COUNTS not in arrays:
+            return
+        most = decide.MEMORY * record_weight.MOST
+        rules = {_COUNTS: ArrayRule((n_classes,), low=0.0, high=most)}
+        rules[_RECORDS] = ArrayRule((1,), low=0.0, high=decide.MEMORY)
+        check_arrays("state of the model", rules, arrays)
+        self.counts, self.records = arrays[_COUNTS].copy(), arrays[_RECORDS].copy()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # joblib may open a pickle as a read-only memory map.

@@ -6,21 +6,24 @@ import numpy as np
 from numba import njit
 
 from braided.kernels.compile import CACHED, kernel
+from braided.kernels.record_weight import counted
 
 #: From so many records on, a class's frequency is that of about so many of the last ones.
 MEMORY = 10_000
 
 
 @kernel()
-def _choose(row, weights, costs, counts, balanced):
+def _choose(row, weights, costs, counts, records, balanced):
     """The place of the class with the least expected cost, of several the first; `costs` of no size is 1 per error."""
     n = weights.size
+    # A record of the mean weight, so that the answer is the same whatever unit weights are in.
+    usual = counts.sum() / records[0] if records[0] > 0.0 else 1.0
     best, least = -1, np.inf
     for k in range(n):
         expected = 0.0
         # Where every error costs 1, the class with the most weight costs least.
         for i in range(n) if costs.size else range(k, k + 1):
-            weighted = row[i] * weights[i] / (counts[i] + 1.0 if balanced else 1.0)
+            weighted = row[i] * weights[i] / (counts[i] + usual if balanced else 1.0)
             expected += weighted * costs[i, k] if costs.size else -weighted
         if expected < least:
             best, least = k, expected
@@ -28,29 +31,30 @@ def _choose(row, weights, costs, counts, balanced):
 
 
 @kernel()
-def count_label(label, weight, counts):
-    """Count a label in by its weight; counts that add up to `MEMORY` make room for it first."""
-    weight = min(weight, MEMORY - 1.0)
-    total = counts.sum()
-    if total + weight > MEMORY:
-        counts *= (MEMORY - weight) / total
+def count_label(label, weight, counts, records):
+    """Count a label in by its weight; `MEMORY` records make room for it first."""
+    if records[0] + 1.0 > MEMORY:
+        counts *= (MEMORY - 1.0) / records[0]
+        records[0] = MEMORY - 1.0
     counts[label] += weight
+    records[0] += 1.0
 
 
 @njit(cache=CACHED, nogil=True)
-def decide(predictions, weights, costs, counts, balanced, places):
+def decide(predictions, weights, costs, counts, records, balanced, places):
     """The decided class of each record, all by the same counts."""
     for t in range(places.size):
-        places[t] = _choose(predictions[t], weights, costs, counts, balanced)
+        places[t] = _choose(predictions[t], weights, costs, counts, records, balanced)
 
 
 @njit(cache=CACHED, nogil=True)
-def decide_and_count(predictions, truth, records, weights, costs, counts, balanced, places):
+def decide_and_count(predictions, truth, heavy, weights, costs, counts, records, balanced, places):
     """The decided class of each record, by the labels before it; `weights` without places only counts labels.
 
-    `records` are the weights of the records themselves, or empty where each counts as one.
+    `heavy` are the weights of the records themselves, or empty where each counts as one; they count within the bounds
+    of `kernels.record_weight`. `records[0]` is how many records the counts are of.
     """
     for t in range(truth.size):
         if weights.size:
-            places[t] = _choose(predictions[t], weights, costs, counts, balanced)
-        count_label(int(truth[t]), records[t] if records.size else 1.0, counts)
+            places[t] = _choose(predictions[t], weights, costs, counts, records, balanced)
+        count_label(int(truth[t]), counted(heavy, t), counts, records)
