@@ -88,6 +88,22 @@ def test_a_decision_is_saved_and_goes_on(settings: dict[str, Any], tmp_path: Pat
     assert clone._decision.counts.size == 0
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"class_weight": {np.int64(1): 50.0, np.str_("x"): 2.0}},
+        {"costs": {np.int64(1): {np.int64(0): 50.0}, np.bool_(True): {np.float64(0.5): 2.0}}},
+    ],
+)
+def test_labels_of_numpy_are_saved_as_pythons(settings: dict[str, Any], tmp_path: Path) -> None:
+    model = MODLClassifier(learners=(LogisticConfig(),), **settings)
+    model.learn_many([[0.0], [0.0], [0.0], [1.0]], np.array([0, 0, 0, 1]))
+    model.save(tmp_path / "model")
+    loaded = MODLClassifier.load(tmp_path / "model")
+    assert loaded.predict_one({0: 0.0}) == model.predict_one({0: 0.0}) == 1
+    assert (loaded.class_weight, loaded.costs) == (model.class_weight, model.costs)
+
+
 def test_counts_forget_what_is_long_ago() -> None:
     model = MODLClassifier(learners=(LogisticConfig(),), decision="balanced")
     model.learn_many(np.zeros((15_000, 1)), ["a"] * 10_000 + ["b"] * 5_000)

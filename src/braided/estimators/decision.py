@@ -49,6 +49,11 @@ def _number(what: str, value: Any, positive: bool = False) -> float:
     return float(value)
 
 
+def _plain(label: Any) -> Any:
+    """A label of NumPy as Python's, which is what models know and files hold."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
 def _looked_up(given: Mapping[Any, Any], label: Hashable, usual: Any) -> Any:
     """What is given for a label, or for its text: JSON has no other keys."""
     if label in given:
@@ -159,14 +164,19 @@ class Decision:
 def _weights(given: Any) -> dict[Any, float]:
     if not isinstance(given, Mapping):
         raise BraidedError(f"class_weight is {shown(given)}: give a dict of labels to weights, or 'balanced'")
-    return {label: _number(f"class_weight of {shown(label)}", value, positive=True) for label, value in given.items()}
+    return {
+        _plain(label): _number(f"class_weight of {shown(label)}", value, positive=True)
+        for label, value in given.items()
+    }
 
 
 def _costs(given: Any) -> dict[Any, dict[Any, float]]:
     if not isinstance(given, Mapping) or not all(isinstance(row, Mapping) for row in given.values()):
         raise BraidedError(f"costs is {shown(given)}: give a dict of true labels to dicts of answers to costs")
     return {
-        label: {said: _number(f"the cost of {shown(said)} for {shown(label)}", cost) for said, cost in row.items()}
+        _plain(label): {
+            _plain(said): _number(f"the cost of {shown(said)} for {shown(label)}", cost) for said, cost in row.items()
+        }
         for label, row in given.items()
     }
 
@@ -177,12 +187,12 @@ def packed(class_weight: ClassWeight, costs: Costs) -> dict[str, Any]:
     if class_weight is not None:
         found["class_weight"] = class_weight if isinstance(class_weight, str) else _pairs(class_weight)
     if costs is not None:
-        found["costs"] = [[pack_name(label), _pairs(row)] for label, row in costs.items()]
+        found["costs"] = [[pack_name(_plain(label)), _pairs(row)] for label, row in costs.items()]
     return found
 
 
 def _pairs(given: Mapping[Any, float]) -> list[list[Any]]:
-    return [[pack_name(label), float(value)] for label, value in given.items()]
+    return [[pack_name(_plain(label)), float(value)] for label, value in given.items()]
 
 
 def unpacked(parameters: Mapping[str, Any]) -> dict[str, Any]:
