@@ -18,6 +18,7 @@ from braided.errors import BraidedError
 from braided.inputs import InputStage
 from braided.kernels import loop
 from braided.kernels.activations import all_finite
+from braided.kernels.doubt import DOUBTS, doubt
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
 from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
@@ -42,6 +43,7 @@ from braided.kernels.scale import (
 )
 from braided.learners import CompiledLearner, Learner
 from braided.learners.checked_answers import checked_learned, checked_scores, checked_state
+from braided.learners.linear import LinearRegression
 from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 
 Arrays = dict[str, NDArray[Any]]
@@ -51,6 +53,7 @@ BOOST, FADING = 4.0, 0.99
 #: Below this the plasticity is the usual one again.
 _HARDLY_RAISED = 1.01
 _NO_WEIGHTS = np.zeros(0)
+_NO_DOUBTS = np.zeros((0, DOUBTS))
 #: The row of a stage that is not there.
 _NO_STAGE = np.zeros(STAGE_COLUMNS, dtype=np.int64)
 
@@ -118,6 +121,24 @@ class _Part(NamedTuple):
     weights: Floats
     predictions: Floats
     own: Floats
+    doubts: Floats
+
+
+class Aside:
+    """What else is to be known of records that are run; `Braid.run` fills it.
+
+    Attributes
+    ----------
+    doubts
+        (n, 2): what the closed-form learner of numbers doubts of each record (`kernels.doubt`); 0 without one.
+    as_known
+        (n, n_outputs): the predictions of records that are learned, by the labels that had come when each was
+        predicted; others than the predictions where labels come late.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.doubts = np.zeros((n, DOUBTS))
+        self.as_known = np.zeros((0, 0))
 
 
 class Braid:
@@ -159,6 +180,7 @@ class Braid:
         self.late = np.zeros(max(delay, 1))
         self.target_then = np.zeros(TARGET_STATISTICS)
         self._changes = self._changes_of_learners()
+        self._doubter = self._who_doubts()
         self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
         self._waiting = np.zeros(1, dtype=np.int64)
         self._give_way: Callable[[], None] | None = None
@@ -224,6 +246,11 @@ class Braid:
         flags = [float(self.regression and _learns_changes(learner)) for learner in self.learners]
         return np.column_stack([flags, np.zeros(len(flags))])
 
+    def _who_doubts(self) -> int:
+        """The place of the learner that says how sure it is of a number, -1 for none."""
+        places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
+        return places[0] if places and self.regression else -1
+
     def _blank(self) -> NDArray[np.float32]:
         """An array for one record as the learners see it."""
         planes = 1 if self.stage is None else self.stage.planes
@@ -236,6 +263,7 @@ class Braid:
         targets: Floats | None,
         slots: NDArray[np.int64] | None = None,
         weights: Floats | None = None,
+        aside: Aside | None = None,
     ) -> tuple[Floats, Floats]:
         """Predict every record of a chunk, each before learning it if there are targets.
 
@@ -251,6 +279,8 @@ class Braid:
             Those that may have a value, in order; None for all.
         weights
             (n,) how much each record counts, above 0; None for 1 each.
+        aside
+            Filled with what else is to be known.
 
         Returns
         -------
@@ -264,19 +294,23 @@ class Braid:
         learn = targets is not None
         known = np.zeros(n) if targets is None else targets
         heavy = _NO_WEIGHTS if weights is None else weights
+        doubts = _NO_DOUBTS if aside is None or self._doubter < 0 else aside.doubts
+        lagging = predictions.copy() if learn and self.lags else predictions
         done = 0
         run = self._run_compiled if self.compiled else self._run_python
         while done < n:
             last = done + 1 if learn and self.lags else n
             part = _Part(
-                values[done:last], columns, slots, known[done:last], heavy[done:last], predictions[done:], own[done:]
-            )
+                values[done:last], columns, slots, known[done:last], heavy[done:last], predictions[done:], own[done:],
+                doubts[done:],
+            )  # fmt: skip
             if learn and self.lags:  # what is said of a record knows more than what is learned from it
                 run(part, False)
                 answer, of_learners = predictions[done].copy(), own[done].copy()
             count = run(part, learn)
             self._last_prediction = predictions[done + count - 1].copy()
             if learn and self.lags:
+                lagging[done] = predictions[done]
                 predictions[done], own[done] = answer, of_learners
             done += count
             if learn:
@@ -287,6 +321,8 @@ class Braid:
                 self._reset_failing()
                 if self._give_way is not None and self._waiting[0] != 0:
                     self._give_way()
+        if aside is not None:
+            aside.as_known = lagging
         return predictions, own
 
     def score(self, values: Floats, columns: NDArray[np.int64] | None = None, learning: bool = False) -> ScoredRecord:
@@ -391,7 +427,7 @@ class Braid:
                 self._bind()  # a reset may replace arrays whose addresses the table holds
 
     def _run_compiled(self, part: _Part, learn: bool) -> int:
-        values, columns, slots, targets, weights, predictions, own = part
+        values, columns, slots, targets, weights, predictions, own, doubts = part
         # A single record predicted and then learned needs its forward pass only once.
         single = values.shape[0] == 1 and columns is self._identity
         record = (slots.tobytes(), values[0, slots].tobytes()) if single else None
@@ -400,14 +436,14 @@ class Braid:
             self._table, self._combiner_row, self._stage_row, self._changes, values, columns, slots,
             self.statistics, self.standardise, targets, weights, self.target, self._known(learn), self.late,
             self.regression, learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores,
-            self._gradients, predictions, own, self._waiting,
+            self._gradients, predictions, own, doubts, self._doubter, self._waiting,
         )  # fmt: skip
         self._scored = None if learn else record
         return int(count)
 
     def _run_python(self, part: _Part, learn: bool) -> int:
         """One record, by the learners' Python protocol."""
-        values, columns, _, targets, weights, predictions, own = part
+        values, columns, _, targets, weights, predictions, own, doubts = part
         x, mask, scores, usable, _, prediction = self.score(values[0], columns, learn)
         active = np.flatnonzero(mask)
         self._active[: active.size], self._active[-1] = active, active.size
@@ -417,6 +453,10 @@ class Braid:
         predictions[0] = prediction
         if self.regression:
             predictions[0, 0] = self.value_of(prediction[0], learn)
+        if doubts.shape[0]:
+            learner = self.learners[self._doubter]
+            assert isinstance(learner, CompiledLearner)
+            doubt(learner.table_row(own_scratch=True), x, active, doubts[0])
         if learn:
             known = self._known(learn)
             aim = loop.from_last(targets[0], self.target, known)
@@ -539,6 +579,7 @@ class Braid:
         self._waiting, self._give_way = np.zeros(1, dtype=np.int64), None
         self._last_prediction = None
         self._changes = self._changes_of_learners()
+        self._doubter = self._who_doubts()
         if self.n_outputs:
             self._bind()
         if self.plasticity != 1.0:

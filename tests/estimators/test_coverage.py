@@ -11,6 +11,7 @@ import pytest
 from river import datasets
 from river.datasets import synth
 
+import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.coverage import Coverage
 from braided.estimators.digest import state_digest
@@ -33,11 +34,23 @@ def numbers(source: Any) -> list[tuple[dict[str, float], float]]:
     return found
 
 
-def by_the_rule(predictions: np.ndarray, targets: np.ndarray, level: float) -> list[tuple[float, float]]:
+def doubts_of(model: MODLRegressor, x: dict[int, float]) -> tuple[float, float]:
+    """u P u over the noise, and the root of the squared weights of what is missing, of a linear learner alone."""
+    learner = model.braid.learners[0]
+    mean, covariance = learner.state()["mean"][0], learner.state()["covariance"]
+    seen = model.braid.score(np.array([x.get(i, np.nan) for i in model.feature_names]))
+    u = np.concatenate([[1.0], np.where(seen.mask, seen.x[: seen.mask.size], 0.0)])
+    return float(u @ covariance @ u), float(np.sqrt((mean[1:][~seen.mask] ** 2).sum()))
+
+
+def by_the_rule(
+    predictions: np.ndarray, targets: np.ndarray, doubts: list[tuple[float, float]], level: float
+) -> list[tuple[float, float]]:
     """The intervals before each record, straight from the formulas of `kernels.coverage`."""
     missed = 1 - level
     adapted, usual, scores, found = missed, 0.0, [], []
-    for prediction, target in zip(predictions, targets, strict=True):
+    pairs = np.zeros(5)  # means of missing and error, their variances, their covariance
+    for prediction, target, (of_weights, of_missing) in zip(predictions, targets, doubts, strict=True):
         last = sorted(scores[-WINDOW:])
         n = len(last)
         bound = math.inf
@@ -45,13 +58,25 @@ def by_the_rule(predictions: np.ndarray, targets: np.ndarray, level: float) -> l
             bound = last[-1] * (1 + (1 / (n + 1) - adapted) / (4 * RATE))
             if adapted >= 1 / (n + 1):
                 bound = last[min(math.ceil((n + 1) * (1 - adapted)) - 1, n - 1)]
-        half = math.inf if bound == math.inf else bound * usual
+        slope = 0.0
+        if len(scores) >= 20 and pairs[2] > 0:
+            slope = max(pairs[4] - 2 * math.sqrt(pairs[2] * pairs[3] / min(len(scores), 1_000)), 0) / pairs[2]
+        relative = math.sqrt(1 + of_weights) * max(1 + slope * (of_missing - pairs[0]), 0.25)
+        half = math.inf if bound == math.inf else bound * usual * relative
         found.append((prediction - half, prediction + half))
         error = abs(target - prediction)
-        scores.append(error / (usual or error))
+        scores.append(error / (usual * relative or error))
         if bound < math.inf:
             adapted += RATE * (missed - (scores[-1] > bound))
-        usual = usual + max(0.02, 1 / len(scores)) * (min(error, 10 * usual) - usual) if usual else error
+        if not usual:
+            usual = error
+            continue
+        size, rate = min(error / usual / math.sqrt(1 + of_weights), 10.0), max(1e-3, 1 / len(scores))
+        off = np.array([of_missing, size]) - pairs[:2]
+        pairs[:2] += rate * off
+        left = np.array([of_missing, size]) - pairs[:2]
+        pairs[2:] += rate * (np.array([off[0] * left[0], off[1] * left[1], off[0] * left[1]]) - pairs[2:])
+        usual = usual + max(0.02, 1 / len(scores)) * (min(error / relative, 10 * usual) - usual)
     return found
 
 
@@ -61,14 +86,15 @@ def test_intervals_follow_the_rule(level: float) -> None:
     X = rng.normal(size=(1_500, 3))
     y = X @ [1.0, -2.0, 0.5] + rng.normal(size=1_500) * np.where(np.arange(1_500) < 800, 0.2, 1.0)
     model = MODLRegressor(**LINEAR)
-    said, found = [], []
-    for row, target in zip(X, y, strict=True):
-        x = dict(enumerate(row.tolist()))
+    said, found, doubts = [], [], []
+    for i, (row, target) in enumerate(zip(X, y, strict=True)):
+        x = {j: value for j, value in enumerate(row.tolist()) if i < 3 or (i + j) % 3 or i % 2}
         said.append(model.predict_one(x))
         found.append(model.predict_interval_one(x, level))
+        doubts.append(doubts_of(model, x) if i else (0.0, 0.0))
         model.learn_one(x, target)
-    expected = [(-math.inf, math.inf), *by_the_rule(np.array(said[1:]), y[1:], level)]
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    expected = [(-math.inf, math.inf), *by_the_rule(np.array(said[1:]), y[1:], doubts[1:], level)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 STREAMS = {
@@ -86,15 +112,119 @@ def test_intervals_hold_the_target_as_often_as_they_say(name: str) -> None:
     records = numbers(STREAMS[name]())
     held: dict[float, list[bool]] = {0.8: [], 0.9: [], 0.95: []}
     for x, y in records:
-        value = model.predict_one(x)
         for level, hits in held.items():
-            half = model._coverage.half_width(level)
-            hits.append(value - half <= y <= value + half)
+            low, high = model.predict_interval_one(x, level)
+            hits.append(low <= y <= high)
         model.learn_one(x, y)
     for level, hits in held.items():
         assert np.mean(hits) == pytest.approx(level, abs=0.02), level
         assert model.coverage[level] == pytest.approx(level, abs=0.02)
     assert math.isfinite(model.predict_interval_one(x, 0.9)[1])
+
+
+def wandering(n: int) -> list[tuple[dict[str, float], float]]:
+    """A random walk, with a feature that says nothing of it."""
+    steps = np.random.default_rng(0).normal(size=(n, 2))
+    return [({"a": float(a)}, float(y)) for a, y in zip(steps[:, 0], np.cumsum(steps[:, 1]), strict=True)]
+
+
+def test_intervals_asked_for_long_before_the_target_comes_hold_as_often_as_they_say() -> None:
+    late, model, waiting, held = 20, MODLRegressor(preset="lean", delay=20), [], []
+    for x, y in wandering(1_500):
+        model.predict_one(x)
+        low, high = model.predict_interval_one(x, 0.9)
+        waiting.append((x, y, low <= y <= high, math.isfinite(low)))
+        if len(waiting) == late:
+            x, y, hit, promised = waiting.pop(0)
+            model.learn_one(x, y)
+            held += [hit] if promised else []
+    assert model.coverage[0.9] == np.mean(held), "coverage is not that of what was given"
+    assert np.mean(held) == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", [MODLClassifier, MODLRegressor])
+def test_an_evaluation_judges_what_was_given_when_its_label_comes(kind: Any) -> None:
+    late = 20
+    records = wandering(800)
+    if kind is MODLClassifier:
+        records = [({"a": x["a"], "b": 0.3 * y}, float(round(y / 9) % 3)) for x, y in records]
+    more = {"learners": (LogisticConfig(),) if kind is MODLClassifier else (LinearConfig(),)}
+    model, twin = kind(**more), kind(**more, delay=late)
+    history = braided.record(model, records, delay=late)
+    held, judged = 0, 0
+    answers: list[Any] = []
+    for i, x in enumerate([*(x for x, _ in records), *[None] * late]):
+        if i >= late:
+            (before, truth), said = records[i - late], answers.pop(0)
+            twin.learn_one(before, truth)
+            if said is not None:
+                judged, held = (
+                    judged + 1,
+                    held + (truth in said if kind is MODLClassifier else said[0] <= truth <= said[1]),
+                )
+        if x is not None:
+            promised = math.isfinite(twin._coverage.bound(0.9))
+            ask = twin.predict_set_one if kind is MODLClassifier else twin.predict_interval_one
+            found = ask(x, 0.9)
+            answers.append(found if promised else None)
+    assert model.coverage[0.9] == history.coverage_shares()[0.9] == twin.coverage[0.9] == held / judged
+    assert state_digest(model) == state_digest(twin)
+    assert held / judged > 0.86
+
+
+def test_a_set_that_always_has_the_answer_is_counted_as_it_is_given() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2_000, 2))
+    easy, hard = X[:, 0] > 0, X[:, 0] + rng.normal(size=2_000) > 0
+    for labels, above in ((easy, True), (hard, False)):
+        model = MODLClassifier(**SMALL)
+        held = []
+        for row, label in zip(X.tolist(), labels.tolist(), strict=True):
+            promised = math.isfinite(model._coverage.bound(0.9)) and len(model.classes) == 2
+            found = model.predict_set_one(dict(enumerate(row)), 0.9)
+            held += [label in found] if promised else []
+            model.learn_one(dict(enumerate(row)), label)
+        assert model.coverage[0.9] == pytest.approx(np.mean(held), abs=0.005)
+        assert (model.coverage[0.9] > 0.95) == above
+        assert above or model.coverage[0.9] == pytest.approx(0.9, abs=0.02)
+        turned = []
+        for row, label in zip(X[:150].tolist(), (~labels[:150]).tolist(), strict=True):
+            turned.append(label in model.predict_set_one(dict(enumerate(row)), 0.9))
+            model.learn_one(dict(enumerate(row)), label)
+        assert np.mean(turned[30:]) > 0.8, "sets were too narrow for too long after the labels had turned"
+
+
+def test_intervals_are_wider_where_the_record_says_less() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(4_000, 6))
+    y = X @ [3.0, 2.0, 1.0, 1.0, 0.5, 0.0] + 0.3 * rng.normal(size=4_000)
+    X[rng.random(X.shape) < 0.4] = np.nan
+    model, held = MODLRegressor(**LINEAR), []
+    for x, target in zip(as_records(X), y.tolist(), strict=True):
+        low, high = model.predict_interval_one(x, 0.9)
+        held.append(low <= target <= high)
+        model.learn_one(x, target)
+    there = (~np.isnan(X)).sum(axis=1)[1_000:]
+    few, many = (np.mean(np.array(held[1_000:])[part]) for part in (there <= 3, there >= 4))
+    assert few == pytest.approx(0.9, abs=0.025)
+    assert many == pytest.approx(0.9, abs=0.025)
+
+    def width(x: dict[int, float]) -> float:
+        low, high = model.predict_interval_one(x, 0.9)
+        return high - low
+
+    whole = dict.fromkeys(range(6), 0.1)
+    assert width({}) > width({0: 0.1}) > 1.5 * width(whole)
+    assert width({**whole, 5: 1e6}) > width(whole), "a value never seen before is as sure as others"
+
+
+def test_what_was_said_must_be_of_these_records() -> None:
+    model = MODLRegressor(**LINEAR)
+    model.learn_many([[1.0], [2.0]], [1.0, 2.0])
+    before = state_digest(model)
+    with pytest.raises(BraidedError, match="X has 2 records and said has 1: give as many"):
+        model.learn_many([[1.0], [2.0]], [1.0, 2.0], said=model.progress_many([[1.0]]))
+    assert state_digest(model) == before
 
 
 def test_sets_hold_the_label_as_often_as_they_say_though_labels_turn() -> None:
@@ -140,8 +270,9 @@ def test_intervals_between_the_levels_lie_between_theirs() -> None:
     values, labels = made_up(600, d=3)
     model = MODLRegressor(**LINEAR)
     model.learn_many(values, labels * 1.0)
-    widths = [model._coverage.half_width(level) for level in (0.5, 0.55, 0.6, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95)]
-    assert widths == sorted(widths)
+    x = as_records(values[:1])[0]
+    highs = [model.predict_interval_one(x, level)[1] for level in (0.5, 0.55, 0.6, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95)]
+    assert highs == sorted(highs)
     found = model.predict_interval_many(values[:5], 0.9)
     assert found.tolist() == [list(model.predict_interval_one(x, 0.9)) for x in as_records(values[:5])]
 
@@ -167,23 +298,23 @@ def test_one_absurd_target_leaves_intervals_of_use() -> None:
     rng = np.random.default_rng(0)
     targets = rng.normal(size=1_000)
     targets[500] = 1e300
-    model = Coverage(regression=True)
-    model.follow(np.zeros((1_000, 1)), targets, 0)
-    assert model.half_width(0.9) < 5.0
+    model, no_doubts = Coverage(regression=True), np.zeros((1_000, 2))
+    model.follow_values(np.zeros(1_000), targets, no_doubts)
+    assert model.reaches(0.9, no_doubts)[0] < 5.0
     constant = Coverage(regression=True)
-    constant.follow(np.zeros((50, 1)), np.zeros(50), 0)
-    constant.follow(np.zeros((50, 1)), np.r_[1.0, np.zeros(49)], 0)
-    assert constant.half_width(0.9) < 1.0
+    constant.follow_values(np.zeros(50), np.zeros(50), no_doubts[:50])
+    constant.follow_values(np.zeros(50), np.r_[1.0, np.zeros(49)], no_doubts[:50])
+    assert constant.reaches(0.9, no_doubts)[0] < 1.0
 
 
 def test_a_changed_file_is_refused() -> None:
     coverage = Coverage(regression=True)
-    coverage.follow(np.zeros((200, 1)), np.random.default_rng(0).normal(size=200), 0)
+    coverage.follow_values(np.zeros(200), np.random.default_rng(0).normal(size=200), np.zeros((200, 2)))
     good = coverage.state()
     for name, bad in {
         "rates": np.full(len(LEVELS), 2.0),
         "scores": good["scores"][1:],
-        "numbers": np.array([1e300, 1.0]),
+        "numbers": np.r_[1e300, good["numbers"][1:]],
         "covered": -good["covered"],
     }.items():
         with pytest.raises(BraidedError, match=r"state of the model.s coverage: array"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import os
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -16,17 +16,18 @@ from river import base
 
 from braided import presets
 from braided.checkpoint import pack_config, pack_name, prefixed, read, unpack_names, unprefixed, write
-from braided.engine import Braid
+from braided.engine import Aside, Braid
 from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.build import BraidSettings, build
 from braided.estimators.chunks import Chunk, Floats, checked_array, listed, weights_of
-from braided.estimators.coverage import Coverage
+from braided.estimators.coverage import Coverage, Sure, joined
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs, Decision, packed
 from braided.estimators.drift import Detector, Watch, pack, restored_detector
 from braided.estimators.encoder import Encoder
 from braided.estimators.explain import VALUE, Explanation, explain, left_out
 from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
+from braided.estimators.late_answers import LateAnswers
 from braided.estimators.progress import Progress
 from braided.estimators.saved import check_numbers, describe, unpack_parameters
 from braided.estimators.sparse import is_sparse, n_records, pieces
@@ -144,7 +145,9 @@ class MODL(base.Estimator):
         self.class_weight = class_weight
         self.costs = costs
         self._decision = Decision(decision, class_weight, costs)
-        self._coverage = Coverage(self._regression)
+        self._coverage = Coverage(self._regression, delay)
+        self._judging = True
+        self._late_answers = LateAnswers()
         self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
         self._features = FeatureSpace(max_features, expire_after, self._checked_first_features())
         self._classes = ClassSpace(max_classes)
@@ -247,7 +250,7 @@ class MODL(base.Estimator):
     def expect_delay(self, delay: int) -> None:
         """Be told before the first record is learned that labels come late, if nobody has said so yet."""
         if self.delay == 0 and self.records_learned == 0:
-            self.delay, self._braid = delay, None
+            self.delay, self._coverage.delay, self._braid = delay, delay, None
 
     def _grow(self, n_new_features: int = 0, n_new_labels: int = 0) -> None:
         """Let the engine have the sizes of what is known, and of so many new names and labels."""
@@ -269,14 +272,22 @@ class MODL(base.Estimator):
         if given_up.size:
             self.braid.forget_features(given_up)
 
-    def _predict_row(self, x: Mapping[Hashable, Any]) -> Floats | None:
+    def _predict_row(self, x: Mapping[Hashable, Any], aside: Aside | None = None) -> Floats | None:
         """The engine's prediction for one record; None before anything was learned."""
         if self._encoder is not None:
             x = self._encoder.encode_one(x, learn=False)
         row = self._features.row(x, self.records_learned + 1)
         if self.records_learned == 0:
+            if self.braid.lags:
+                self._late_answers.keep(x, 0, self.delay, self._nothing_said(1, 1))
             return None
-        predictions, _ = self.braid.run(row[None, :], None, None, self._features.slots_of(x))
+        if self.braid.lags and aside is None:
+            aside = Aside(1)
+        predictions, own = self.braid.run(row[None, :], None, None, self._features.slots_of(x), aside=aside)
+        if self.braid.lags and aside is not None:
+            known = predictions if self._regression else predictions[:, : len(self._classes)]
+            said = Progress(known.copy(), own, self._decided(predictions), self._coverage.sure(aside.doubts))
+            self._late_answers.keep(x, self.records_learned, self.delay, said)
         first: Floats = predictions[0]
         return first
 
@@ -325,7 +336,11 @@ class MODL(base.Estimator):
             row = self._features.row(x, record)
         slots = self._features.slots_of(x)
         weights = None if weight == 1.0 else np.array([weight])
-        self._run(row[None, :], (None, slots), np.array([target], dtype=np.float64), weights, unseen)
+        said = self._late_answers.take(x)
+        with self._judged_by(said):
+            self._run(row[None, :], (None, slots), np.array([target], dtype=np.float64), weights, unseen)
+        if said is not None:
+            self._judge(said, [y], None)
 
     def _run(
         self, values: Floats, where: Places, targets: Floats | None, weights: Floats | None, unseen: bool = False
@@ -335,29 +350,70 @@ class MODL(base.Estimator):
         `where` has the column of each slot, None if they are the same, and the slots that may have a value. `unseen`
         says that the first label is one that the model has not known until this record.
         """
+        aside = Aside(len(values))
         if targets is None:
-            predictions, own = self.braid.run(values, where[0], None, where[1])
-            return Progress(predictions, own, self._decided(predictions))
+            predictions, own = self.braid.run(values, where[0], None, where[1], aside=aside)
+            return Progress(predictions, own, self._decided(predictions), self._coverage.sure(aside.doubts))
         first = self.records_learned == 0
-        predictions, own = self._run_learning(values, where, targets, weights, unseen)
+        predictions, own = self._run_learning(values, where, targets, weights, unseen, aside)
         if self.expire_after is not None:
             self._features.see(values, where[0])
-        return Progress(predictions, own, self._follow(predictions, targets, weights, first, unseen))
+        return Progress(predictions, own, self._follow(predictions, targets, weights, aside, first, unseen))
 
     def _follow(
-        self, predictions: Floats, targets: Floats, weights: Floats | None, first: bool, unseen: bool
+        self, predictions: Floats, targets: Floats, weights: Floats | None, aside: Aside, first: bool, unseen: bool
     ) -> NDArray[np.int64] | None:
         """After records were learned: count them in beside the braid; returns how they were decided.
 
-        `first` says that there was no answer to the first of them, as nothing had been learned.
+        `first` says that there was no answer to the first of them, as nothing had been learned. How sure answers were
+        is judged by what was known when they were given, as far as that can be told without them.
         """
-        start = int(first or unseen)
-        if unseen and not first:
-            self._coverage.miss()
-        self._coverage.follow(predictions[start:], targets[start:], len(self._classes))
+        start, known = int(first or unseen), aside.as_known
         if self._regression:
+            if self._judging:
+                self._coverage.follow_values(known[start:, 0], targets[start:], aside.doubts[start:])
             return None
-        return self._decision.follow(predictions, targets, self.classes, weights)
+        then = copy.deepcopy(self._decision) if self.braid.lags and not self._decision.plain else None
+        decided = self._decision.follow(predictions, targets, self.classes, weights)
+        if self._judging:
+            answers = decided if then is None else then.follow(known, targets, self.classes, weights)
+            if answers is None:
+                answers = known[:, : len(self._classes)].argmax(axis=1)
+            if unseen and not first:
+                self._coverage.miss()
+            self._coverage.follow_classes(known[start:], targets[start:], answers[start:], len(self._classes))
+        return decided
+
+    @contextmanager
+    def _judged_by(self, said: Progress | None) -> Iterator[None]:
+        """Within this, records that are learned are not judged if that will be done by what was said of them."""
+        self._judging = said is None
+        try:
+            yield
+        finally:
+            self._judging = True
+
+    def _judge(self, said: Progress, y: Any, sample_weight: Any) -> None:
+        """Count whether answers that were given earlier hold what has turned out to be true, now that it is learned."""
+        if said.sure is None:
+            return
+        truth = listed(frames.targets(y))
+        weights = weights_of(sample_weight, len(truth), self.records_learned)
+        predictions = np.asarray(said.predictions, dtype=np.float64).reshape(len(truth), -1)
+        for t, target in enumerate(truth):
+            if weights is not None and weights[t] == 0.0:
+                continue
+            part = slice(t, t + 1)
+            row, sure = predictions[part], said.sure.part(part)
+            if self._regression:
+                self._coverage.follow_values(row[:, 0], np.array([float(target)]), sure.doubts, sure)
+                continue
+            place, n_classes = self._classes.places[self._classes.label(target, 0)], row.shape[1]
+            if place >= n_classes:
+                self._coverage.miss(sure.bounds[0])
+                continue
+            answers = row.argmax(axis=1) if said.decided is None else said.decided[part]
+            self._coverage.follow_classes(row, np.array([float(place)]), answers, n_classes, sure)
 
     def _decided(self, predictions: Floats) -> NDArray[np.int64] | None:
         """The places of the classes that are answered; None where they are the likeliest."""
@@ -366,18 +422,21 @@ class MODL(base.Estimator):
         return self._decision.places(predictions, self.classes)
 
     def _run_learning(
-        self, values: Floats, where: Places, targets: Floats, weights: Floats | None, unseen: bool
+        self, values: Floats, where: Places, targets: Floats, weights: Floats | None, unseen: bool, aside: Aside
     ) -> tuple[Floats, Floats]:
         if self._watch is None:
-            return self.braid.run(values, where[0], targets, where[1], weights)
-        parts = []
+            return self.braid.run(values, where[0], targets, where[1], weights, aside)
+        parts, asides = [], []
         for t in range(values.shape[0]):
             first = self.records_learned == 0
             part, weight = slice(t, t + 1), None if weights is None else weights[t : t + 1]
-            parts.append(self.braid.run(values[part], where[0], targets[part], where[1], weight))
+            asides.append(Aside(1))
+            parts.append(self.braid.run(values[part], where[0], targets[part], where[1], weight, asides[-1]))
             self.braid.relax()
             if not first and self._watch.update(self._error(parts[-1][0][0], float(targets[t]), unseen and t == 0)):
                 self.braid.raise_plasticity()
+        aside.doubts = np.concatenate([one.doubts for one in asides])
+        aside.as_known = np.concatenate([one.as_known for one in asides])
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     @abstractmethod
@@ -448,7 +507,7 @@ class MODL(base.Estimator):
 
     def _framed_progress(self, frame: frames.Frame, progress: Progress) -> Progress:
         own = frame.frame(progress.own, self.learner_names)
-        return Progress(self._framed(frame, progress.predictions), own, progress.decided)
+        return progress._replace(predictions=self._framed(frame, progress.predictions), own=own)
 
     @abstractmethod
     def _framed(self, frame: frames.Frame, predictions: Floats) -> Any:
@@ -512,7 +571,9 @@ class MODL(base.Estimator):
         width = max(part.predictions.shape[1] for part in parts)
         predictions = [np.pad(part.predictions, ((0, 0), (0, width - part.predictions.shape[1]))) for part in parts]
         decided = None if parts[0].decided is None else np.concatenate([part.decided for part in parts])
-        return Progress(np.concatenate(predictions), np.concatenate([part.own for part in parts]), decided)
+        sures = [part.sure for part in parts if part.sure is not None]
+        sure = joined(sures) if len(sures) == len(parts) else None
+        return Progress(np.concatenate(predictions), np.concatenate([part.own for part in parts]), decided, sure)
 
     def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, sample_weight: Any = None) -> Chunk:
         """A chunk as it will be learned, or the refusal of all of it; nothing changes."""
@@ -568,12 +629,12 @@ class MODL(base.Estimator):
         weights: Floats | None,
         progress: Progress,
         start: int,
-    ) -> None:
+    ) -> Sure | None:
         """Run records in which nothing new appears, and note the predictions from row `start` on."""
         if values.shape[0] == 0 or (self.records_learned == 0 and targets is None):
-            return
+            return None
         self._grow()
-        predictions, own, decided = self._run(values, self._features.columns(columns), targets, weights)
+        predictions, own, decided, sure = self._run(values, self._features.columns(columns), targets, weights)
         rows = slice(start, start + values.shape[0])
         if progress.decided is not None and decided is not None:
             progress.decided[rows] = decided
@@ -583,6 +644,7 @@ class MODL(base.Estimator):
         else:
             progress.predictions[rows, : predictions.shape[1]] = predictions
             progress.own[rows] = own
+        return sure
 
     def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Progress:
         """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
@@ -591,7 +653,7 @@ class MODL(base.Estimator):
             return self._joined([self.progress_many(piece.table, piece.names) for piece in pieces(X, names)])
         values, columns = checked_array(X, names, self.records_learned + 1)
         progress = self._nothing_said(len(values), 1 if self._regression else len(self._classes))
-        self._run_part(values, columns, None, None, progress, 0)
+        progress = progress._replace(sure=self._run_part(values, columns, None, None, progress, 0))
         if frame is None:
             return progress
         return self._framed_progress(frame, progress)
@@ -603,11 +665,31 @@ class MODL(base.Estimator):
         decides = not self._regression and not self._decision.plain
         return Progress(np.zeros((n, width)), own, np.full(n, -1, dtype=np.int64) if decides else None)
 
-    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None) -> None:
-        """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
+    def learn_many(
+        self,
+        X: Any,
+        y: Any,
+        names: Sequence[Hashable] | None = None,
+        sample_weight: Any = None,
+        said: Progress | None = None,
+    ) -> None:
+        """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`.
+
+        Parameters
+        ----------
+        said
+            What `progress_many` gave for these records when they came. `coverage` is then that of the answers as they
+            were given, however late the labels are; if not given, of what would have been answered by the labels that
+            had come by then, going by `delay`.
+        """
+        if said is not None and len(said.predictions) != n_records(X):
+            raise BraidedError(f"X has {n_records(X)} records and said has {len(said.predictions)}: give as many")
         with self._growing():
             X, names, _ = self._opened(X, names, learn=True, sample_weight=sample_weight)
-            self._predict_learn(X, y, names, sample_weight)
+            with self._judged_by(said):
+                self._predict_learn(X, y, names, sample_weight)
+        if said is not None:
+            self._judge(said, y, sample_weight)
 
     def effects_one(
         self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None
@@ -779,9 +861,12 @@ class MODL(base.Estimator):
                 model._decision.load_state(arrays, len(labels))
         return model
 
-    def _predict_rows(self, X: Any, names: Sequence[Hashable] | None) -> Floats | None:
+    def _predict_rows(
+        self, X: Any, names: Sequence[Hashable] | None, doubts: list[Floats] | None = None
+    ) -> Floats | None:
+        """The predictions, None before anything was learned; those of `kernels.doubt` are added to `doubts`."""
         if is_sparse(X):
-            found = [self._predict_rows(piece.table, piece.names) for piece in pieces(X, names)]
+            found = [self._predict_rows(piece.table, piece.names, doubts) for piece in pieces(X, names)]
             rows = [part for part in found if part is not None]
             nothing = np.zeros((0, max(self.braid.n_outputs, 1)))
             return np.concatenate([nothing, *rows]) if self.records_learned else None
@@ -789,5 +874,8 @@ class MODL(base.Estimator):
         if self.records_learned == 0:
             return None
         where, slots = self._features.columns(columns)
-        predictions, _ = self.braid.run(values, where, None, slots)
+        aside = None if doubts is None else Aside(len(values))
+        predictions, _ = self.braid.run(values, where, None, slots, aside=aside)
+        if doubts is not None and aside is not None:
+            doubts.append(aside.doubts)
         return predictions

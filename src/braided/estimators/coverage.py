@@ -1,21 +1,22 @@
 """How sure an answer is: intervals and sets of labels that hold the truth as often as they say.
 
 The bound on scores of `kernels.coverage`, kept beside a model and updated with each record that is learned, from what
-was predicted before: of numbers the interval is prediction +- bound times the usual error, of classes the set is all k
-with 1 - p_k within the bound.
+was predicted before: of numbers the interval is prediction +- bound times the error that is usual for such a record, of
+classes the set is the answer and all k with 1 - p_k within the bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.kernels import coverage as kernels
-from braided.kernels.coverage import LEVELS, NUMBERS, ROUNDING, SCORES, USUAL_ERROR, WINDOW
+from braided.kernels.coverage import LEVELS, NUMBERS, SCORES, WINDOW
+from braided.kernels.doubt import DOUBTS
 from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 from braided.values import shown
 
@@ -25,6 +26,34 @@ _LEVELS = np.array(LEVELS)
 _WHAT = "state of the model's coverage"
 #: Between 0 and 1, where nothing is adapted, the followed levels say how far others are off.
 _ANCHORS = np.concatenate([[0.0], _LEVELS, [1.0]])
+_NO_SCALES, _NO_BOUNDS = np.zeros(0), np.zeros((0, _LEVELS.size))
+
+
+class Sure(NamedTuple):
+    """How sure answers were when they were given.
+
+    Attributes
+    ----------
+    doubts
+        (n, 2): see `kernels.doubt`.
+    scales
+        (n,): of numbers, the error that is usual for such a record, which scores are in units of.
+    bounds
+        (n, levels): the bound on the score at each level that is followed; infinite where it was too early to say.
+    """
+
+    doubts: Floats
+    scales: Floats
+    bounds: Floats
+
+    def part(self, rows: slice) -> Sure:
+        """That of some of the records."""
+        return Sure(self.doubts[rows], self.scales[rows], self.bounds[rows])
+
+
+def joined(parts: list[Sure]) -> Sure:
+    """That of all records of some parts, in order."""
+    return Sure(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class Coverage:
@@ -34,18 +63,21 @@ class Coverage:
     ----------
     regression
         Whether scores are of numbers rather than of classes.
+    delay
+        How many records later labels come.
 
     Examples
     --------
     >>> coverage = Coverage(regression=True)
     >>> errors = np.random.default_rng(0).normal(size=5_000)
-    >>> coverage.follow(np.zeros((5_000, 1)), errors, 0)
-    >>> print(f"{coverage.shares()[0.9]:.0%}, {coverage.half_width(0.9):.1f}")
+    >>> coverage.follow_values(np.zeros(5_000), errors, np.zeros((5_000, 2)))
+    >>> print(f"{coverage.shares()[0.9]:.0%}, {coverage.reaches(0.9, np.zeros((1, 2)))[0]:.1f}")
     90%, 1.9
     """
 
-    def __init__(self, regression: bool) -> None:
+    def __init__(self, regression: bool, delay: int = 0) -> None:
         self.regression = regression
+        self.delay = delay
         self.rates = 1.0 - _LEVELS
         #: For each level how many records were judged, and how many were within the bound.
         self.covered = np.zeros((_LEVELS.size, 2), dtype=np.int64)
@@ -58,17 +90,40 @@ class Coverage:
         """Scores that are kept."""
         return int(min(self._numbers[SCORES], WINDOW))
 
-    def follow(self, predictions: Floats, targets: Floats, n_classes: int) -> None:
-        """Take in records that were predicted, with their targets."""
-        state = (_LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered)
-        if self.regression:
-            kernels.follow_values(np.ascontiguousarray(predictions[:, 0]), targets, *state)
-        else:
-            kernels.follow_classes(np.ascontiguousarray(predictions), targets, n_classes, *state)
+    def _state(self) -> tuple[Any, ...]:
+        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, float(self.delay)
 
-    def miss(self) -> None:
-        """A record whose label was not known before: nothing could have held it, and nothing is learned from it."""
-        self.covered[(self.n + 1) * (1.0 - _LEVELS) >= 1.0 - ROUNDING, 0] += 1
+    def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Sure | None = None) -> None:
+        """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
+        scales, bounds = (_NO_SCALES, _NO_BOUNDS) if given is None else (given.scales, given.bounds)
+        kernels.follow_values(np.ascontiguousarray(predictions), targets, doubts, scales, bounds, *self._state())
+
+    def follow_classes(
+        self,
+        predictions: Floats,
+        targets: Floats,
+        answers: NDArray[np.int64],
+        n_classes: int,
+        given: Sure | None = None,
+    ) -> None:
+        """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,)."""
+        bounds = _NO_BOUNDS if given is None else given.bounds
+        kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state())
+
+    def sure(self, doubts: Floats) -> Sure:
+        """How sure answers are that are given now, by the doubts about each record, (n, 2)."""
+        found = Sure(doubts, np.zeros(len(doubts)), np.zeros((len(doubts), _LEVELS.size)))
+        state = (_LEVELS, self.rates, self._ordered, self._numbers, float(self.delay))
+        kernels.scales_and_bounds(doubts, *state, found.scales, found.bounds)
+        return found
+
+    def miss(self, bounds: Floats | None = None) -> None:
+        """A record whose label was not known before: nothing could have held it, and nothing is learned from it.
+
+        `bounds` are those of its answer, (levels,); those of now if not given.
+        """
+        bounds = self.sure(np.zeros((1, DOUBTS))).bounds[0] if bounds is None else bounds
+        self.covered[np.isfinite(bounds), 0] += 1
 
     def bound(self, level: Any) -> float:
         """The bound on scores at a level; infinite while there are too few records to say."""
@@ -76,15 +131,16 @@ class Coverage:
         if not number or not 0.0 < level < 1.0:
             raise BraidedError(f"level is {shown(level)}: give a number between 0 and 1, such as 0.9")
         n = self.n
-        if (n + 1) * (1.0 - level) < 1.0 - ROUNDING:
+        if kernels.too_early(float(level), self._numbers[SCORES], float(self.delay)):
             return np.inf
         off = np.interp(level, _ANCHORS, np.concatenate([[0.0], self.rates - (1.0 - _LEVELS), [0.0]]))
-        return float(kernels.bound(self._ordered, n, 1.0 - level + off))
+        rate = self.rates[LEVELS.index(level)] if level in LEVELS else 1.0 - level + off
+        return float(kernels.bound(self._ordered, n, rate))
 
-    def half_width(self, level: Any) -> float:
-        """How far an interval reaches to either side."""
-        bound, usual = self.bound(level), self._numbers[USUAL_ERROR]
-        return float(max(bound, 0.0) * usual) if np.isfinite(bound) else np.inf
+    def reaches(self, level: Any, doubts: Floats) -> Floats:
+        """How far the interval of each record reaches to either side of its prediction, by the doubts about it."""
+        bound = self.bound(level)
+        return bound * self.sure(doubts).scales if np.isfinite(bound) else np.full(len(doubts), np.inf)
 
     def shares(self) -> dict[float, float]:
         """For each level that is followed the share of records that were within its bound; without those too early."""
@@ -108,10 +164,11 @@ class Coverage:
         """Take over a `state`."""
         fresh = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
         whole = np.arange(NUMBERS) == SCORES
+        least = np.where(np.arange(NUMBERS) == kernels.COVARIANCE, -np.inf, 0.0)
         rules = {
             "rates": ArrayRule(self.rates.shape, low=-1.0, high=1.0),
             "covered": counts(*self.covered.shape),
-            "numbers": ArrayRule((NUMBERS,), low=0.0, high=np.where(whole, MOST_COUNT, np.inf), whole=whole),
+            "numbers": ArrayRule((NUMBERS,), low=least, high=np.where(whole, MOST_COUNT, np.inf), whole=whole),
         }
         check_arrays(_WHAT, rules, arrays)
         seen = int(arrays["numbers"][SCORES])

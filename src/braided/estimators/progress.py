@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.estimators.coverage import Sure
+
 
 class Progress(NamedTuple):
     """What `predict_learn_many` saw before it learned each record.
@@ -20,6 +22,8 @@ class Progress(NamedTuple):
         -1, or for regression 0.
     decided
         (n,): the place of the class that was answered, -1 for none; None where that is the likeliest class.
+    sure
+        From `progress_many`, how sure the answers are, for `learn_many` to judge them by when their labels come.
 
     For a data frame both are frames of its library, with classes and learners for columns; a regressor's predictions
     are a series.
@@ -28,6 +32,7 @@ class Progress(NamedTuple):
     predictions: Any
     own: Any
     decided: NDArray[np.int64] | None = None
+    sure: Sure | None = None
 
 
 def answered(progress: Progress, row: int) -> int | None:

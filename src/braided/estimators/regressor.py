@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from river import base
 
+from braided.engine import Aside
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.chunks import Floats, listed
@@ -18,6 +19,7 @@ from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
 from braided.estimators.sparse import n_records
 from braided.estimators.tasks import REGRESSION
+from braided.kernels.doubt import DOUBTS
 from braided.kernels.scale import target_deviation
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
@@ -134,21 +136,32 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         >>> print(f"{held / 1_001:.0%}, {high - low:.1f} wide")
         90%, 0.6 wide
         """
-        half = self._coverage.half_width(level)
-        value = self.predict_one(x)
-        return value - half, value + half
+        value, reach = self.predict_reach_one(x, level)
+        return value - reach, value + reach
 
-    def half_width(self, level: float = 0.9) -> float:
-        """How far an interval reaches to either side of a prediction."""
-        return self._coverage.half_width(level)
+    def predict_reach_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> tuple[float, float]:
+        """The predicted value, and how far its interval reaches to either side."""
+        aside = Aside(1)
+        row = self._predict_row(x, aside)
+        reach = float(self._coverage.reaches(level, aside.doubts)[0])
+        return (0.0, reach) if row is None else (float(row[0]), reach)
 
     def predict_interval_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> Any:
         """The interval of each record, (n, 2); of a data frame, a frame of the same library with `low` and `high`."""
         X, names, frame = self._opened(X, names)
-        half = self._coverage.half_width(level)
-        values = self._values(X, names)
-        intervals = np.column_stack([values - half, values + half])
+        values, reaches = self.predict_reach_many(X, level, names)
+        intervals = np.column_stack([values - reaches, values + reaches])
         return intervals if frame is None else frame.frame(intervals, ["low", "high"])
+
+    def predict_reach_many(
+        self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None
+    ) -> tuple[Floats, Floats]:
+        """The predicted values of an array, (n,), and how far each interval reaches to either side."""
+        doubts: list[Floats] = []
+        rows = self._predict_rows(X, names, doubts)
+        n = n_records(X)
+        reaches = self._coverage.reaches(level, np.concatenate(doubts) if doubts else np.zeros((n, DOUBTS)))
+        return (np.zeros(n) if rows is None else rows[:, 0]), reaches
 
     def _framed(self, frame: Frame, predictions: Floats) -> Any:
         return frame.series(predictions[:, 0])

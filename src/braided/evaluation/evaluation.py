@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,6 +25,20 @@ from braided.values import printable
 
 #: Features whose importance a result lists.
 _MOST_IMPORTANT = 50
+
+
+class Late(NamedTuple):
+    """A record whose label has not come yet, and what was said of it; None where that is not known any more."""
+
+    record: Batch
+    said: Progress | None
+
+
+class Waiting(NamedTuple):
+    """All such records, in order."""
+
+    records: Batch
+    said: list[Progress | None]
 
 
 class Model(Protocol):
@@ -156,7 +170,7 @@ class Evaluation:
         self.seconds = 0.0
         self.unlabelled = 0
         self.on_predictions = on_predictions
-        self._waiting: deque[Batch] = deque()
+        self._waiting: deque[Late] = deque()
 
     @property
     def records(self) -> int:
@@ -210,21 +224,22 @@ class Evaluation:
             if len(self._waiting) == self.delay:
                 self._learn_oldest()
             found.append(self.model.progress_many(piece.values[t : t + 1], piece.names))
-            self._waiting.append(piece.part(t, t + 1))
-            come.append(self._waiting[0].labels[0] if len(self._waiting) == self.delay else None)
+            self._waiting.append(Late(piece.part(t, t + 1), found[-1]))
+            come.append(self._waiting[0].record.labels[0] if len(self._waiting) == self.delay else None)
         width = max(row.predictions.shape[1] for row in found)
         predictions = [np.pad(row.predictions, ((0, 0), (0, width - row.predictions.shape[1]))) for row in found]
         decided = None if found[0].decided is None else np.concatenate([row.decided for row in found])
         return Progress(np.concatenate(predictions), np.concatenate([row.own for row in found]), decided), come
 
     def _learn_oldest(self) -> None:
-        oldest = self._waiting.popleft()
+        oldest, said = self._waiting.popleft()
         if oldest.labels[0] is not None:
-            self.model.learn_many(oldest.values, oldest.labels, oldest.names, **_weights(oldest))
+            judged = {"said": said} if said is not None and isinstance(self.model, MODL) else {}
+            self.model.learn_many(oldest.values, oldest.labels, oldest.names, **_weights(oldest), **judged)
 
     def finish(self) -> None:
         """At the end of the stream: learn what still waits, and note how the model stands."""
-        late = [record.labels[0] for record in self._waiting]
+        late = [waiting.record.labels[0] for waiting in self._waiting]
         self.history.hear(late[1:] if len(late) == self.delay else late)  # the oldest of a full queue has come
         start = time.perf_counter()
         while self._waiting:
@@ -254,16 +269,16 @@ class Evaluation:
                 "checkpoint file"
             )
 
-    def waiting(self) -> Batch | None:
-        """The records whose labels are still to be learned, in order."""
+    def waiting(self) -> Waiting | None:
+        """The records whose labels are still to be learned, in order, and what was said of each."""
         if not self._waiting:
             return None
-        return joined(list(self._waiting))
+        return Waiting(joined([late.record for late in self._waiting]), [late.said for late in self._waiting])
 
-    def wait_for(self, batch: Batch | None) -> None:
+    def wait_for(self, waiting: Waiting | None) -> None:
         """Take over `waiting` records."""
-        if batch is not None:
-            self._waiting.extend(batch.part(t, t + 1) for t in range(len(batch)))
+        if waiting is not None:
+            self._waiting.extend(Late(waiting.records.part(t, t + 1), said) for t, said in enumerate(waiting.said))
 
     def result(self) -> dict[str, Any]:
         """The figures of this run."""

@@ -283,9 +283,7 @@ class History(Tally):
         health = _health(model)
         row[self._failures] += health - self._health_noted
         self._health_noted = health
-        covered = _covered(model)
-        self._by_block["_covered"].rows[-1] += covered - self._covered_noted
-        self._covered_noted = covered
+        self._note_covered(model)
         self._count_present(piece)
         self.add(progress, piece.labels, model.classes, come)
         if self.records % self.block == 0:
@@ -302,7 +300,9 @@ class History(Tally):
             self._covered_before = self._covered_noted = _covered(model)
 
     def close(self, model: Any) -> None:
-        """At the end of a stream: note the weights as they stand. Noting may go on afterwards."""
+        """At the end of a stream: note the weights as they stand, and late labels. Noting may go on afterwards."""
+        if len(self._blocks):
+            self._note_covered(model)
         self._note_weights(model)
 
     def _measure_shares(self, model: Any, row: Floats) -> None:
@@ -332,6 +332,12 @@ class History(Tally):
             place = self._places.places.get(name)
             if place is not None and np.isfinite(size):
                 self._effects[place] += size, 1.0
+
+    def _note_covered(self, model: Any) -> None:
+        """Count what was judged since the last time as of the current block."""
+        covered = _covered(model)
+        self._by_block["_covered"].rows[-1] += covered - self._covered_noted
+        self._covered_noted = covered
 
     def _count_present(self, piece: Batch) -> None:
         counts = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))

@@ -1,12 +1,26 @@
 """Adaptive conformal inference (Gibbs and Candes, 2021): how wide an answer must be to hold the truth often enough.
 
-A score s says how badly a record fitted its prediction. With the last n <= WINDOW scores in order, the bound of a level
+A score s says how badly a record fitted its answer. With the last n <= WINDOW scores in order, the bound of a level
 1 - a is the ceil((n + 1) (1 - a_t))-th smallest of them, and after each record
 
-    a_(t+1) = a_t + RATE (a - [s_t > bound]),
+    a_(t+1) = a_t + rate (a - [s_t > bound_t]),   rate = RATE / max(1, RATE delay),
 
-so that the share of records within their bound tends to the level whatever the stream does. Below 1 / (n + 1), where
-the bound would be infinite, it is the largest score times 1 + (1 / (n + 1) - a_t) / (4 RATE).
+with the bound as it was when the answer was given, so that the share of records within their bound tends to the level
+whatever the stream does. With a slower rate where labels come late, a_t does not swing: what it does is seen `delay`
+records later. Below 1 / (n + 1), where the bound would be infinite, it is the largest score times
+1 + (1 / (n + 1) - a_t) / (4 RATE); where the bound is 0 and held, nothing narrower can be given, and a_t stays. Nothing
+is promised while (n / max(1, delay / DEPENDENT) + 1) a < 1: errors of answers that were given before any of their
+labels came are alike, and count as one in so many.
+
+**Numbers**: s is the absolute error over the one that is usual for such a record,
+
+    scale = usual sqrt(1 + of_weights) max(1 + slope (of_missing - mean), LEAST_SCALE)
+
+with the doubts of `kernels.doubt`. The slope is that of the regression of error / (usual sqrt(1 + of_weights)) on
+of_missing over about the last MEMORY records, with SURE standard errors taken off the covariance, and 0 at least. usual
+is a running mean of error / (scale / usual).
+
+**Classes**: s is 0 where the label is the answer, which is always in the set, and 1 - p(label) otherwise.
 """
 
 from __future__ import annotations
@@ -15,21 +29,28 @@ import numpy as np
 from numba import njit
 
 from braided.kernels.compile import CACHED, kernel
+from braided.kernels.doubt import OF_MISSING, OF_WEIGHTS
 
 #: How many of the last scores are kept.
 WINDOW = 1_000
 #: The levels whose coverage is followed; others lie between them.
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 RATE = 0.01
+#: Of a delay, so many records count as one of their own.
+DEPENDENT = 10.0
 #: No score is larger: one mistake in a stream of constants must leave numbers.
 MOST = 1e9
 #: Of 0.9, as a double, a little less than a tenth is left of 1: nine scores are to be enough for it.
 ROUNDING = 1e-9
-# Places in the numbers: how many scores there were, and the running mean of the absolute error.
-SCORES, USUAL_ERROR = 0, 1
-NUMBERS = 2
+# Places in the numbers: how many scores there were; the usual error; mean and variance of `of_missing` and of the error
+# in units of the usual one, and their covariance.
+SCORES, USUAL_ERROR, MISSING_MEAN, MISSING_VARIANCE, ERROR_MEAN, ERROR_VARIANCE, COVARIANCE = range(7)
+NUMBERS = 7
 #: How fast the usual error follows, and how many times itself an error may count for.
 _FOLLOW, _OUTLIER = 0.02, 10.0
+#: Of the slope: records that it is of, how many there are at least, and standard errors.
+MEMORY, LEAST_RECORDS, SURE = 1_000.0, 20.0, 2.0
+LEAST_SCALE = 0.25
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -42,7 +63,38 @@ def bound(ordered, n, rate):
     if rate < least:
         return ordered[n - 1] * (1.0 + (least - rate) / (4.0 * RATE))
     place = int(np.ceil((n + 1.0) * (1.0 - rate))) - 1
-    return ordered[min(place, n - 1)] if place >= 0 else -1.0
+    return ordered[min(place, n - 1)] if place >= 0 else 0.0
+
+
+@kernel()
+def too_early(level, n, delay):
+    """Whether n scores are too few to promise anything at a level."""
+    return (n / max(1.0, delay / DEPENDENT) + 1.0) * (1.0 - level) < 1.0 - ROUNDING
+
+
+@kernel()
+def bounds_now(levels, rates, ordered, numbers, delay, bounds):
+    """The bound of each level; infinite where there are too few records for it."""
+    n = min(int(numbers[SCORES]), WINDOW)
+    for i in range(levels.size):
+        bounds[i] = np.inf if too_early(levels[i], numbers[SCORES], delay) else bound(ordered, n, rates[i])
+
+
+@kernel()
+def _slope(numbers):
+    """How much the error grows with `of_missing`, as far as that is sure."""
+    n = min(numbers[SCORES], MEMORY)
+    if n < LEAST_RECORDS or not numbers[MISSING_VARIANCE] > 0.0:
+        return 0.0
+    doubtful = SURE * np.sqrt(numbers[MISSING_VARIANCE] * numbers[ERROR_VARIANCE] / n)
+    return max(numbers[COVARIANCE] - doubtful, 0.0) / numbers[MISSING_VARIANCE]
+
+
+@kernel()
+def scale_of(doubts, numbers):
+    """The error that is usual for a record with these doubts."""
+    missing = 1.0 + _slope(numbers) * (doubts[OF_MISSING] - numbers[MISSING_MEAN])
+    return numbers[USUAL_ERROR] * np.sqrt(1.0 + doubts[OF_WEIGHTS]) * max(missing, LEAST_SCALE)
 
 
 @kernel()
@@ -63,38 +115,89 @@ def _take_in(score, ring, ordered, numbers):
 
 
 @kernel()
-def _judge(score, levels, rates, ring, ordered, numbers, covered):
-    """Count whether a score is within the bound of each level, adapt the levels, and take the score in."""
-    n = min(int(numbers[SCORES]), WINDOW)
+def _judge(score, bounds, levels, rates, ring, ordered, numbers, covered, delay):
+    """Count whether a score is within the bounds that were given, adapt the levels, and take the score in."""
     for i in range(levels.size):
-        missed = 1.0 - levels[i]
-        if (n + 1.0) * missed < 1.0 - ROUNDING:
+        if bounds[i] == np.inf:
             continue
-        within = score <= bound(ordered, n, rates[i])
+        within = score <= bounds[i]
         covered[i, 0] += 1
         covered[i, 1] += 1 if within else 0
-        rates[i] = min(max(rates[i] + RATE * (missed - (0.0 if within else 1.0)), -1.0), 1.0)
+        if not (within and bounds[i] <= 0.0):
+            change = RATE / max(1.0, RATE * delay) * (1.0 - levels[i] - (0.0 if within else 1.0))
+            rates[i] = min(max(rates[i] + change, -1.0), 1.0)
     _take_in(score, ring, ordered, numbers)
 
 
+@kernel()
+def _follow_error(error, doubts, scale, numbers):
+    """Take an error into what is usual, and into how it goes with what is missing; `scale` is that of now."""
+    usual = numbers[USUAL_ERROR]
+    if not usual > 0.0:
+        numbers[USUAL_ERROR] = error
+        return
+    unit = usual * np.sqrt(1.0 + doubts[OF_WEIGHTS])
+    counted = error / (scale / usual)
+    follow = max(1.0 / MEMORY, 1.0 / numbers[SCORES])
+    size = min(error / unit, _OUTLIER)
+    missing_off, size_off = doubts[OF_MISSING] - numbers[MISSING_MEAN], size - numbers[ERROR_MEAN]
+    numbers[MISSING_MEAN] += follow * missing_off
+    numbers[ERROR_MEAN] += follow * size_off
+    missing_left, size_left = doubts[OF_MISSING] - numbers[MISSING_MEAN], size - numbers[ERROR_MEAN]
+    numbers[MISSING_VARIANCE] += follow * (missing_off * missing_left - numbers[MISSING_VARIANCE])
+    numbers[ERROR_VARIANCE] += follow * (size_off * size_left - numbers[ERROR_VARIANCE])
+    numbers[COVARIANCE] += follow * (missing_off * size_left - numbers[COVARIANCE])
+    follow = max(_FOLLOW, 1.0 / numbers[SCORES])
+    numbers[USUAL_ERROR] = usual + follow * (min(counted, _OUTLIER * usual) - usual)
+
+
 @njit(cache=CACHED, nogil=True)
-def follow_values(predictions, truth, levels, rates, ring, ordered, numbers, covered):
-    """Take in records of a regression: a score is the absolute error in units of the usual one."""
+def scales_and_bounds(doubts, levels, rates, ordered, numbers, delay, scales, bounds):
+    """The unit of scores, and the bounds on them, of records that are answered now."""
+    for t in range(scales.size):
+        scales[t] = scale_of(doubts[t], numbers)
+        bounds_now(levels, rates, ordered, numbers, delay, bounds[t])
+
+
+@njit(cache=CACHED, nogil=True)
+def follow_values(
+    predictions, truth, doubts, scales, given, levels, rates, ring, ordered, numbers, covered, delay,
+):  # fmt: skip
+    """Take in records of a regression, with the scales and bounds that were given; without any, with those of now."""
+    bounds = np.zeros(levels.size)
     for t in range(truth.size):
         answer = predictions[t] if predictions[t] == predictions[t] else 0.0
         error = min(abs(answer - truth[t]), _LARGEST)
-        usual = numbers[USUAL_ERROR]
+        scale = scale_now = scale_of(doubts[t], numbers)
+        if scales.size:
+            scale = scales[t]
+            bounds[:] = given[t]
+        else:
+            bounds_now(levels, rates, ordered, numbers, delay, bounds)
         score = 1.0 if error > 0.0 else 0.0  # of the first error, which is as large as is usual so far
-        if usual > 0.0:
-            score = min(error / usual, MOST)
-        _judge(score, levels, rates, ring, ordered, numbers, covered)
-        follow = max(_FOLLOW, 1.0 / numbers[SCORES])
-        numbers[USUAL_ERROR] = usual + follow * (min(error, _OUTLIER * usual) - usual) if usual > 0.0 else error
+        if scale > 0.0:
+            score = min(error / scale, MOST)
+        _judge(score, bounds, levels, rates, ring, ordered, numbers, covered, delay)
+        _follow_error(error, doubts[t], scale_now, numbers)
 
 
 @njit(cache=CACHED, nogil=True)
-def follow_classes(predictions, truth, n_classes, levels, rates, ring, ordered, numbers, covered):
-    """Take in records of a classification: a score is 1 - p(label); of one class alone it is certain."""
+def follow_classes(
+    predictions, truth, answers, n_classes, given, levels, rates, ring, ordered, numbers, covered, delay,
+):  # fmt: skip
+    """Take in records of a classification, with the bounds that were given; without any, with those of now.
+
+    `answers` are the places of the classes that were answered. One class alone is certain.
+    """
+    bounds = np.zeros(levels.size)
     for t in range(truth.size):
-        p = predictions[t, int(truth[t])] if n_classes > 1 else 1.0
-        _judge(1.0 - p if p == p else 1.0, levels, rates, ring, ordered, numbers, covered)
+        if given.shape[0]:
+            bounds[:] = given[t]
+        else:
+            bounds_now(levels, rates, ordered, numbers, delay, bounds)
+        label = int(truth[t])
+        score = 0.0
+        if n_classes > 1 and label != answers[t]:
+            p = predictions[t, label]
+            score = 1.0 - p if p == p else 1.0
+        _judge(score, bounds, levels, rates, ring, ordered, numbers, covered, delay)

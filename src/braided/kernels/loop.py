@@ -8,6 +8,7 @@ from numba import njit
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
 from braided.kernels.compile import CACHED, kernel
+from braided.kernels.doubt import doubt
 from braided.kernels.inputs import FEATURES, fill, take_in
 from braided.kernels.mixture import best
 from braided.kernels.record_weight import counted, scale
@@ -118,7 +119,8 @@ def change_in_units(y, target, known):
 @njit(cache=CACHED, nogil=True)
 def run(
     table, combiner, stage, changes, values, columns, slots, statistics, standardise, targets, weights, target, known,
-    late, regression, learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, waiting,
+    late, regression, learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, doubts,
+    doubter, waiting,
 ):  # fmt: skip
     """Predict, and if `learn` then learn, record by record; returns how many were done.
 
@@ -130,7 +132,8 @@ def run(
     there are features: the last holds how many of them the last record had. A learner with `changes[i, 0]` learns
     how far a numeric target lies from the one before it. With any of them all scores that are combined are distances
     from the last target in usual changes, and every learner has its own loss; `changes[i, 1]` receives its own score.
-    `weights` are those of the records, or none; statistics count records, whatever their weight.
+    `weights` are those of the records, or none; statistics count records, whatever their weight. `doubts[t]` receives
+    what learner `doubter` doubts (`kernels.doubt`), unless it has no places.
 
     Labels may come late (`late` then has places). A record is learned as it was predicted, when the newest targets had
     not come: `known` is then the target's past without them. A learner of labels finds in the last place of x whether
@@ -170,6 +173,8 @@ def run(
         answer = prediction[0]
         if regression:
             answer = to_value(prediction[0], target, known) if follow else target_from_units(prediction[0], target)
+        if doubts.shape[0] > 0:
+            doubt(table[doubter], x, available, doubts[t])
         failing = False
         if learn:
             aim = from_last(targets[t], target, known)

@@ -30,9 +30,10 @@ from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
 from braided.estimators.base import MODL
 from braided.estimators.chunks import weights_of
+from braided.estimators.late_answers import pack_said, unpack_said
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
-from braided.evaluation.evaluation import result_of
+from braided.evaluation.evaluation import Waiting, result_of
 from braided.evaluation.older import upgraded_history
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
 from braided.run.predictions import Written
@@ -47,6 +48,8 @@ Arrays = dict[str, NDArray[Any]]
 #: Kind of a checkpoint after a run whose last model was not ours.
 _NO_MODEL = "finished runs"
 _WHAT = "the checkpoint's run"
+#: What the names of arrays begin with that hold what was said of records that wait.
+_SAID = "run/said"
 #: A value that waits is finite, or NaN for a missing one.
 _LOWEST = float(np.finfo(np.float64).min)
 
@@ -129,7 +132,8 @@ class RunCheckpoint:
             arrays |= prefixed(f"run/history {i}", own)
         waiting = evaluation.waiting()
         if waiting is not None:
-            arrays["run/waiting"] = waiting.values
+            arrays["run/waiting"] = waiting.records.values
+            arrays |= prefixed(_SAID, pack_said(waiting.said))
         metadata["run"] = {
             "options": options.stored(),
             "preset": _settings(options),
@@ -143,7 +147,7 @@ class RunCheckpoint:
             "unlabelled": evaluation.unlabelled,
             "features": model.n_features,
             "histories": packed,
-            "waiting": None if waiting is None else _pack_names(waiting),
+            "waiting": None if waiting is None else _pack_names(waiting.records),
             "rows_predicted": None if predicted is None else predicted.rows,
             "columns_predicted": [] if predicted is None else list(predicted.columns),
         }
@@ -225,7 +229,9 @@ class RunCheckpoint:
         evaluation.seconds = checked(_WHAT, run, "seconds", float)
         evaluation.unlabelled = checked(_WHAT, {"unlabelled": 0, **run}, "unlabelled", int)
         if run.get("waiting") is not None:
-            evaluation.wait_for(_unpack_batch(checked(_WHAT, run, "waiting", dict), saved.arrays, options.delay))
+            late = _unpack_batch(checked(_WHAT, run, "waiting", dict), saved.arrays, options.delay)
+            said = unpack_said(unprefixed(_SAID, saved.arrays), len(late), len(model.learner_names), _WHAT)
+            evaluation.wait_for(Waiting(late, said))
         return evaluation
 
     def _check_options(self, then: dict[str, Any], options: RunOptions) -> None:

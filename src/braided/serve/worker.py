@@ -6,8 +6,11 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
@@ -134,9 +137,7 @@ class Worker:
         named = cast(dict[Hashable, float], x)
         if isinstance(model, MODLRegressor):
             with lock:
-                version, value = model.records_learned, model.predict_one(named)
-                half = None if level is None else model.half_width(level)
-            return [], _number(value, half, version)
+                return [], _number(model, named, level)
         with lock:
             version, found = model.records_learned, model.predict_proba_one(named)
             classes, rows = list(found), [list(found.values())]
@@ -163,9 +164,7 @@ class Worker:
         for _, table in records.tables(PREDICT_CHUNK):
             if isinstance(model, MODLRegressor):
                 with lock:
-                    version, values = model.records_learned, model.predict_many(table, records.names)
-                    half = None if level is None else model.half_width(level)
-                answers += [_number(value, half, version) for value in values.tolist()]
+                    answers += _numbers(model, table, records.names, level)
             else:
                 with lock:
                     version, classes = model.records_learned, model.classes
@@ -186,8 +185,7 @@ class Worker:
                 for place, item in enumerate(records.items[start : start + PREDICT_CHUNK], start):
                     x = _encoded(rules, item, place)
                     if isinstance(model, MODLRegressor):
-                        half = None if level is None else model.half_width(level)
-                        answers.append(_number(model.predict_one(x), half, version))
+                        answers.append(_number(model, x, level))
                     else:
                         row = list(model.predict_proba_one(x).values())
                         answers += _predictions(model, classes, [row], version, level)
@@ -446,11 +444,31 @@ def _encoded(rules: Any, item: Any, place: int) -> dict[Hashable, float]:
     return found
 
 
-def _number(value: float, half: float | None, version: int) -> dict[str, Any]:
-    """An answer of a regressor; the bounds of its interval are null while it cannot say."""
+def _number(model: MODLRegressor, x: dict[Hashable, float], level: float | None) -> dict[str, Any]:
+    """The answer of a regressor for one record."""
+    version = model.records_learned
+    if level is None:
+        return _value(model.predict_one(x), None, version)
+    value, reach = model.predict_reach_one(x, level)
+    return _value(value, reach, version)
+
+
+def _numbers(
+    model: MODLRegressor, table: NDArray[np.float64], names: Sequence[Hashable], level: float | None
+) -> list[dict[str, Any]]:
+    """The answers of a regressor for a table."""
+    version = model.records_learned
+    if level is None:
+        return [_value(value, None, version) for value in model.predict_many(table, names).tolist()]
+    found = model.predict_reach_many(table, level, names)
+    return [_value(value, reach, version) for value, reach in zip(*(part.tolist() for part in found), strict=True)]
+
+
+def _value(value: float, reach: float | None, version: int) -> dict[str, Any]:
+    """A number as an answer; the bounds of its interval are null while it cannot be said."""
     answer: dict[str, Any] = {"value": finite(value), "version": version}
-    if half is not None:
-        answer["interval"] = [finite(value - half), finite(value + half)]
+    if reach is not None:
+        answer["interval"] = [finite(value - reach), finite(value + reach)]
     return answer
 
 

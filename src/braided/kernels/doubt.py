@@ -1,0 +1,88 @@
+"""How unsure the closed-form learner of numbers is of one record: by its own weights, and by what the record lacks.
+
+With N(m, P) the posterior of `learners.linear`, u a record's inputs and s^2 the noise that it reckons with,
+
+    of_weights = u P u / s^2                                 what is not known of the weights, in units of the noise
+    of_missing = sqrt(sum of m_j^2 over the missing j)       how far the score moves with what is missing
+
+the second in deviations of the target, for standardised values. With more features than are filled in
+(`kernels.inputs`) it is 0: it would cost more than all else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braided.kernels.calls import DOUBLE, HYPER, INDEX, SHAPE, WORK64, doubles, ints
+from braided.kernels.compile import kernel
+from braided.kernels.dense import FAST
+from braided.kernels.inputs import MOST_FEATURES
+from braided.kernels.posterior import list_inputs
+
+#: Columns of what is known of a record's doubts.
+OF_WEIGHTS, OF_MISSING = 0, 1
+DOUBTS = 2
+#: No doubt is larger.
+_MOST = 1e6
+#: Place of s^2 in the learner's numbers.
+_NOISE = 2
+
+
+@kernel(fastmath=FAST)
+def _times_row(row, u, n):
+    """The inner product with the first n of a row."""
+    total = 0.0
+    for k in range(n):
+        total += row[k] * u[k]
+    return total
+
+
+@kernel()
+def _variance(flat, full, stride, size, index, u, n):
+    """u P u, from one side of the diagonal of a matrix."""
+    total = 0.0
+    for k in range(n):
+        if not full:
+            total += flat[index[k]] * u[k] * u[k]
+            continue
+        row = flat[index[k] * stride : index[k] * stride + size]
+        before = 0.0
+        if n == size:
+            before = _times_row(row, u, k)
+        else:
+            for i in range(k):
+                before += row[index[i]] * u[i]
+        total += u[k] * (2.0 * before + row[index[k]] * u[k])
+    return total
+
+
+@kernel()
+def _of_missing(mean, with_mask, n_features, active):
+    """The root of the squared weights of all features but the active ones, which are in order."""
+    total, at = 0.0, 0
+    for slot in range(n_features):
+        if at < active.shape[0] and active[at] == slot:
+            at += 1
+        else:
+            weight = mean[1 + 2 * slot] if with_mask else mean[1 + slot]
+            total += weight * weight
+    return np.sqrt(total)
+
+
+@kernel()
+def bounded(number):
+    """A doubt within its bounds; none where it is no number."""
+    return min(max(number, 0.0), _MOST) if number == number else 0.0
+
+
+@kernel()
+def doubt(row, x, active, doubts):
+    """The doubts of the linear learner of this row of the table about a record that it sees as x."""
+    shape, double, u, index = ints(row, SHAPE), doubles(row, DOUBLE), doubles(row, WORK64), ints(row, INDEX)
+    with_mask, full, stride, size, mean_at, n_features = shape[1], shape[2], shape[3], shape[4], shape[5], shape[7]
+    n = list_inputs(x, active, with_mask, n_features, shape[8], index, u)
+    noise = doubles(row, HYPER)[_NOISE]
+    doubts[OF_WEIGHTS] = bounded(_variance(double[shape[6] :], full, stride, size, index, u, n) / noise)
+    doubts[OF_MISSING] = 0.0
+    if n_features <= MOST_FEATURES:
+        doubts[OF_MISSING] = bounded(_of_missing(double[mean_at : mean_at + stride], with_mask, n_features, active))
