@@ -338,6 +338,15 @@ def test_without_scikit_learn_the_message_says_what_to_install() -> None:
     assert last.endswith("pip install 'braided[sklearn]'")
 
 
+def test_nothing_begins_with_records_of_which_none_counts() -> None:
+    X, y = np.zeros((4, 2)), np.array([0, 1, 0, 1])
+    model = MODLClassifier("lean", decision="balanced", random_state=0)
+    with pytest.raises(BraidedError, match="sample_weight is zero for every record"):
+        model.partial_fit(X, y, classes=[0, 1], sample_weight=np.zeros(4))
+    model.partial_fit(X, y, classes=[0, 1]).partial_fit(X, y, sample_weight=np.zeros(4))
+    assert set(model.predict(X)) <= {0, 1}
+
+
 @pytest.mark.parametrize("settings", [{"decision": "balanced"}, {"class_weight": {1: 50.0}}, {"costs": {1: {0: 50.0}}}])
 def test_a_decision_changes_labels_and_no_probability(settings: dict[str, Any]) -> None:
     X, y = make_classification(400, weights=[0.9], flip_y=0.2, random_state=0)

@@ -152,12 +152,17 @@ class _MODL(BaseEstimator):
         random: np.random.RandomState,
     ) -> None:
         """Learn every record `passes` times, as `fit` does."""
-        if weights is not None and not weights.any():
-            raise BraidedError("sample_weight is zero for every record: give at least one a weight above 0")
+        _check_any(weights)
         for _ in range(self.passes):
             order = random.permutation(values.shape[0]) if self.shuffle else slice(None)
             weighed = None if weights is None else weights[order]
             inner.learn_many(values[order], targets[order], self._names, sample_weight=weighed)
+
+
+def _check_any(weights: Floats | None) -> None:
+    """Refuse to begin with records none of which counts."""
+    if weights is not None and not weights.any():
+        raise BraidedError("sample_weight is zero for every record: give at least one a weight above 0")
 
 
 class MODLClassifier(ClassifierMixin, _MODL):
@@ -292,6 +297,8 @@ class MODLClassifier(ClassifierMixin, _MODL):
         foreign = [label for label in np.unique(labels).tolist() if label not in known.tolist()]
         if foreign:
             raise BraidedError(f"y holds {foreign[0]!r}: it must be one of the classes, {shown(known.tolist())}")
+        if first:
+            _check_any(weights)
         inner = self._made(known, check_random_state(self.random_state)) if first else self.model_
         inner.learn_many(values, labels, self._names, sample_weight=weights)
         self.classes_, self.model_ = known, inner

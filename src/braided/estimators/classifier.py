@@ -57,7 +57,6 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     encode
         True: the model takes raw records, text, dates and numbers as a file has them, and remembers how; or a
         `braided.Encoder` with other rules. Such a model is what `braided run --checkpoint` saves.
-
     decision
         How an answer is chosen from the probabilities, which stay the same: `likeliest`, or `balanced`, by each class's
         probability over how often it was learned. See `docs/answers.md`.
