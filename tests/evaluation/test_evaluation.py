@@ -81,7 +81,7 @@ def test_a_broken_off_delay_goes_on_with_what_waits() -> None:
     second = Evaluation(first.model, History.restore(*first.history.state()), delay=30)
     waiting = first.waiting()
     assert waiting is not None
-    assert len(waiting) == 30
+    assert len(waiting.records) == len(waiting.said) == 30
     second.wait_for(waiting)
     for batch in batches[1:]:
         second.observe(batch)
@@ -89,6 +89,18 @@ def test_a_broken_off_delay_goes_on_with_what_waits() -> None:
     assert second.waiting() is None
     assert state_digest(second.model) == state_digest(straight.model)  # type: ignore[arg-type]
     np.testing.assert_array_equal(second.history.curve(), straight.history.curve())
+
+
+def test_a_short_run_has_the_coverage_of_the_levels_that_could_be_judged() -> None:
+    values, labels = made_up(60, d=4)
+    evaluation = Evaluation(MODLClassifier(learners=SMALL))
+    evaluation.observe(Batch(tuple("abcd"), values, labels.tolist()))
+    evaluation.finish()
+    over_time = evaluation.result()["coverage_over_time"]
+    assert [row["records"] for row in over_time] == [60]
+    assert (
+        list(over_time[0])[1:] == list(evaluation.result()["coverage"]) == ["0.5", "0.6", "0.7", "0.8", "0.9", "0.95"]
+    )
 
 
 @pytest.mark.parametrize("delay", [0, 5])

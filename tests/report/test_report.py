@@ -158,6 +158,16 @@ def test_any_stream_comes_out_right(name: str, tmp_path: Path) -> None:
         assert "1 without a prediction, before any class was known, is left out." in text
 
 
+def test_a_level_that_could_not_be_judged_has_its_column(tmp_path: Path) -> None:
+    made_of = made(60, ["a", "b"], [i % 2 for i in range(60)])
+    text = page(finished(Job(RunOptions(jsonl(tmp_path / "short.jsonl", made_of), preset="lean"))))
+    at = text.index(">0.99<")
+    table = text[text.rindex("<table", 0, at) : text.index("</table>", at)]
+    rows = [row.count("<th") - row.count("<thead") + row.count("<td") for row in table.split("<tr")[1:]]
+    assert len(set(rows)) == 1, "headings and cells are not as many"
+    assert ">-<" in table
+
+
 def test_resets_are_shown(tmp_path: Path) -> None:
     rows = [({"a": x["a"] * 1e6, "b": 1e6}, y) for x, y in made(120, ["a", "b"], [0, 1]) if "a" in x]
     options = RunOptions(

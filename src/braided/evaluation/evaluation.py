@@ -123,12 +123,12 @@ def result_of(
 
 
 def _over_time(history: History) -> list[dict[str, Any]]:
-    """At the end of each block the share of its records that intervals or sets held, by level."""
-    return [
-        {"records": int(end), **{f"{level:g}": share for level, share in zip(LEVELS, row, strict=True)}}
-        for (end, _), row in zip(history.blocks(), history.coverage().tolist(), strict=True)
-        if all(share == share for share in row)
+    """At the end of each block the share of its records that intervals or sets held, by each level that was judged."""
+    shares = [
+        {f"{level:g}": share for level, share in zip(LEVELS, row, strict=True) if share == share}
+        for row in history.coverage().tolist()
     ]
+    return [{"records": int(end), **row} for (end, _), row in zip(history.blocks(), shares, strict=True) if row]
 
 
 class Evaluation:

@@ -16,6 +16,7 @@ import numpy as np
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation import History
 from braided.evaluation.metrics import METRICS, chosen, quantity
+from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS
 from braided.report import plot
 from braided.report.provenance import provenance
@@ -348,14 +349,15 @@ class _Page:
         what = "interval" if self.regression else "set of labels"
         rows = [[f"{ends[place]:,.0f}", *("-" if np.isnan(share) else f"{share:.1%}" for share in shares[place])]
                 for place in _places(len(ends))]  # fmt: skip
-        rows.append(["all", *(f"{share:.1%}" for share in first.coverage_shares().values())])
+        over_all = first.coverage_shares()
+        rows.append(["all", *(f"{over_all[level]:.1%}" if level in over_all else "-" for level in LEVELS)])
         return [
             self.picture(
                 "Coverage",
                 f"Share of the records of each block whose {what} at level 0.9 held the truth; the numbers have other "
                 "levels, too.",
                 lambda ax: plot.coverage(seeds, ax=ax),
-                table(["records", *(f"{level:g}" for level in first.coverage_shares())], rows),
+                table(["records", *(f"{level:g}" for level in LEVELS)], rows),
                 about,
             )
         ]
