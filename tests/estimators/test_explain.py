@@ -215,3 +215,28 @@ def test_shares_follow_the_weights_of_the_combiner() -> None:
     np.testing.assert_allclose(explain.shares_of(terms, 0), [1.0 / 4.0, 3.0 / 4.0])
     np.testing.assert_array_equal(explain.shares_of(np.zeros((2, 2)), 0), [0.0, 0.0])
     np.testing.assert_allclose(explain.shares_of(np.array([[-3.0], [1.0]]), None), [0.75, 0.25])
+
+
+def test_of_raw_records_a_column_is_left_out_with_all_that_it_becomes() -> None:
+    model = MODLClassifier(learners=(LogisticConfig(), MLPConfig(hidden=(8,))), encode=True)
+    rng = np.random.default_rng(0)
+    for i in range(200):
+        kind = "rgb"[i % 3]
+        x = {"kind": kind, "at": f"2024-01-{1 + i % 28:02d}", "t": float(rng.normal()), "deep": {"u": i % 5}}
+        model.learn_one(x, "ab"[kind == "r"])
+    x = {"kind": "r", "at": "2024-02-01", "t": 0.3, "deep": {"u": 2}}
+    whole = model.predict_proba_one(x)
+    effects = model.effects_one(x)
+    assert list(effects) == ["kind", "at", "t", "deep.u"]
+    for column, without in {"kind": {**x, "kind": None}, "at": {**x, "at": None}, "deep.u": {**x, "deep": {}}}.items():
+        rest = model.predict_proba_one(without)
+        for label in whole:
+            assert effects[column][label] == pytest.approx(whole[label] - rest[label], abs=1e-12)
+    assert model.explain_one(x).effects == effects
+    assert effects["kind"]["b"] > 0.2
+    fine = model.effects_one(x, by="feature")
+    assert {"kind=r", "kind=g", "kind=b", "at.age", "t", "deep.u"} <= fine.keys()
+    assert model.explain_one(x, by="feature").effects == fine
+    assert model.effects_one(x, ["t", "kind=r"]) == {"t": effects["t"], "kind=r": fine["kind=r"]}
+    with pytest.raises(BraidedError, match="by 'row' is not known: use one of column, feature"):
+        model.effects_one(x, by="row")

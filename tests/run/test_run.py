@@ -458,3 +458,16 @@ def test_a_decision_on_the_command_line(tmp_path: Path) -> None:
         model = [] if "-m" in more else ["-m", "olr"]
         done = braided("run", str(tmp_path / "s.csv"), *model, *more, code=2)
         assert told in " ".join(done.stderr.split())
+
+
+def test_importance_is_of_columns(tmp_path: Path) -> None:
+    rows = [f"{'rgb'[i % 3]},2024-01-{1 + i % 28:02d},{i % 7},{'yn'[i % 3 == 0]}" for i in range(300)]
+    (tmp_path / "raw.csv").write_text("\n".join(["kind,at,t,label", *rows]) + "\n")
+    job = Job(RunOptions(str(tmp_path / "raw.csv"), preset="lean"), checkpoint=tmp_path / "checkpoint")
+    for _ in job.run():
+        pass
+    found = [name for name, _, _ in job.finished[0].history.importance()]
+    assert sorted(found) == ["at", "kind", "t"]
+    assert found[0] == "kind"
+    again = Job(RunOptions(str(tmp_path / "raw.csv"), preset="lean"), checkpoint=tmp_path / "checkpoint", resume=True)
+    assert again.finished[0].history.importance() == job.finished[0].history.importance()

@@ -14,6 +14,10 @@ from httpx import Client
 from braided import MODLClassifier, MODLRegressor
 from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig
+from braided.serve.model_state import ModelState
+from braided.serve.records import RecordParser
+from braided.serve.settings import Limits
+from braided.serve.worker import Worker
 
 ITEMS = rows(120)
 COSTS = {"class 1": {"class 0": 90.0, "class 2": 70.0}}
@@ -156,7 +160,40 @@ def test_a_model_that_takes_raw_records_answers_the_same_questions(client: Clien
     assert "a" in found["set"]
     answer = client.post("/models/raw/explain", json={"x": items[0]["x"]}).json()
     assert answer["label"] == "a"
-    assert any("kind" in one["feature"] for one in answer["effects"])
+    adds = {one["feature"]: one["adds"][0] for one in answer["effects"]}
+    assert sorted(adds) == ["kind", "t"]
+    whole, without = (
+        client.post("/models/raw/predict", json={"x": x}).json()["predictions"][0]["probabilities"][0]
+        for x in (items[0]["x"], {"t": 0})
+    )
+    assert adds["kind"] == pytest.approx(whole - without, abs=1e-12)
+    fine = client.post("/models/raw/explain?by=feature", json={"x": items[0]["x"]}).json()
+    assert sorted(one["feature"] for one in fine["effects"]) == ["kind=a", "kind=b", "t"]
+    refused = client.post("/models/raw/explain?by=row", json={"x": items[0]["x"]})
+    assert refused.status_code == 422
+    assert "by is 'row': give one of column, feature" in refused.json()["detail"]
+
+
+def test_a_label_that_comes_while_a_record_is_explained_is_not_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODLClassifier(learners=SMALL)
+    x = {f"f{i}": float(i % 5) for i in range(40)}
+    model.learn_many([list(x.values())] * 2, ["a", "b"], list(x))
+    worker = Worker.__new__(Worker)
+    worker.state, worker.broken = ModelState("m", model, Limits()), False
+    effects_one = model.effects_one
+
+    def then_learn(*arguments: Any) -> Any:
+        found = effects_one(*arguments)
+        model.learn_one(x, f"label {model.records_learned}")
+        return found
+
+    monkeypatch.setattr(model, "effects_one", then_learn)
+    parser = RecordParser(labelled=False, regression=False, limits=Limits())
+    parser.add({"x": x})
+    answer = worker.explain(parser.done())
+    assert len(answer["effects"]) == 40
+    assert len(model.classes) > 3
+    assert {len(one["adds"]) for one in answer["effects"]} == {len(answer["classes"])} == {2}
 
 
 def streamed(client: Client, name: str, query: str) -> Any:

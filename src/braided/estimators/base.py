@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from river import base
 
-from braided import presets
+from braided import checks, presets
 from braided.checkpoint import pack_config, pack_name, prefixed, read, unpack_names, unprefixed, write
 from braided.engine import Aside, Braid
 from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.build import BraidSettings, build
 from braided.estimators.chunks import Chunk, Floats, checked_array, listed, weights_of
+from braided.estimators.columns import by_column, columns_of
 from braided.estimators.coverage import Coverage, Sure, joined
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs, Decision, packed
 from braided.estimators.drift import Detector, Watch, pack, restored_detector
@@ -45,6 +46,8 @@ Places = tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]
 _NO_SLOTS = np.zeros(0, dtype=np.int64)
 #: What the arrays of how sure answers are begin with; older files have none.
 _COVERAGE = "coverage"
+#: What may be left out of a raw record to explain an answer.
+COLUMN, FEATURE = BY = ("column", "feature")
 #: Where features expire, so many columns and categories may have come and gone.
 _MOST_NAMES = 100_000
 
@@ -692,7 +695,10 @@ class MODL(base.Estimator):
             self._judge(said, y, sample_weight)
 
     def effects_one(
-        self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None
+        self,
+        x: Mapping[Hashable, Any],
+        features: Iterable[Hashable] | Mapping[Hashable, Sequence[Hashable]] | None = None,
+        by: str = COLUMN,
     ) -> dict[Hashable, dict[Hashable, float]]:
         """Feature -> label -> what the feature adds to the label's probability; of numbers, to the `"value"`.
 
@@ -704,21 +710,48 @@ class MODL(base.Estimator):
         x
             The record.
         features
-            Those to leave out, each by itself; all that the record has if not given. Of a raw record, those that it
-            is encoded as.
+            Those to leave out, each by itself; all that the record has if not given. A mapping has names for features
+            that are left out together.
+        by
+            Of a raw record, whether a `column` is left out, with all the features that it becomes, or each `feature` by
+            itself. Both are the same for a record of numbers.
         """
-        return self._effects(x if self._encoder is None else self._encoder.encode_one(x, learn=False), features)
+        checks.choice("by", by, BY)
+        if self._encoder is None:
+            return self._effects(x, features)
+        return self._effects(*self._encoded_groups(x, features, by))
+
+    def _encoded_groups(
+        self, x: Mapping[Hashable, Any], features: Any, by: str
+    ) -> tuple[dict[Hashable, float], Iterable[Hashable] | Mapping[Hashable, Sequence[Hashable]] | None]:
+        """A raw record's features, and which of them to leave out together."""
+        assert self._encoder is not None
+        encoded = self._encoder.encode_one(x, learn=False)
+        if by == FEATURE or isinstance(features, Mapping):
+            return encoded, features
+        groups = by_column(encoded, columns_of(self._encoder))
+        if features is None:
+            return encoded, groups
+        return encoded, {name: groups.get(name, [name]) for name in features}
 
     def _effects(
-        self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None
+        self,
+        x: Mapping[Hashable, Any],
+        features: Iterable[Hashable] | Mapping[Hashable, Sequence[Hashable]] | None,
     ) -> dict[Hashable, dict[Hashable, float]]:
         row = self._features.row(x, self.records_learned + 1)
         if self.records_learned == 0:
             raise BraidedError("the model has learned nothing yet, so there is nothing to explain")
         slots = self._features.slots
-        wanted = [name for name in (x if features is None else features) if name in slots]
-        wanted = [name for name in wanted if not np.isnan(row[slots[name]])]
-        lost = left_out(self.braid, row, [slots[name] for name in wanted])
+        groups = features if isinstance(features, Mapping) else {name: [name] for name in features or ()}
+        if features is None:
+            groups = {name: [name] for name in x}
+        found = {
+            name: [slots[one] for one in group if one in slots and not np.isnan(row[slots[one]])]
+            for name, group in groups.items()
+        }
+        wanted = {name: group for name, group in found.items() if group}
+        lost = left_out(self.braid, row, list(wanted.values()))
         labels: list[Hashable] = [VALUE] if self._regression else self.classes
         if not self._regression and len(labels) == 1:
             lost = np.zeros_like(lost)
@@ -727,11 +760,14 @@ class MODL(base.Estimator):
             for name, row_lost in zip(wanted, lost.tolist(), strict=True)
         }
 
-    def explain_one(self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None) -> Explanation:
+    def explain_one(
+        self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None, by: str = COLUMN
+    ) -> Explanation:
         """What each feature adds to the answer; and, of the fast learner, its score's parts and how sure they are.
 
         `effects` are of the whole model, each feature left out by itself (or those among `features`): missing features
-        are nothing unusual to it, so that these are exact. `contributions` are the fast learner's own, where there is
+        are nothing unusual to it, so that these are exact. Of a raw record they are of its columns, unless `by` is
+        `feature`; see `effects_one`. `contributions` are the fast learner's own, where there is
         one; a missing feature is in it by its estimate, and `estimated` names it. `shares` are of all learners.
 
         Examples
@@ -749,9 +785,11 @@ class MODL(base.Estimator):
         >>> explanation.top(1)[0][0]
         'empty_server_form_handler'
         """
+        checks.choice("by", by, BY)
+        groups: Any = features
         if self._encoder is not None:
-            x = self._encoder.encode_one(x, learn=False)
-        effects = self._effects(x, features)
+            x, groups = self._encoded_groups(x, features, by)
+        effects = self._effects(x, groups)
         row = self._features.row(x, self.records_learned)
         place = 0
         if not self._regression:

@@ -161,20 +161,21 @@ def _rows(rows: list[tuple[str, str]], last: Sequence[tuple[str, str]] = ()) -> 
     return lines
 
 
-def left_out(braid: Braid, row: Floats, slots: Sequence[int]) -> Floats:
-    """Predictions of a record, by slot, without each of some features, less those of the whole: what it loses.
+def left_out(braid: Braid, row: Floats, groups: Sequence[Sequence[int]]) -> Floats:
+    """Predictions of a record, by slot, without each of some groups of features, less those of the whole.
 
-    (slots, n_outputs). All in one pass; with very many features in several, so that memory stays small.
+    (groups, n_outputs): what it loses. All in one pass; with very many features in several, so that memory stays small.
     """
     there = np.flatnonzero(~np.isnan(row))
     columns = np.full(braid.n_features, -1, dtype=np.int64)
     columns[there] = np.arange(there.size)
     step = max(1, _MOST_CELLS // max(there.size, 1))
     found = []
-    for start in range(0, len(slots), step):
-        part = columns[list(slots[start : start + step])]
-        table = np.tile(row[there], (1 + part.size, 1))
-        table[np.arange(1, 1 + part.size), part] = np.nan
+    for start in range(0, len(groups), step):
+        part = groups[start : start + step]
+        table = np.tile(row[there], (1 + len(part), 1))
+        for place, slots in enumerate(part, start=1):
+            table[place, columns[list(slots)]] = np.nan
         predictions, _ = braid.run(table, columns, None, there)
         found.append(predictions[1:] - predictions[0])
     return np.concatenate(found) if found else np.zeros((0, braid.n_outputs))

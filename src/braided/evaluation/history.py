@@ -7,7 +7,7 @@ records in their order, however they were chunked.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from braided.checkpoint import pack_name, unpack_names
 from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
+from braided.estimators.columns import by_column
 from braided.estimators.progress import Progress
 from braided.evaluation.availability import MOST_FEATURES, Places, add_at
 from braided.evaluation.tally import Tally
@@ -31,6 +32,8 @@ _MOST_BLOCKS, _FIRST_BLOCK = 64, 64
 _WHAT = "state of a history"
 #: Features that are left out of a record at most, to see what they add.
 _LEFT_OUT = 16
+#: Names whose effects are kept.
+_MOST_EFFECTS = 2_000
 #: Rows of blocks that add up where blocks are merged.
 _COUNTED = ("_blocks", "_present", "_covered")
 #: Weights (features times classes) that are followed over time.
@@ -137,8 +140,11 @@ class History(Tally):
         #: For each level how many records were judged and how many held, before this stream and so far.
         self._covered_before = np.zeros(2 * len(LEVELS), dtype=np.int64)
         self._covered_noted = self._covered_before
-        #: For each feature the sum of its absolute effects, and how many records it is of.
+        #: For each feature, or column of raw records, the sum of its absolute effects, and how many records it is of.
         self._effects = np.zeros((0, 2))
+        self._effect_names: dict[Hashable, int] = {}
+        #: Gives the column of each feature that has another name, where the stream is of raw records.
+        self.columns: Callable[[], Mapping[Hashable, Hashable]] = dict
         self._turn = 0
         self.weight_names: list[Hashable] = []
         self.weight_mean = np.zeros((0, 0))
@@ -220,12 +226,12 @@ class History(Tally):
 
         Of classes the size is how much of the probability would move without it, from 0 to 1; of numbers it is in the
         target's own unit. Measured on the last record of each block before blocks are merged, on 16 features at most
-        each time; see `MODLClassifier.effects_one`.
+        each time; see `MODLClassifier.effects_one`. Of raw records, features are columns, left out whole.
         """
         found = [
             (name, float(self._effects[place, 0] / self._effects[place, 1]), int(self._effects[place, 1]))
-            for name, place in self._places.places.items()
-            if place < len(self._effects) and self._effects[place, 1]
+            for name, place in self._effect_names.items()
+            if self._effects[place, 1]
         ]
         return sorted(found, key=lambda item: -item[1])
 
@@ -321,16 +327,16 @@ class History(Tally):
             return
         row = piece.values[-1]
         x = {name: float(value) for name, value in zip(piece.names, row, strict=True) if value == value}
-        names = list(x)
+        groups = by_column(x, self.columns())
+        names = list(groups)
         some = [names[(self._turn + i) % len(names)] for i in range(min(len(names), _LEFT_OUT))]
         self._turn += len(some)
-        if len(self._effects) < len(self._places.places):
-            more = len(self._places.places) - len(self._effects)
-            self._effects = np.concatenate([self._effects, np.zeros((more, 2))])
-        for name, effects in model.effects_one(x, some).items():
+        for name, effects in model.effects_one(x, {name: groups[name] for name in some}).items():
             size = sum(map(abs, effects.values())) / (1 if self.regression else 2)
-            place = self._places.places.get(name)
-            if place is not None and np.isfinite(size):
+            if np.isfinite(size) and (name in self._effect_names or len(self._effects) < _MOST_EFFECTS):
+                place = self._effect_names.setdefault(name, len(self._effects))
+                if place == len(self._effects):
+                    self._effects = np.concatenate([self._effects, np.zeros((1, 2))])
                 self._effects[place] += size, 1.0
 
     def _note_covered(self, model: Any) -> None:
@@ -386,6 +392,7 @@ class History(Tally):
             "block": self.block,
             "turn": self._turn,
             "features": self._places.names(),
+            "effect_names": [pack_name(name) for name in self._effect_names],
             "weight_names": [pack_name(name) for name in self.weight_names],
         }
         arrays |= {name: followed.rows for name, followed in self._by_block.items()}
@@ -407,6 +414,10 @@ class History(Tally):
                 setattr(history, name, arrays[name].copy())
         if "turn" in metadata:
             history._turn = checked(_WHAT, metadata, "turn", int)
+        named = unpack_names("features left out", metadata.get("effect_names", []))
+        if len(set(named)) != len(history._effects):
+            raise BraidedError(f"{_WHAT} has {len(history._effects)} effects of {len(named)} names: use an older copy")
+        history._effect_names = {name: place for place, name in enumerate(named)}
         fresh = {"_covered": np.zeros((len(arrays["_blocks"]), 2 * len(LEVELS)), dtype=np.int64)}
         for name, followed in history._by_block.items():
             history._by_block[name] = _BlockRows(arrays[name] if name in arrays else fresh[name], followed.blank)

@@ -19,6 +19,7 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
+from braided.estimators.columns import columns_of
 from braided.estimators.digest import state_digest
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
@@ -202,6 +203,10 @@ class Job:
             return stream if isinstance(stream, ArrayStream) else read_whole(stream)
         return stream
 
+    def _columns(self) -> dict[Hashable, Hashable]:
+        """The column of each feature that has another name."""
+        return {} if self.counts.encoder is None else columns_of(self.counts.encoder)
+
     def _take_counts(self) -> None:
         """Read off the reader what it skips; a finished job keeps what its checkpoint says."""
         found = getattr(self._read, "counts", None)
@@ -264,6 +269,7 @@ class Job:
             stream = self.stream(seed)
             evaluation = self._current or self._fresh(name, seed)
             self._current = evaluation
+            evaluation.history.columns = self._columns
             if isinstance(self._source, FollowStream):
                 self._source.on_pause = functools.partial(self._save_if_due, evaluation)
             try:

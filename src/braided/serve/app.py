@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
+from braided.estimators.base import BY
 from braided.serve import openapi, schemas
 from braided.serve.connections import Connections
 from braided.serve.endpoint import JSON, OCTETS, Admission, Endpoint, Operation
@@ -43,7 +44,7 @@ def operations(handlers: Handlers) -> list[Operation]:
         Operation("POST", f"{one}/label", handlers.label, "learn", body=(schemas.LabelRequest,),
                   answer=schemas.Learned),
         Operation("POST", f"{one}/explain", handlers.explain, "read", body=(schemas.Record,),
-                  answer=schemas.Explained),
+                  answer=schemas.Explained, query={"by": {"type": "string", "enum": list(BY)}}),
         Operation("GET", "/healthz", handlers.healthz, "anybody", counted=False, always=True,
                   answer=schemas.Health),
         Operation("GET", "/metrics", handlers.metrics, "read", answer="text/plain"),

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from braided.estimators.base import BY, COLUMN
 from braided.serve import metrics, ndjson
 from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
@@ -249,11 +250,14 @@ class Handlers:
     async def explain(self, request: Request) -> Response:
         """Why one record is predicted as it is: what each of its features adds to the answer, by leaving it out.
 
-        Beside it stands what the linear learner, if there is one, makes of each.
+        Beside it stands what the linear learner, if there is one, makes of each. Of a raw record the columns are left
+        out, or with `by=feature` in the query each feature that they become.
         """
-        worker = self._worker(request)
+        worker, by = self._worker(request), request.query_params.get("by", COLUMN)
+        if by not in BY:
+            raise HTTPProblem(422, f"by is {shown(by)}: give one of {', '.join(BY)}")
         records = await self._records([await self._json(request)], worker, labelled=False)
-        return answer(await self._predictions.explain(worker, records))
+        return answer(await self._predictions.explain(worker, records, by))
 
     async def _predict(
         self, worker: Worker, records: Records | RawRecords, level: float | None = None

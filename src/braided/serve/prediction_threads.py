@@ -55,9 +55,9 @@ class PredictionThreads:
             return self._chunk(worker, records, level)
         return await self._in_thread(worker, lambda: self._chunk(worker, records, level))
 
-    async def explain(self, worker: Worker, records: Records | RawRecords) -> dict[str, Any]:
+    async def explain(self, worker: Worker, records: Records | RawRecords, by: str) -> dict[str, Any]:
         """Explain the prediction of one record."""
-        return await self._in_thread(worker, lambda: worker.explain(records))
+        return await self._in_thread(worker, lambda: worker.explain(records, by))
 
     async def _in_thread(self, worker: Worker, predict: Callable[[], Found]) -> Found:
         loop = asyncio.get_running_loop()

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
+from braided.estimators.base import COLUMN
+from braided.estimators.columns import by_column, columns_of
 from braided.estimators.explain import Explanation
 from braided.serve.commit_group import CommitGroup
 from braided.serve.group_draft import GroupDraft
@@ -191,11 +193,12 @@ class Worker:
                         answers += _predictions(model, classes, [row], version, level)
         return classes, answers
 
-    def explain(self, records: Records | RawRecords) -> dict[str, Any]:
+    def explain(self, records: Records | RawRecords, by: str = COLUMN) -> dict[str, Any]:
         """What each feature adds to the answer for one record, and the fast learner's own view of it.
 
         Features are left out some at a time, each against the whole record by the same version of the model: in between
-        others have their turn.
+        others have their turn. Labels are those of the first time. Of a raw record columns are left out, or features if
+        `by` says so.
         """
         self._check_sound()
         state = self.state
@@ -203,9 +206,11 @@ class Worker:
         with lock:
             if model.records_learned == 0:
                 raise HTTPProblem(409, "the model has learned nothing yet: there is nothing to explain")
+            columns: dict[Hashable, Hashable] = {}
             if isinstance(records, RawRecords):
                 assert state.rules is not None
                 x = _encoded(state.rules, records.items[0], 0)
+                columns = columns_of(state.rules) if by == COLUMN else {}
             else:
                 x = cast(dict[Hashable, float], records.one(0))
             if len(x) > MOST_EXPLAINED:
@@ -214,11 +219,13 @@ class Worker:
                 )
             version, known = model.records_learned, set(model.feature_names)
             found = model.explain_one(x, features=())
-        names = [name for name in x if name in known]
+        groups = by_column((name for name in x if name in known), columns)
         effects: dict[Hashable, dict[Hashable, float]] = {}
-        for start in range(0, len(names), PREDICT_CHUNK - 1):
+        names, step = list(groups), PREDICT_CHUNK - 1
+        for start in range(0, len(names), step):
             with lock:
-                effects |= model.effects_one(x, names[start : start + PREDICT_CHUNK - 1])
+                more = model.effects_one(x, {name: groups[name] for name in names[start : start + step]})
+            effects |= {name: {label: adds[label] for label in found.labels} for name, adds in more.items()}
         return _explained(found, effects, version)
 
     def version(self) -> int:
