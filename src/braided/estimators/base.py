@@ -281,8 +281,6 @@ class MODL(base.Estimator):
             x = self._encoder.encode_one(x, learn=False)
         row = self._features.row(x, self.records_learned + 1)
         if self.records_learned == 0:
-            if self.braid.lags:
-                self._late_answers.keep(x, 0, self.delay, self._nothing_said(1, 1))
             return None
         if self.braid.lags and aside is None:
             aside = Aside(1)
@@ -339,7 +337,7 @@ class MODL(base.Estimator):
             row = self._features.row(x, record)
         slots = self._features.slots_of(x)
         weights = None if weight == 1.0 else np.array([weight])
-        said = self._late_answers.take(x)
+        said = self._late_answers.take(x) if self.records_learned >= self.delay else None
         with self._judged_by(said):
             self._run(row[None, :], (None, slots), np.array([target], dtype=np.float64), weights, unseen)
         if said is not None:
@@ -371,7 +369,10 @@ class MODL(base.Estimator):
         `first` says that there was no answer to the first of them, as nothing had been learned. How sure answers were
         is judged by what was known when they were given, as far as that can be told without them.
         """
-        start, known = int(first or unseen), aside.as_known
+        known = aside.as_known
+        # Where labels come late, the first records were all answered before anything was learned.
+        early = self.delay - (self.records_learned - len(targets)) if self.braid.lags else int(first)
+        start = min(max(early, int(unseen)), len(targets))
         if self._regression:
             if self._judging:
                 self._coverage.follow_values(known[start:, 0], targets[start:], aside.doubts[start:])
@@ -382,7 +383,7 @@ class MODL(base.Estimator):
             answers = decided if then is None else then.follow(known, targets, self.classes, weights)
             if answers is None:
                 answers = known[:, : len(self._classes)].argmax(axis=1)
-            if unseen and not first:
+            if unseen and early <= 0:
                 self._coverage.miss()
             self._coverage.follow_classes(known[start:], targets[start:], answers[start:], len(self._classes))
         return decided
