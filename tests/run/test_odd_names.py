@@ -94,4 +94,4 @@ def test_a_model_is_saved_with_them_and_the_service_refuses_it(odd_file: Path, t
     serve = pytest.importorskip("braided.serve.model_spec", reason="the extra serve is not installed: run make test")
     settings = pytest.importorskip("braided.serve.settings", reason="the extra serve is not installed: run make test")
     with pytest.raises(Exception, match="printable characters only"):
-        serve.model_from_checkpoint((tmp_path / "m").read_bytes(), settings.Limits())
+        serve.state_from_checkpoint("m", (tmp_path / "m").read_bytes(), settings.Limits())

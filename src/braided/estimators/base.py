@@ -31,7 +31,7 @@ from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
 from braided.estimators.late_answers import LateAnswers
 from braided.estimators.progress import Progress
 from braided.estimators.saved import check_numbers, describe, unpack_parameters
-from braided.estimators.sparse import is_sparse, n_records, pieces
+from braided.estimators.sparse import ZEROS, ZEROS_MISSING, Piece, is_sparse, n_records, pieces
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
@@ -131,6 +131,7 @@ class MODL(base.Estimator):
         decision: str = LIKELIEST,
         class_weight: ClassWeight = None,
         costs: Costs = None,
+        zeros: str = ZEROS_MISSING,
     ) -> None:
         self.preset = preset
         self.learners = learners
@@ -150,6 +151,7 @@ class MODL(base.Estimator):
         self._decision = Decision(decision, class_weight, costs)
         self._coverage = Coverage(self._regression, delay)
         self._judging = True
+        self.zeros = checks.choice("zeros", zeros, ZEROS)
         self._late_answers = LateAnswers()
         self._watch = None if drift_detector is None else Watch(drift_detector, self._regression)
         self._features = FeatureSpace(max_features, expire_after, self._checked_first_features())
@@ -163,7 +165,7 @@ class MODL(base.Estimator):
     def _made_encoder(self) -> RawEncoder | None:
         """What makes numbers of raw records, if the model is to take such."""
         if isinstance(self.encode, Encoder):
-            return self.encode.settled()
+            return self.encode._copy()
         if not isinstance(self.encode, bool):
             raise BraidedError(f"encode is {shown(self.encode)}: give True, False or a braided.Encoder")
         most = self.max_features if self.expire_after is None else max(self.max_features, _MOST_NAMES)
@@ -494,7 +496,7 @@ class MODL(base.Estimator):
         X
             (n, d) numbers, NaN for missing: an array, or a frame of pandas, Polars, PyArrow or any other library that
             narwhals knows, whose nulls are missing too; or a sparse matrix of SciPy, where what is not stored is
-            missing (a stored 0 is 0).
+            missing (a stored 0 is 0), unless `zeros` says otherwise.
         y
             n labels or targets: an array, list or series, in the order of the records (an index is not looked at).
         names
@@ -552,6 +554,10 @@ class MODL(base.Estimator):
             start = stop + 1
         return progress
 
+    def _pieces(self, X: Any, names: Sequence[Hashable] | None, weights: Floats | None = None) -> Iterator[Piece]:
+        """A sparse matrix, some records at a time; each piece is to be learned before the next is asked for."""
+        return pieces(X, names, None if self.zeros == ZEROS_MISSING else lambda: self._features.slots, weights)
+
     def _predict_learn_sparse(self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any) -> Progress:
         """The same of a sparse matrix, piece by piece; if one would be refused, none is learned."""
         labels, n = listed(frames.targets(y)), n_records(X)
@@ -559,12 +565,12 @@ class MODL(base.Estimator):
             raise BraidedError(f"X has {n} records and y has {len(labels)} labels: they must be as many")
         weights = weights_of(sample_weight, n, self.records_learned + 1)
         dry_run = self.dry_run()
-        for rows, table, used in pieces(X, names):
+        for rows, table, used in dry_run._model._pieces(X, names, weights):
             dry_run.learn_many(table, labels[rows], used, None if weights is None else weights[rows])
         return self._joined(
             [
                 self._predict_learn(table, labels[rows], used, None if weights is None else weights[rows])
-                for rows, table, used in pieces(X, names)
+                for rows, table, used in self._pieces(X, names, weights)
             ]
         )
 
@@ -654,7 +660,7 @@ class MODL(base.Estimator):
         """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
         X, names, frame = self._opened(X, names)
         if is_sparse(X):
-            return self._joined([self.progress_many(piece.table, piece.names) for piece in pieces(X, names)])
+            return self._joined([self.progress_many(piece.table, piece.names) for piece in self._pieces(X, names)])
         values, columns = checked_array(X, names, self.records_learned + 1)
         progress = self._nothing_said(len(values), 1 if self._regression else len(self._classes))
         progress = progress._replace(sure=self._run_part(values, columns, None, None, progress, 0))
@@ -820,6 +826,8 @@ class MODL(base.Estimator):
         arrays = self.braid.state()
         if self.delay:
             metadata["parameters"]["delay"] = int(self.delay)
+        if self.zeros != ZEROS_MISSING:
+            metadata["parameters"]["zeros"] = self.zeros
         if self.expire_after is not None:
             metadata["parameters"]["expire_after"] = int(self.expire_after)
             arrays[LAST_SEEN] = self._features.last_seen.copy()
@@ -870,7 +878,7 @@ class MODL(base.Estimator):
             del parameters["max_classes"], parameters["first_features"]
         drift, encode = metadata.get("drift"), metadata.get("encode")
         if encode is not None:
-            parameters["encode"] = Encoder.around(restored_encoder(encode))
+            parameters["encode"] = Encoder._around(restored_encoder(encode))
         model = cls(**parameters, drift_detector=None if drift is None else restored_detector(drift))
         if model._watch is not None:
             model._watch.load_state(checked("the checkpoint's drift", drift, "watch", dict))
@@ -905,7 +913,7 @@ class MODL(base.Estimator):
     ) -> Floats | None:
         """The predictions, None before anything was learned; those of `kernels.doubt` are added to `doubts`."""
         if is_sparse(X):
-            found = [self._predict_rows(piece.table, piece.names, doubts) for piece in pieces(X, names)]
+            found = [self._predict_rows(piece.table, piece.names, doubts) for piece in self._pieces(X, names)]
             rows = [part for part in found if part is not None]
             nothing = np.zeros((0, max(self.braid.n_outputs, 1)))
             return np.concatenate([nothing, *rows]) if self.records_learned else None

@@ -61,13 +61,13 @@ class Encoder(base.Transformer):
         self._settled = streams.Encoder(rules or DEFAULT_RULES)
 
     @classmethod
-    def around(cls, settled: streams.Encoder) -> Self:
+    def _around(cls, settled: streams.Encoder) -> Self:
         """One that goes on with what the reader of a stream has settled."""
         made = cls(settled.rules)
         made._settled = settled
         return made
 
-    def settled(self) -> streams.Encoder:
+    def _copy(self) -> streams.Encoder:
         """An independent copy of what is settled so far."""
         return self._settled.copy()
 

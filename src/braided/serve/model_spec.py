@@ -163,11 +163,6 @@ def check_size(model: Model, limits: Limits) -> None:
         )  # fmt: skip
 
 
-def model_from_checkpoint(content: bytes, limits: Limits) -> Model:
-    """A model from a file that a stranger may have made."""
-    return _model_of(_decoded(content), limits)
-
-
 def _decoded(content: bytes) -> Checkpoint:
     try:
         found = decode(content, "in the body", *ESTIMATORS, most_header=_MOST_HEADER)
