@@ -25,7 +25,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import braided
@@ -437,3 +437,20 @@ def test_names_expire_and_labels_come_late_inside() -> None:
     settings = {"max_features": 12, "expire_after": 5, "delay": 3}
     model = braided.sklearn.MODLClassifier(learners=[LogisticConfig()], encode=True, **settings).fit(frame, y)
     assert {name: getattr(model.model_, name) for name in settings} == settings
+
+
+def test_of_a_one_hot_encoder_zeros_may_be_values() -> None:
+    rng = np.random.default_rng(0)
+    categories = rng.integers(5, size=(1_500, 3))
+    y = (categories[:, 0] > 2) ^ (categories[:, 1] > 2)
+    X = OneHotEncoder().fit_transform(categories)
+    settings: dict[str, Any] = {"random_state": 0, "shuffle": False}
+    missing, value, dense = (
+        MODLClassifier("lean", zeros=zeros, **settings).fit(table[:1_000], y[:1_000]).score(table[1_000:], y[1_000:])
+        for zeros, table in (("missing", X), ("value", X), ("missing", X.toarray()))
+    )
+    assert value >= dense - 0.01
+    assert value > missing
+    with pytest.raises(BraidedError, match="zeros 'no' is not known"):
+        MODLClassifier("lean", zeros="no").fit(X, y)
+    assert MODLRegressor("lean", zeros="value", **settings).fit(X, y * 1.0).model_.zeros == "value"

@@ -2,7 +2,7 @@
 
 They hold one of braided's own models (`model_`) and bring it scikit-learn's conventions: a fixed number of features,
 classes known beforehand and sorted, `random_state`. NaN is missing, as everywhere in braided; so is what a sparse
-matrix does not store.
+matrix does not store, unless `zeros="value"` says that it is 0.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from braided.estimators import frames
 from braided.estimators.chunks import weights_of
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.estimators.drift import Detector
+from braided.estimators.sparse import ZEROS_MISSING
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 from braided.values import is_missing, shown
@@ -58,7 +59,9 @@ class _MODL(BaseEstimator):
         delay: int = 0,
         expire_after: int | None = None,
         encode: bool | estimators.Encoder = False,
+        zeros: str = ZEROS_MISSING,
     ) -> None:
+        self.zeros = zeros
         self.preset = preset
         self.learners = learners
         self.combiner = combiner
@@ -127,6 +130,7 @@ class _MODL(BaseEstimator):
             "delay": self.delay,
             "expire_after": self.expire_after,
             "encode": self.encode,
+            "zeros": self.zeros,
         }
 
     def _check_parameters(self) -> None:
@@ -195,6 +199,8 @@ class MODLClassifier(ClassifierMixin, _MODL):
     decision, class_weight, costs
         How `predict` chooses from the probabilities, which stay the same: as of `braided.MODLClassifier`. Unlike
         elsewhere in scikit-learn, `class_weight` weighs answers and not what is learned; `sample_weight` does that.
+    zeros
+        What a sparse matrix does not store: `missing`, or the `value` 0. Encoders of scikit-learn mean 0.
 
     Attributes
     ----------
@@ -235,6 +241,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
         decision: str = LIKELIEST,
         class_weight: ClassWeight = None,
         costs: Costs = None,
+        zeros: str = ZEROS_MISSING,
     ) -> None:
         super().__init__(
             preset,
@@ -248,6 +255,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
             delay=delay,
             expire_after=expire_after,
             encode=encode,
+            zeros=zeros,
         )
         self.decision = decision
         self.class_weight = class_weight
@@ -397,6 +405,8 @@ class MODLRegressor(RegressorMixin, _MODL):
     encode
         True: X holds raw records, text, dates and numbers as a file has them, in a data frame or an array of objects,
         and the model remembers how to read them; or a `braided.Encoder` with other rules.
+    zeros
+        What a sparse matrix does not store: `missing`, or the `value` 0. Encoders of scikit-learn mean 0.
 
     Attributes
     ----------

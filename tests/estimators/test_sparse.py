@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,40 @@ def test_it_is_the_table_with_missing_values(kind: Any, layout: str) -> None:
     ours.learn_many(found, y, names)
     theirs.learn_many(dense, y, names)
     assert state_digest(ours) == state_digest(theirs)
+
+
+def with_zeros(found: Any, weights: np.ndarray | None = None) -> np.ndarray:
+    """What is not stored is 0 in each column that a record up to this one has a value in."""
+    stored = scipy_sparse.csr_array((np.ones_like(found.data), found.indices, found.indptr), shape=found.shape)
+    there = stored.toarray() > 0
+    counts = there if weights is None else there & (weights > 0)[:, None]
+    before = np.cumsum(counts, axis=0) > 0
+    return np.where(there, found.toarray(), np.where(before, 0.0, np.nan))
+
+
+@pytest.mark.parametrize("kind", [MODLClassifier, MODLRegressor])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_zeros_may_be_values(kind: Any, weighted: bool, tmp_path: Path) -> None:
+    found, _, labels = matrix(300, 60, each=2)
+    weights = np.where(np.arange(300) % 4 == 0, 0.0, 1.5) if weighted else None
+    learner = LogisticConfig() if kind is MODLClassifier else LinearConfig()
+    ours, theirs = (kind(learners=(learner,), zeros=zeros) for zeros in ("value", "missing"))
+    y: Any = labels.tolist() if kind is MODLClassifier else labels * 1.0
+    names = [f"f{i}" for i in range(60)]
+    dense = with_zeros(found, weights)
+    ours.learn_many(found[:130], y[:130], names, None if weights is None else weights[:130])
+    ours.save(tmp_path / "model")
+    ours = kind.load(tmp_path / "model")
+    assert ours.zeros == "value"
+    ours.learn_many(found[130:], y[130:], names, None if weights is None else weights[130:])
+    theirs.learn_many(dense, y, names, weights)
+    assert ours.feature_names == theirs.feature_names
+    for name, array in theirs.braid.state().items():
+        np.testing.assert_array_equal(array, ours.braid.state()[name], err_msg=name)
+    zeros = np.where(np.isnan(dense), 0.0, dense)
+    np.testing.assert_array_equal(ours.predict_many(found[:40], names), theirs.predict_many(zeros[:40], names))
+    with pytest.raises(BraidedError, match="zeros 'no' is not known: use one of missing, value"):
+        kind(zeros="no")
 
 
 def test_before_anything_was_learned_and_without_records() -> None:

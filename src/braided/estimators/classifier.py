@@ -16,7 +16,7 @@ from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.estimators.drift import Detector
 from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
-from braided.estimators.sparse import n_records
+from braided.estimators.sparse import ZEROS_MISSING, n_records
 from braided.estimators.tasks import CLASSIFICATION
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
@@ -68,6 +68,9 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     costs
         True label to answer to what that costs; 1 for an error that is not in it. The answer is then the one with the
         least expected cost.
+    zeros
+        What a sparse matrix of SciPy does not store: `missing`, or the `value` 0, which every record then has in each
+        column that some record before it had a value in. See `docs/answers.md`.
 
     Examples
     --------
@@ -105,6 +108,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         decision: str = LIKELIEST,
         class_weight: ClassWeight = None,
         costs: Costs = None,
+        zeros: str = ZEROS_MISSING,
     ) -> None:
         super().__init__(
             preset,
@@ -121,6 +125,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
             decision,
             class_weight,
             costs,
+            zeros,
         )
 
     # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With

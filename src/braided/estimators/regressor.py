@@ -17,7 +17,7 @@ from braided.estimators.chunks import Floats, listed
 from braided.estimators.drift import Detector
 from braided.estimators.encoder import Encoder
 from braided.estimators.frames import Frame
-from braided.estimators.sparse import n_records
+from braided.estimators.sparse import ZEROS_MISSING, n_records
 from braided.estimators.tasks import REGRESSION
 from braided.kernels.doubt import DOUBTS
 from braided.kernels.scale import target_deviation
@@ -57,6 +57,9 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     encode
         True: the model takes raw records, text, dates and numbers as a file has them, and remembers how; or a
         `braided.Encoder` with other rules. Such a model is what `braided run --checkpoint` saves.
+    zeros
+        What a sparse matrix of SciPy does not store: `missing`, or the `value` 0, which every record then has in each
+        column that some record before it had a value in. See `docs/answers.md`.
 
     Examples
     --------
@@ -80,6 +83,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         delay: int = 0,
         expire_after: int | None = None,
         encode: bool | Encoder = False,
+        zeros: str = ZEROS_MISSING,
     ) -> None:
         super().__init__(
             preset,
@@ -91,6 +95,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
             delay=delay,
             expire_after=expire_after,
             encode=encode,
+            zeros=zeros,
         )
 
     def _error(self, prediction: Floats, target: float, unseen: bool) -> float:

@@ -40,7 +40,7 @@ def unpack_parameters(
 ) -> dict[str, Any]:
     """The arguments that a saved model was made with; `learners` are those that the caller gives back."""
     packed = checked("the checkpoint", metadata, "parameters", dict)
-    names = {"preset", "learners", "combiner", "first_features", "expire_after", *DECISION_PARAMETERS, *_WHOLE}
+    names = {"preset", "learners", "combiner", "first_features", "expire_after", "zeros", *DECISION_PARAMETERS, *_WHOLE}
     if foreign := sorted(packed.keys() - names):
         raise BraidedError(
             f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with the one that wrote it"
@@ -57,6 +57,8 @@ def unpack_parameters(
     expire_after = None
     if packed.get("expire_after") is not None:
         expire_after = checked(_WHAT, packed, "expire_after", int, 1, 2**63 - 1)
+    if "zeros" in packed:
+        parameters["zeros"] = checked(_WHAT, packed, "zeros", str)
     return parameters | {"first_features": tuple(first) or None, "expire_after": expire_after} | unpacked(packed)
 
 

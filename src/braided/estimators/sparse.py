@@ -1,12 +1,14 @@
-"""Sparse matrices of SciPy, some records at a time: what is not stored is missing, and costs nothing.
+"""Sparse matrices of SciPy, some records at a time: what is not stored is missing and costs nothing, or is 0.
 
 Each piece is a small table of those columns that its records have, so that time and memory grow with what is there
-rather than with the width. SciPy itself is not needed: whoever has such a matrix has it.
+rather than with the width. Where zeros are values, it has the columns that the model knows, too: a column is a feature
+from the first record on that stores a value in it, and 0 in those after it that do not. SciPy itself is not needed:
+whoever has such a matrix has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +16,11 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 
+#: What is not stored.
+ZEROS_MISSING, ZEROS_VALUE = ZEROS = ("missing", "value")
 #: Records of a piece at most, and cells of its table.
 _RECORDS, _MOST_CELLS = 64, 2**18
+_NOWHERE = np.zeros(0, dtype=np.int64)
 
 
 class Piece(NamedTuple):
@@ -24,6 +29,15 @@ class Piece(NamedTuple):
     rows: slice
     table: NDArray[np.float64]
     names: list[Hashable]
+
+
+def _places(known: Collection[Hashable], places: dict[Hashable, int] | None, width: int) -> NDArray[np.int64]:
+    """The columns of those features that are among the names; without names, among the numbers up to the width."""
+    if places is None:
+        found = [name for name in known if isinstance(name, int) and 0 <= name < width]
+    else:
+        found = [places[name] for name in known if name in places]
+    return np.array(found, dtype=np.int64)
 
 
 def is_sparse(X: Any) -> bool:
@@ -36,8 +50,24 @@ def n_records(X: Any) -> int:
     return int(X.shape[0] if is_sparse(X) else np.shape(X)[0])
 
 
-def pieces(X: Any, names: Sequence[Hashable] | None) -> Iterator[Piece]:
-    """The records of a sparse matrix, in order."""
+def pieces(
+    X: Any,
+    names: Sequence[Hashable] | None,
+    known: Callable[[], Collection[Hashable]] | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> Iterator[Piece]:
+    """The records of a sparse matrix, in order.
+
+    Parameters
+    ----------
+    X, names
+        The matrix, and the names of its columns; 0, 1, ... if not given.
+    known
+        Where what is not stored is 0: gives the features that are known when a piece is made. Of others a column has
+        zeros after the first record that stores a value in it.
+    weights
+        Those of the records; one of weight 0 is no such record.
+    """
     if len(X.shape) != 2:
         raise BraidedError(f"X has {len(X.shape)} dimension(s): give records in rows and features in columns")
     columns = None if names is None else list(names)
@@ -50,17 +80,25 @@ def pieces(X: Any, names: Sequence[Hashable] | None) -> Iterator[Piece]:
         rows = rows.copy()
         rows.sum_duplicates()
     n = rows.shape[0]
+    places = None if columns is None or known is None else {name: place for place, name in enumerate(columns)}
     start = 0
     while start < n:
         stop = min(start + _RECORDS, n)
-        used = np.unique(rows.indices[rows.indptr[start] : rows.indptr[stop]])
+        zeros = _NOWHERE if known is None else _places(known(), places, X.shape[1])
+        used = np.union1d(rows.indices[rows.indptr[start] : rows.indptr[stop]], zeros)
         if used.size * (stop - start) > _MOST_CELLS:
             stop = start + max(1, _MOST_CELLS // used.size)
-            used = np.unique(rows.indices[rows.indptr[start] : rows.indptr[stop]])
+            used = np.union1d(rows.indices[rows.indptr[start] : rows.indptr[stop]], zeros)
         inside = slice(rows.indptr[start], rows.indptr[stop])
-        table = np.full((stop - start, used.size), np.nan)
         at = np.repeat(np.arange(stop - start), np.diff(rows.indptr[start : stop + 1]))
-        table[at, np.searchsorted(used, rows.indices[inside])] = rows.data[inside]
+        column = np.searchsorted(used, rows.indices[inside])
+        table = np.full((stop - start, used.size), np.nan)
+        if known is not None:
+            first = np.where(np.isin(used, zeros), -1, stop - start)
+            counted = slice(None) if weights is None else weights[start:stop][at] > 0.0
+            np.minimum.at(first, column[counted], at[counted])
+            table[np.arange(stop - start)[:, None] > first] = 0.0
+        table[at, column] = rows.data[inside]
         yield Piece(
             slice(start, stop), table, [place if columns is None else columns[place] for place in used.tolist()]
         )
