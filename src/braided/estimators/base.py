@@ -340,10 +340,13 @@ class MODL(base.Estimator):
         slots = self._features.slots_of(x)
         weights = None if weight == 1.0 else np.array([weight])
         said = self._late_answers.take(x) if self.records_learned >= self.delay else None
+        targets = np.array([target], dtype=np.float64)
+        if said is None:
+            self._run(row[None, :], (None, slots), targets, weights, unseen)
+            return
         with self._judged_by(said):
-            self._run(row[None, :], (None, slots), np.array([target], dtype=np.float64), weights, unseen)
-        if said is not None:
-            self._judge(said, [y], None)
+            self._run(row[None, :], (None, slots), targets, weights, unseen)
+        self._judge(said, [y], None)
 
     def _run(
         self, values: Floats, where: Places, targets: Floats | None, weights: Floats | None, unseen: bool = False
