@@ -471,3 +471,25 @@ def test_importance_is_of_columns(tmp_path: Path) -> None:
     assert found[0] == "kind"
     again = Job(RunOptions(str(tmp_path / "raw.csv"), preset="lean"), checkpoint=tmp_path / "checkpoint", resume=True)
     assert again.finished[0].history.importance() == job.finished[0].history.importance()
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_what_was_said_of_records_that_wait_is_in_the_checkpoint(task: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    a, y = rng.normal(size=700), np.cumsum(rng.normal(size=700))
+    labels = y if task == "regression" else np.round(y / 6) % 3
+    lines = [f"{one:.4f},{label:.4f}" for one, label in zip(a, labels, strict=True)]
+    (tmp_path / "walk.csv").write_text("\n".join(["a,y", *lines]) + "\n")
+    options = RunOptions(str(tmp_path / "walk.csv"), preset="lean", task=task, delay=20)
+    whole = Job(options)
+    list(whole.run())
+    broken = Job(options, checkpoint=tmp_path / "checkpoint", every=0.0)
+    steps = broken.run()
+    next(steps)
+    steps.close()
+    resumed = Job(options, checkpoint=tmp_path / "checkpoint", resume=True)
+    list(resumed.run())
+    one, two = (job.finished[0].result for job in (whole, resumed))
+    assert one["coverage"] == two["coverage"]
+    assert one["state_sha256"] == two["state_sha256"]
+    assert one["coverage"]["0.9"] == pytest.approx(0.9, abs=0.05)
