@@ -130,7 +130,7 @@ class Aside:
     Attributes
     ----------
     doubts
-        (n, 2): what the closed-form learner of numbers doubts of each record (`kernels.doubt`); 0 without one.
+        (n, 3): what the closed-form learner of numbers doubts of each record (`kernels.doubt`); 0 without one.
     as_known
         (n, n_outputs): the predictions of records that are learned, by the labels that had come when each was
         predicted; others than the predictions where labels come late.
@@ -456,7 +456,7 @@ class Braid:
         if doubts.shape[0]:
             learner = self.learners[self._doubter]
             assert isinstance(learner, CompiledLearner)
-            doubt(learner.table_row(own_scratch=True), x, active, doubts[0])
+            doubt(learner.table_row(own_scratch=True), x, active, self.target, doubts[0])
         if learn:
             known = self._known(learn)
             aim = loop.from_last(targets[0], self.target, known)

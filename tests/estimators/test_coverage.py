@@ -16,6 +16,7 @@ from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.coverage import Coverage
 from braided.estimators.digest import state_digest
 from braided.kernels.coverage import LEVELS, RATE, WINDOW
+from braided.kernels.scale import target_deviation
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from conftest import as_records, made_up
 
@@ -34,23 +35,24 @@ def numbers(source: Any) -> list[tuple[dict[str, float], float]]:
     return found
 
 
-def doubts_of(model: MODLRegressor, x: dict[int, float]) -> tuple[float, float]:
-    """u P u over the noise, and the root of the squared weights of what is missing, of a linear learner alone."""
+def doubts_of(model: MODLRegressor, x: dict[int, float]) -> tuple[float, float, float]:
+    """Of a linear learner alone: u P u over the noise, the root of the squared weights of what is missing, its unit."""
     learner = model.braid.learners[0]
     mean, covariance = learner.state()["mean"][0], learner.state()["covariance"]
     seen = model.braid.score(np.array([x.get(i, np.nan) for i in model.feature_names]))
     u = np.concatenate([[1.0], np.where(seen.mask, seen.x[: seen.mask.size], 0.0)])
-    return float(u @ covariance @ u), float(np.sqrt((mean[1:][~seen.mask] ** 2).sum()))
+    missing = float(np.sqrt((mean[1:][~seen.mask] ** 2).sum()))
+    return float(u @ covariance @ u), missing, target_deviation(model.braid.target)
 
 
 def by_the_rule(
-    predictions: np.ndarray, targets: np.ndarray, doubts: list[tuple[float, float]], level: float
+    predictions: np.ndarray, targets: np.ndarray, doubts: list[tuple[float, float, float]], level: float
 ) -> list[tuple[float, float]]:
     """The intervals before each record, straight from the formulas of `kernels.coverage`."""
     missed = 1 - level
     adapted, usual, scores, found = missed, 0.0, [], []
     pairs = np.zeros(5)  # means of missing and error, their variances, their covariance
-    for prediction, target, (of_weights, of_missing) in zip(predictions, targets, doubts, strict=True):
+    for prediction, target, (of_weights, of_missing, deviation) in zip(predictions, targets, doubts, strict=True):
         last = sorted(scores[-WINDOW:])
         n = len(last)
         bound = math.inf
@@ -62,6 +64,9 @@ def by_the_rule(
         if len(scores) >= 20 and pairs[2] > 0:
             slope = max(pairs[4] - 2 * math.sqrt(pairs[2] * pairs[3] / min(len(scores), 1_000)), 0) / pairs[2]
         relative = math.sqrt(1 + of_weights) * max(1 + slope * (of_missing - pairs[0]), 0.25)
+        beyond = of_missing - pairs[0] - 3 * math.sqrt(pairs[2])
+        if len(scores) >= 20 and beyond > 0:
+            relative = math.hypot(relative, beyond * deviation / usual)
         half = math.inf if bound == math.inf else bound * usual * relative
         found.append((prediction - half, prediction + half))
         error = abs(target - prediction)
@@ -88,10 +93,10 @@ def test_intervals_follow_the_rule(level: float) -> None:
     model = MODLRegressor(**LINEAR)
     said, found, doubts = [], [], []
     for i, (row, target) in enumerate(zip(X, y, strict=True)):
-        x = {j: value for j, value in enumerate(row.tolist()) if i < 3 or (i + j) % 3 or i % 2}
+        x = {j: value for j, value in enumerate(row.tolist()) if i < 3 or (((i + j) % 3 or i % 2) and i % 97)}
         said.append(model.predict_one(x))
         found.append(model.predict_interval_one(x, level))
-        doubts.append(doubts_of(model, x) if i else (0.0, 0.0))
+        doubts.append(doubts_of(model, x) if i else (0.0, 0.0, 0.0))
         model.learn_one(x, target)
     expected = [(-math.inf, math.inf), *by_the_rule(np.array(said[1:]), y[1:], doubts[1:], level)]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -216,6 +221,9 @@ def test_intervals_are_wider_where_the_record_says_less() -> None:
     whole = dict.fromkeys(range(6), 0.1)
     assert width({}) > width({0: 0.1}) > 1.5 * width(whole)
     assert width({**whole, 5: 1e6}) > width(whole), "a value never seen before is as sure as others"
+    model = MODLRegressor(**LINEAR)
+    model.learn_many(np.nan_to_num(X[:300]), y[:300])
+    assert width({}) > 1.5 * width(whole), "a record such as was never seen is as sure as others"
 
 
 def test_what_was_said_must_be_of_these_records() -> None:
@@ -298,7 +306,7 @@ def test_one_absurd_target_leaves_intervals_of_use() -> None:
     rng = np.random.default_rng(0)
     targets = rng.normal(size=1_000)
     targets[500] = 1e300
-    model, no_doubts = Coverage(regression=True), np.zeros((1_000, 2))
+    model, no_doubts = Coverage(regression=True), np.zeros((1_000, 3))
     model.follow_values(np.zeros(1_000), targets, no_doubts)
     assert model.reaches(0.9, no_doubts)[0] < 5.0
     constant = Coverage(regression=True)
@@ -309,7 +317,7 @@ def test_one_absurd_target_leaves_intervals_of_use() -> None:
 
 def test_a_changed_file_is_refused() -> None:
     coverage = Coverage(regression=True)
-    coverage.follow_values(np.zeros(200), np.random.default_rng(0).normal(size=200), np.zeros((200, 2)))
+    coverage.follow_values(np.zeros(200), np.random.default_rng(0).normal(size=200), np.zeros((200, 3)))
     good = coverage.state()
     for name, bad in {
         "rates": np.full(len(LEVELS), 2.0),

@@ -35,7 +35,7 @@ class Sure(NamedTuple):
     Attributes
     ----------
     doubts
-        (n, 2): see `kernels.doubt`.
+        (n, 3): see `kernels.doubt`.
     scales
         (n,): of numbers, the error that is usual for such a record, which scores are in units of.
     bounds
@@ -70,8 +70,8 @@ class Coverage:
     --------
     >>> coverage = Coverage(regression=True)
     >>> errors = np.random.default_rng(0).normal(size=5_000)
-    >>> coverage.follow_values(np.zeros(5_000), errors, np.zeros((5_000, 2)))
-    >>> print(f"{coverage.shares()[0.9]:.0%}, {coverage.reaches(0.9, np.zeros((1, 2)))[0]:.1f}")
+    >>> coverage.follow_values(np.zeros(5_000), errors, np.zeros((5_000, 3)))
+    >>> print(f"{coverage.shares()[0.9]:.0%}, {coverage.reaches(0.9, np.zeros((1, 3)))[0]:.1f}")
     90%, 1.9
     """
 
@@ -111,7 +111,7 @@ class Coverage:
         kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state())
 
     def sure(self, doubts: Floats) -> Sure:
-        """How sure answers are that are given now, by the doubts about each record, (n, 2)."""
+        """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
         found = Sure(doubts, np.zeros(len(doubts)), np.zeros((len(doubts), _LEVELS.size)))
         state = (_LEVELS, self.rates, self._ordered, self._numbers, float(self.delay))
         kernels.scales_and_bounds(doubts, *state, found.scales, found.bounds)

@@ -13,7 +13,7 @@ from braided.estimators.coverage import Sure
 from braided.estimators.progress import Progress
 from braided.kernels.coverage import LEVELS
 from braided.kernels.doubt import DOUBTS
-from braided.state import MOST_COUNT, ArrayRule, check_arrays
+from braided.state import ArrayRule, check_arrays
 
 #: In place of the number of classes: nothing could be said yet. And of a decision: it is the likeliest class.
 _NOTHING, _LIKELIEST = -1, -2
@@ -100,7 +100,7 @@ def unpack_said(arrays: Mapping[str, NDArray[Any]], n: int, n_learners: int, wha
         "known": ArrayRule((n,), "int64", low=_NOTHING, high=width),
         "decided": ArrayRule((n,), "int64", low=_LIKELIEST, high=width),
         "predictions": ArrayRule((n, width), finite=False),
-        "doubts": ArrayRule((n, DOUBTS), low=0.0, high=MOST_COUNT),
+        "doubts": ArrayRule((n, DOUBTS), low=0.0),
         "scales": ArrayRule((n,), low=0.0, finite=False),
         "bounds": ArrayRule((n, len(LEVELS)), low=0.0, finite=False),
     }

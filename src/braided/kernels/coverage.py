@@ -18,7 +18,8 @@ labels came are alike, and count as one in so many.
 
 with the doubts of `kernels.doubt`. The slope is that of the regression of error / (usual sqrt(1 + of_weights)) on
 of_missing over about the last MEMORY records, with SURE standard errors taken off the covariance, and 0 at least. usual
-is a running mean of error / (scale / usual).
+is a running mean of error / (scale / usual). Where of_missing is above its mean by more than UNUSUAL deviations, no
+error is known of such a record: what is above that, in the target's own unit, is added as a root of squares.
 
 **Classes**: s is 0 where the label is the answer, which is always in the set, and 1 - p(label) otherwise.
 """
@@ -29,7 +30,7 @@ import numpy as np
 from numba import njit
 
 from braided.kernels.compile import CACHED, kernel
-from braided.kernels.doubt import OF_MISSING, OF_WEIGHTS
+from braided.kernels.doubt import DEVIATION, OF_MISSING, OF_WEIGHTS
 
 #: How many of the last scores are kept.
 WINDOW = 1_000
@@ -51,6 +52,8 @@ _FOLLOW, _OUTLIER = 0.02, 10.0
 #: Of the slope: records that it is of, how many there are at least, and standard errors.
 MEMORY, LEAST_RECORDS, SURE = 1_000.0, 20.0, 2.0
 LEAST_SCALE = 0.25
+#: So many deviations above its mean, a doubt is one that no error is known of.
+UNUSUAL = 3.0
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -94,7 +97,11 @@ def _slope(numbers):
 def scale_of(doubts, numbers):
     """The error that is usual for a record with these doubts."""
     missing = 1.0 + _slope(numbers) * (doubts[OF_MISSING] - numbers[MISSING_MEAN])
-    return numbers[USUAL_ERROR] * np.sqrt(1.0 + doubts[OF_WEIGHTS]) * max(missing, LEAST_SCALE)
+    scale = numbers[USUAL_ERROR] * np.sqrt(1.0 + doubts[OF_WEIGHTS]) * max(missing, LEAST_SCALE)
+    usual = numbers[MISSING_MEAN] + UNUSUAL * np.sqrt(max(numbers[MISSING_VARIANCE], 0.0))
+    if numbers[SCORES] < LEAST_RECORDS or doubts[OF_MISSING] <= usual:
+        return scale
+    return np.hypot(scale, (doubts[OF_MISSING] - usual) * doubts[DEVIATION])
 
 
 @kernel()

@@ -5,8 +5,8 @@ With N(m, P) the posterior of `learners.linear`, u a record's inputs and s^2 the
     of_weights = u P u / s^2                                 what is not known of the weights, in units of the noise
     of_missing = sqrt(sum of m_j^2 over the missing j)       how far the score moves with what is missing
 
-the second in deviations of the target, for standardised values. With more features than are filled in
-(`kernels.inputs`) it is 0: it would cost more than all else.
+the second in deviations of the target, for standardised values; beside them stands what such a deviation is. With more
+features than are filled in (`kernels.inputs`) the second is 0: it would cost more than all else.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import MOST_FEATURES
 from braided.kernels.posterior import list_inputs
+from braided.kernels.scale import COUNT, SQUARES
 
 #: Columns of what is known of a record's doubts.
-OF_WEIGHTS, OF_MISSING = 0, 1
-DOUBTS = 2
+OF_WEIGHTS, OF_MISSING, DEVIATION = 0, 1, 2
+DOUBTS = 3
 #: No doubt is larger.
 _MOST = 1e6
 #: Place of s^2 in the learner's numbers.
@@ -76,13 +77,17 @@ def bounded(number):
 
 
 @kernel()
-def doubt(row, x, active, doubts):
-    """The doubts of the linear learner of this row of the table about a record that it sees as x."""
+def doubt(row, x, active, target, doubts):
+    """The doubts of the linear learner of this row of the table about a record that it sees as x.
+
+    `target` are the target's statistics.
+    """
     shape, double, u, index = ints(row, SHAPE), doubles(row, DOUBLE), doubles(row, WORK64), ints(row, INDEX)
     with_mask, full, stride, size, mean_at, n_features = shape[1], shape[2], shape[3], shape[4], shape[5], shape[7]
     n = list_inputs(x, active, with_mask, n_features, shape[8], index, u)
     noise = doubles(row, HYPER)[_NOISE]
     doubts[OF_WEIGHTS] = bounded(_variance(double[shape[6] :], full, stride, size, index, u, n) / noise)
+    doubts[DEVIATION] = np.sqrt(target[SQUARES] / target[COUNT]) if target[COUNT] > 0.0 else 0.0
     doubts[OF_MISSING] = 0.0
     if n_features <= MOST_FEATURES:
         doubts[OF_MISSING] = bounded(_of_missing(double[mean_at : mean_at + stride], with_mask, n_features, active))

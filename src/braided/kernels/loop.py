@@ -174,7 +174,7 @@ def run(
         if regression:
             answer = to_value(prediction[0], target, known) if follow else target_from_units(prediction[0], target)
         if doubts.shape[0] > 0:
-            doubt(table[doubter], x, available, doubts[t])
+            doubt(table[doubter], x, available, target, doubts[t])
         failing = False
         if learn:
             aim = from_last(targets[t], target, known)
