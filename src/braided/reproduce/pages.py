@@ -77,10 +77,9 @@ def markdown(documents: list[dict[str, Any]], pictures_at: str) -> str:
     """All tables as one Markdown page, each under the command that made it."""
     parts = [
         "# Results\n",
-        "Ours above, the paper's below; the standard deviation is over seeds, p is the paired Wilcoxon test against "
-        "MODL (in `merge` against the score sum). Made by the command above each table; the same tables as CSV and "
-        "JSON "
-        f"are in `{pictures_at}/`.\n",
+        "Ours above, the published below, where there is one; the standard deviation is over seeds, p is the paired "
+        "Wilcoxon test against MODL (in `merge` against the score sum, in `logistic` against the Kalman gain). Made by "
+        f"the command above each table; the same tables as CSV and JSON are in `{pictures_at}/`.\n",
     ]
     for document in documents:
         parts.append(f"## {document['title']}\n\n`{document['command']}`\n\n{document['about']}\n")
@@ -102,8 +101,8 @@ def page(documents: list[dict[str, Any]]) -> str:
         f"<meta name='viewport' content='width=device-width, initial-scale=1'><style>{_STYLE}</style>",
         "<h1>The paper's results, ours beside theirs</h1>",
         "<p>In each cell: ours, the paper's, the difference. The standard deviation is over seeds; p is the paired "
-        "Wilcoxon "
-        "test against MODL (among combiners, against the score sum).</p>",
+        "Wilcoxon test against MODL (among combiners against the score sum, among logistic learners against the "
+        "Kalman gain).</p>",
     ]
     for document in documents:
         parts.append(f"<h2>{html.escape(document['title'])}</h2><p><code>{html.escape(document['command'])}</code></p>")
