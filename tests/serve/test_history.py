@@ -16,6 +16,7 @@ from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.serve.backup import backup
 from braided.serve.disk import Disk
+from braided.serve.journal import CorruptJournalError
 from braided.serve.keep import KeepRule, keep_rules
 from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import ModelState
@@ -150,6 +151,29 @@ def test_what_is_not_kept_is_refused_and_changes_nothing(worker: Worker) -> None
     assert digest(worker.state) == known
     assert worker.trouble is None
     worker.stop()
+
+
+def test_damage_in_an_old_journal_leaves_the_snapshots_and_what_lies_beyond(worker: Worker, tmp_path: Path) -> None:
+    worker.stop(snapshot=False)
+    _, files, _ = _opened(tmp_path)
+    snapshots = dict(sorted(files.snapshots()))
+    after_100 = sorted(snapshots)[2]
+    damaged = [path for path in sorted((tmp_path / "m").glob("journal-*")) if int(path.stem.split("-")[1]) <= after_100]
+    content = bytearray(damaged[-1].read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged[-1].write_bytes(content)
+    history = files.history()
+    lost = []
+    for record in range(0, 201, 5):
+        try:
+            state = history.state_at(history.find(record=record))
+        except CorruptJournalError:
+            lost.append(record)
+        else:
+            assert digest(state) == state_digest(taught(ITEMS[:record]))
+    assert lost, "the damage is in the way of some records"
+    assert 0 < lost[0] % 50, "a snapshot needs no journal"
+    assert lost[0] // 50 == lost[-1] // 50, "what comes after the next snapshot is not touched"
 
 
 def test_figures_and_waiting_records_go_back(tmp_path: Path) -> None:

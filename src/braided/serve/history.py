@@ -106,14 +106,20 @@ class ModelHistory:
 
     def find(self, record: int | None = None, time: float | None = None) -> Moment:
         """The last moment at which a model had learned so many records, or that was not after a time."""
-        kept = self.kept()
+        kept, damage = self.kept(), None
         ends = [*(snapshot.frame for snapshot in kept[1:]), None]
         for snapshot, end in zip(reversed(kept), reversed(ends), strict=True):
             found = Moment(snapshot.frame) if _is_it(snapshot.records, snapshot.time, record, time) else None
             if snapshot.whole and (time is None or found is not None):
-                found = self._last_in(snapshot, end, record, time) or found
-            if found is not None:
+                try:
+                    found = self._last_in(snapshot, end, record, time) or found
+                except CorruptJournalError as error:
+                    damage = damage or error
+            # Of a time, what lies beyond the damage might be nearer to it; a number of records is found or not.
+            if found is not None and (damage is None or time is None):
                 return found
+        if damage is not None:
+            raise damage
         wanted = f"record {record}" if record is not None else utc(time or 0.0)
         raise BraidedError(
             f"the model cannot go back to {wanted}: what is kept of it begins "
@@ -150,6 +156,8 @@ class ModelHistory:
 
     def _replayed(self, state: ModelState, moment: Moment) -> ModelState:
         uid, last = state.uid, moment.frame + (moment.part > 0)
+        if state.number == last:
+            return state
         back = None
         for number, group in self._groups(state.number, uid):
             if number > moment.frame:
