@@ -147,3 +147,17 @@ def test_the_model_of_a_run_knows_its_weight_column(tmp_path: Path) -> None:
     rules: Any = model._encoder
     columns = {column["name"]: column["read_as"] for column in summary(rules)["columns"]}
     assert (columns, summary(rules)["rules"]["weight"]) == ({"a": "number", "w": "weight"}, "w")
+
+
+def test_weights_may_be_0_where_a_stream_begins(tmp_path: Path) -> None:
+    weights = np.ones(700)
+    weights[:600] = 0.0
+    late = finished(Job(options(write(tmp_path / "late.csv", weights))))
+    ours: Any = zoo.build("olr", late.options.model_options(0))
+    ours.learn_many(VALUES, LABELS, ["a", "b", "c"], sample_weight=weights)
+    assert state_digest(ours) == digest(late)
+
+
+def test_a_model_whose_weights_are_one_column_too_many_can_be_loaded(stream: Path, tmp_path: Path) -> None:
+    finished(Job(options(stream, max_features=3), checkpoint=tmp_path / "c"))
+    assert MODLClassifier.load(tmp_path / "c").n_features == 3

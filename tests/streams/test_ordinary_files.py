@@ -443,3 +443,19 @@ def test_the_plan_is_a_document_and_bounded_in_words() -> None:
         "  gap  number, 8 missing", "  200 columns (f0, f1, f10, f100, f101 and 195 more): numbers, none missing"
     ]  # fmt: skip
     assert Plan.from_document(json.loads(json.dumps(plan.document()))) == plan
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"text": "comment"}, "text is 'comment': give a tuple of text"),
+        ({"drop": (1,)}, "drop is .*: give a tuple of text"),
+        ({"day_first": 1}, "day.first is 1: give True, False or None"),
+        ({"max_features": 1e6}, "max.features is 1000000.0: give a whole number"),
+        ({"recognise": 0}, "recognise is 0: give True or False"),
+        ({"weight": 3}, "weight is 3: give text or None"),
+    ],
+)
+def test_rules_that_could_not_be_loaded_again_are_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(BraidedError, match=words):
+        Rules(**wrong)

@@ -42,11 +42,16 @@ _COUNTS, _RECORDS = "label counts", "labels counted"
 
 
 def _number(what: str, value: Any, positive: bool = False) -> float:
-    fine = isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
-    if not fine or value < 0 or (positive and value == 0):
+    try:
+        number = (
+            float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
+        )
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < 0 or (positive and number == 0):
         raise BraidedError(f"{what} is {shown(value)}: give a finite number {'above' if positive else 'from'} 0"
                            f"{'' if positive else ' on'}")  # fmt: skip
-    return float(value)
+    return number
 
 
 def _plain(label: Any) -> Any:

@@ -221,6 +221,8 @@ class Encoder(ColumnKinds):
         settling = learned(chunk, self.rules.weight)
         if settling is None:
             return self._batch_of(chunk)
+        if self.rules.weight in chunk.columns:
+            self.kinds.setdefault(self.rules.weight, Kind.NUMERIC)  # it is read, whatever the weights are
         parts = [self._batch_of(chunk.part(*run), bool(settling[run[0]])) for run in runs(settling)]
         return joined(parts)
 

@@ -38,7 +38,7 @@ _LONGEST = 40
 #: Values of so many words on average are text.
 _WORDS = 3.0
 #: Digits from which on a leading zero is that of a code, not of a month or an hour.
-_CODE_DIGITS = 3
+_CODE_DIGITS, _MOST_CODE_DIGITS = 3, 40
 
 
 def is_identifier(cells: Cells) -> tuple[int, int] | None:
@@ -156,7 +156,8 @@ def _leading_zero(name: Hashable, cells: Cells) -> str:
         return ""
     for cell in cells:
         word = cell.strip() if isinstance(cell, str) else ""
-        if word.startswith("0") and len(word) >= _CODE_DIGITS and word.isdigit():
+        digits = word.isascii() and word.isdigit() and _CODE_DIGITS <= len(word) <= _MOST_CODE_DIGITS
+        if digits and word.startswith("0"):
             settle = option("category", [str(name)])
             return f"read as numbers, so that {word} is {int(word)}: if it is a code, give {settle}"
     return ""

@@ -12,10 +12,31 @@ from braided.option_names import option
 from braided.streams.encode import dates
 from braided.streams.encode.number_form import SEPARATORS
 from braided.streams.encode.plan import Plan
+from braided.values import shown
 
 ENCODINGS = ("onehot", "hash", "refuse")
 POLICIES = ("stop", "skip", "missing")
 _MOST_TEXT_FEATURES = 2**16
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+#: Fields whose type is looked at: what to give, and whether a value is that. What the others may be is checked by name.
+_WORDS_OF: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(("drop", "na", "text", "hashed", "category"), ("a tuple of text", _are_names)),
+    **dict.fromkeys(
+        ("hash_buckets", "max_features", "most_categories", "text_features"), ("a whole number", _is_whole)
+    ),
+    **dict.fromkeys(("unlabelled", "recognise"), ("True or False", lambda value: isinstance(value, bool))),
+    "day_first": ("True, False or None", lambda value: value is None or isinstance(value, bool)),
+    **dict.fromkeys(("encoding", "weight"), ("text or None", lambda value: value is None or isinstance(value, str))),
+}
 
 
 @dataclass(frozen=True)
@@ -90,6 +111,12 @@ class Rules:
     category: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, list):
+                object.__setattr__(self, each.name, tuple(value))
+            elif each.name in _WORDS_OF and not _WORDS_OF[each.name][1](value):
+                raise BraidedError(f"{option(each.name)} is {shown(value)}: give {_WORDS_OF[each.name][0]}")
         checks.choice(option("categories"), self.categories, ENCODINGS)
         if self.hash_buckets < 1:
             raise BraidedError(f"{option('hash_buckets')} is {self.hash_buckets}: give a whole number from 1 on")

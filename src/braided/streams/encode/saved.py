@@ -88,12 +88,13 @@ def restored_encoder(document: Any) -> Encoder:
         _check_dates(encoder)
         if any(encoder.kinds.get(name) is not Kind.NUMERIC for name in encoder.units):
             raise ValueError("a column with a unit holds no numbers")
-    dropped = encoder.n_dropped()
-    for name, number in (("columns", len(encoder.kinds) - dropped), ("categories", len(encoder.categories))):
-        if number > rules.max_features:
-            raise BraidedError(f"{_WHAT} have {number:,} {name}, and max_features is {rules.max_features:,}")
-    if dropped > MOST_DROPPED:
-        raise BraidedError(f"{_WHAT} leave out {dropped:,} columns, and at most {MOST_DROPPED:,} can be")
+    # Target, weight, and columns in which nothing has come yet, are no features.
+    for name, number, most in (
+        ("columns", len(encoder.kinds), rules.max_features + MOST_DROPPED),
+        ("categories", len(encoder.categories), rules.max_features),
+    ):
+        if number > most:
+            raise BraidedError(f"{_WHAT} have {number:,} {name}, and can have {most:,} at most")
     encoder.kinds_known = True
     return encoder
 
