@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,23 @@ def test_units_are_remembered(tmp_path: Path) -> None:
             restored_encoder({**document, "units": [wrong]})
     earlier = {name: value for name, value in document.items() if name != "units"}
     assert restored_encoder(earlier).units == {}
+
+
+def test_records_without_a_label_are_predicted_and_settle_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    rows = [[f"{rng.random():.3f}", str(rng.choice(list("abc"))), str(rng.choice(list("xy")))] for _ in range(700)]
+    for place in (3, 550, 551, 650):
+        rows[place][1:] = [f"ghost {place}", ""]
+    path = tmp_path / "some.csv"
+    path.write_text("v,k,y\n" + "".join(",".join(row) + "\n" for row in rows))
+    options = RunOptions(str(path), ("olr",), target="y")
+    for name, limit in (("part", 520), ("whole", None)):
+        job = Job(replace(options, limit=limit), checkpoint=tmp_path / name)
+        for _ in job.run():
+            pass
+    part, whole = (MODLClassifier.load(tmp_path / name) for name in ("part", "whole"))
+    for v, k, y in rows[520:]:
+        if y:
+            part.learn_one({"v": v, "k": k}, y)
+    assert not [name for name in whole.feature_names if "ghost" in str(name)]
+    assert state_digest(part) == state_digest(whole)

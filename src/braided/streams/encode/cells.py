@@ -233,6 +233,13 @@ def as_label(cell: Any, spelled: bool = False, form: NumberForm = PLAIN) -> Any:
     return cell
 
 
+def lacks_label(cell: Any, spelled: bool = False) -> bool:
+    """Whether `as_label` would find no label in a cell."""
+    if isinstance(cell, str):
+        return cell.strip().lower() in MISSING if spelled else not cell
+    return type(cell) is not int and is_missing(cell)
+
+
 @lru_cache(maxsize=10_000)
 def _spelled_label(word: str) -> int | str:
     """An integer if a word is a whole number in any spelling, else the word as it stands."""

@@ -28,7 +28,7 @@ from braided.streams.encode.plan import listed
 from braided.streams.encode.raw import RawRecord, raw_records
 from braided.streams.encode.settled import MOST_DROPPED
 from braided.streams.encode.units import without_unit
-from braided.streams.encode.weights import learned, runs, weights_of
+from braided.streams.encode.weights import labelled, learned, runs, weights_of
 from braided.values import shown
 
 _LONGEST_NAME = 1_000
@@ -219,6 +219,8 @@ class Encoder(ColumnKinds):
     def _batch(self, chunk: Chunk) -> Batch:
         """A chunk as numbers."""
         settling = learned(chunk, self.rules.weight)
+        if self.rules.unlabelled and (known := labelled(chunk)) is not None:
+            settling = known if settling is None else known & settling
         if settling is None:
             return self._batch_of(chunk)
         if self.rules.weight in chunk.columns:

@@ -1,4 +1,4 @@
-"""Weights of the records in a chunk."""
+"""Weights of the records in a chunk, and by which records something is settled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.streams.encode.cells import plain
+from braided.streams.encode.cells import lacks_label, plain
 from braided.streams.encode.chunk import Chunk, Misfit
 from braided.streams.encode.missing_codes import loose_number
 from braided.values import is_missing, shown
@@ -36,6 +36,12 @@ def learned(chunk: Chunk, weight: str | None) -> NDArray[np.bool_] | None:
     weights = column if isinstance(column, np.ndarray) else [loose_number(cell) for cell in column]
     found = np.array([value != 0.0 for value in weights], dtype=np.bool_)
     return None if found.all() else found
+
+
+def labelled(chunk: Chunk) -> NDArray[np.bool_] | None:
+    """Which records of a chunk have a label, without which nothing is settled by them; None for all."""
+    without = [lacks_label(cell, chunk.spelled) for cell in chunk.labels]
+    return ~np.array(without, dtype=np.bool_) if any(without) else None
 
 
 def weight_of(cell: Any) -> float:
