@@ -312,6 +312,11 @@ class Folklore(CompiledLearner):
             "covariance": ArrayPlan((size, size), double=True),
         }
 
+    def numbers(self, n_features: int, n_outputs: int) -> int:
+        """How many numbers the arrays hold for these sizes; it does not grow beyond its bound."""
+        size = min((1 + n_features) * n_outputs, _MOST_WEIGHTS)
+        return size + size * size
+
     def rules(self) -> dict[str, ArrayRule]:
         """No weight comes to have a larger variance than at the start, or none."""
         rules = super().rules()
