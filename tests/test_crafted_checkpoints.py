@@ -38,8 +38,8 @@ def tried(first: int, count: int) -> dict[str, int]:
 
 
 def test_changed_checkpoints_are_refused_or_harmless() -> None:
-    found = tried(0, 1_500)
-    assert found["refused"] + found["harmless"] == 1_500
+    found = tried(0, 1_000)
+    assert found["refused"] + found["harmless"] == 1_000
     # A guard that refuses everything, or nothing, would pass above.
     assert min(found.values()) > 200
 

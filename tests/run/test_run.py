@@ -181,7 +181,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 def shuttle_run(folder: Path, *more: str) -> list[str]:
-    common = ["--limit", "8000", "--seeds", "2", "--json", "--checkpoint-every", "0"]
+    common = ["--limit", "4000", "--seeds", "2", "--json", "--checkpoint-every", "0"]
     return ["run", *common, "--checkpoint", str(folder / "checkpoint"), "--out", str(folder / "out"), *more]
 
 

@@ -87,7 +87,7 @@ def bodies(draw: st.DrawFn) -> bytes:
     kind=st.sampled_from(["application/json", "application/json", "application/x-ndjson"]),
 )
 @settings(
-    max_examples=300, deadline=None, phases=[Phase.generate, Phase.shrink],
+    max_examples=150, deadline=None, phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 def test_made_up_json(client: httpx.Client, body: bytes, path: str, name: str, kind: str) -> None:
