@@ -23,12 +23,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
+from braided.estimators.tasks import REGRESSION
 from braided.run import ReadingOptions
+from braided.run.target import number
 from braided.serve.endpoint import NDJSON
 from braided.serve.security import Access, token_lines
 from braided.streams import Batch, Stream
 from braided.streams.encode.number_form import PLAIN
-from braided.streams.encode.rules import DEFAULT_RULES
+from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts
 from braided.streams.encode.saved import OF_THE_READER
 from braided.streams.fingerprint import fingerprint
 from braided.streams.named import NAMED_STREAMS
@@ -36,7 +38,7 @@ from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.jsonl import JSONLinesStream
 from braided.streams.readers.sql import is_address, without_password
 from braided.streams.text_files import beginning
-from braided.values import printable
+from braided.values import printable, shown
 
 _ADDRESS = re.compile(r"https?://[^/]+/models/[a-z0-9][a-z0-9_-]{0,63}/?")
 #: Waits between tries while the service cannot be reached or refuses for the moment.
@@ -201,7 +203,34 @@ def _detail(response: httpx.Response) -> str:
         return f"answered {response.status_code}"
 
 
-def lines(batch: Batch) -> list[bytes]:
+#: What a target is read as where its record is left out.
+_LEFT_OUT = object()
+
+
+class NumberLabels:
+    """Labels as a regression takes them: a file of text has its numbers as words.
+
+    A label that is no number is left for the service to refuse, or its record is left out, as `on_error` says.
+    """
+
+    def __init__(self, on_error: str, counts: ReadingCounts) -> None:
+        self._skip = on_error != "stop"
+        self._counts = counts
+
+    def __call__(self, label: Any) -> Any:
+        """The label as a number."""
+        value = number(label)
+        if value is None and self._skip:
+            self._counts.add(f"the label is {shown(label)}, and the model predicts numbers", records=1)
+            return _LEFT_OUT
+        return label if value is None else value
+
+
+def _as_it_is(label: Any) -> Any:
+    return label
+
+
+def lines(batch: Batch, as_label: Callable[[Any], Any] = _as_it_is) -> list[bytes]:
     """Records as JSON lines; missing values are left out."""
     names = [str(name) for name in batch.names]
     found = []
@@ -210,18 +239,20 @@ def lines(batch: Batch) -> list[bytes]:
         batch.values.tolist(), ~np.isnan(batch.values), batch.labels, more, strict=True
     ):
         x = {name: value for name, value, there in zip(names, row, present.tolist(), strict=True) if there}
-        found.append(json.dumps({"x": x, "y": label, **weight}).encode())
+        if (y := as_label(label)) is not _LEFT_OUT:
+            found.append(json.dumps({"x": x, "y": y, **weight}).encode())
     return found
 
 
-def raw_lines(stream: EncodedStream) -> Iterator[list[bytes]]:
+def raw_lines(stream: EncodedStream, as_label: Callable[[Any], Any] = _as_it_is) -> Iterator[list[bytes]]:
     """Records as JSON lines with the values as the source has them, for a model that has rules of its own for them."""
     for records in stream.raw_records():
         found = []
         for x, label, weight in records:
             more = {} if weight is None else {"w": weight}
             named = {str(name): value for name, value in x.items()}
-            found.append(json.dumps({"x": named, "y": label, **more}, default=_as_json).encode())
+            if (y := as_label(label)) is not _LEFT_OUT:
+                found.append(json.dumps({"x": named, "y": y, **more}, default=_as_json).encode())
         yield found
 
 
@@ -312,9 +343,13 @@ def model_for(stream: Stream) -> dict[str, Any]:
 
 def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[list[bytes]]:
     """The records as the model takes them."""
-    if isinstance(stream, EncodedStream) and sender.json("GET", "").get("encode") is not None:
-        return raw_lines(stream)
-    return map(lines, settings.reading.weighted(stream).batches())
+    model = sender.json("GET", "")
+    as_label: Callable[[Any], Any] = _as_it_is
+    if model["task"] == REGRESSION:
+        as_label = NumberLabels(settings.reading.on_error, getattr(stream, "counts", None) or ReadingCounts())
+    if isinstance(stream, EncodedStream) and model.get("encode") is not None:
+        return raw_lines(stream, as_label)
+    return (lines(batch, as_label) for batch in settings.reading.weighted(stream).batches())
 
 
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:
