@@ -39,3 +39,35 @@ def test_decimals_of_a_file_teach_a_regression(tmp_path: Path, content: str, raw
             "feed", str(odd), "--to", model, "--target", "price", "--client", "skips", "--on-error", "skip"
         )
         assert "60 records sent" in skipped.stdout
+
+
+def test_create_makes_what_the_targets_are_and_leaves_nothing_where_they_are_refused(tmp_path: Path) -> None:
+    file, odd, stars = tmp_path / "houses.csv", tmp_path / "odd.csv", tmp_path / "stars.csv"
+    file.write_text(COMMAS)
+    odd.write_text("area,price\n" + "1,sold\n" * 5)
+    stars.write_text("area,stars\n" + "".join(f"{i},{i % 5}\n" for i in range(50)))
+    with served(tmp_path / "state") as server:
+
+        def fed(path: Path, model: str, *options: str, code: int = 0) -> str:
+            done = braided("feed", str(path), "--to", f"{server.url}/models/{model}", "--create", *options, code=code)
+            return done.stdout + done.stderr
+
+        def task(model: str) -> str | None:
+            return httpx.get(f"{server.url}/models/{model}").json().get("task")
+
+        said = fed(file, "guessed")
+        assert "not whole, such as 1000.25: the model is made a regression; --task classification" in said
+        assert "60 records sent" in said
+        assert task("guessed") == "regression"
+        assert "the model is made a classification" in fed(stars, "classes")
+        assert task("classes") == "classification"
+        assert "the model is made a regression" in fed(stars, "numbers", "--task", "regression")
+        assert task("numbers") == "regression"
+        assert "is a regression: leave out --task" in fed(file, "guessed", "--task", "classification", code=2)
+        assert "'sold': this model predicts numbers" in fed(odd, "refused", "--task", "regression", code=2)
+        assert httpx.get(f"{server.url}/models/refused").status_code == 404
+        assert "use one of auto" in fed(file, "guessed", "--task", "what", code=2)
+        # A model that has learned stays, whatever comes after.
+        odd.write_text("area,price\n" + "1,2.5\n" * 5 + "1,sold\n")
+        assert "'sold'" in fed(odd, "kept", "--task", "regression", "--batch", "5", code=2)
+        assert httpx.get(f"{server.url}/models/kept").json()["records"] == 5

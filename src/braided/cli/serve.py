@@ -117,6 +117,9 @@ def feed(
     create: Annotated[
         bool, typer.Option("--create", help="Create the model, if needed: one for records as the stream has them.")
     ] = False,
+    task: Annotated[
+        str, typer.Option(help="What --create makes: classification, regression, or auto, as `braided run` sees it.")
+    ] = "auto",
     batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
     limit: Annotated[int | None, typer.Option(help="Stop after this many records.")] = None,
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
@@ -132,7 +135,7 @@ def feed(
     """
     feeding = extras.require("braided.serve.feed", "serve")
     errors = Console(stderr=True, quiet=quiet)
-    settings = feeding.FeedSettings(stream, to, token_file, client, create, batch, limit, data_dir, reading)
+    settings = feeding.FeedSettings(stream, to, token_file, client, create, batch, limit, data_dir, reading, task)
     result = feeding.feed(settings, errors, teller(errors))
     if as_json:
         typer.echo(json.dumps(result))

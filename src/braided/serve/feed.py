@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from pathlib import Path
@@ -20,12 +20,14 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from braided import checks
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.run import ReadingOptions
-from braided.run.target import number
+from braided.run.options import AUTO
+from braided.run.target import LOOKED_AT, guessed, number
 from braided.serve.endpoint import NDJSON
 from braided.serve.security import Access, token_lines
 from braided.streams import Batch, Stream
@@ -63,6 +65,7 @@ class FeedSettings:
     limit: int | None = None
     data_dir: Path | None = None
     reading: ReadingOptions = field(default_factory=ReadingOptions)
+    task: str = AUTO
 
     def __post_init__(self) -> None:
         if not _ADDRESS.fullmatch(self.to):
@@ -70,6 +73,7 @@ class FeedSettings:
         for name, value in (("--batch", self.batch), ("--limit", self.limit)):
             if value is not None and value < 1:
                 raise BraidedError(f"{name} is {value}: give a whole number from 1 on")
+        checks.choice("--task", self.task, [AUTO, *TASKS])
 
     def token(self) -> str | None:
         """The token to send."""
@@ -314,15 +318,17 @@ class _Again:
             yield from self._lines
 
 
-def model_for(stream: Stream) -> dict[str, Any]:
-    """What a model is made of that can learn this stream: raw records with the rules seen, where it is not of numbers.
-
-    Its first records are read, and the plan is told.
-    """
-    if not isinstance(stream, EncodedStream):
-        return {}
+def first_labels(stream: EncodedStream, records: int) -> list[Any]:
+    """The labels of so many first records. These are read, and the plan is told."""
+    found: list[Any] = []
     with closing(stream.batches()) as batches:  # type: ignore[type-var]
-        next(batches, None)
+        while len(found) < records and (batch := next(batches, None)) is not None:
+            found += batch.labels
+    return found[:records]
+
+
+def rules_for(stream: EncodedStream) -> dict[str, Any]:
+    """What a model needs to learn this stream, whose first records were read: rules, where it is not of numbers."""
     encoder, plan = stream.counts.encoder, stream.counts.plan
     if plan is None:
         return {}
@@ -341,6 +347,40 @@ def model_for(stream: Stream) -> dict[str, Any]:
     return {"encode": rules}
 
 
+def model_for(settings: FeedSettings, stream: Stream, tell: Callable[[str], None]) -> dict[str, Any]:
+    """What a model is made of that can learn this stream; of its task, what `braided run` would take it for."""
+    guess = settings.task == AUTO and settings.stream not in NAMED_STREAMS
+    task, why = CLASSIFICATION if settings.task == AUTO else settings.task, ""
+    made: dict[str, Any] = {}
+    if isinstance(stream, EncodedStream):
+        labels = first_labels(stream, LOOKED_AT if guess else 1)
+        if guess:
+            task, why = guessed(labels)
+        made = rules_for(stream)
+    if why:
+        tell(f"{why}: the model is made a regression; --task classification makes each a class of its own")
+    else:
+        tell(f"the model is made a {task}")
+    if made:
+        tell("the model takes raw records, as the stream has them, and reads them by these rules")
+    return {**made, "task": task}
+
+
+def _take_back(sender: Sender) -> None:
+    """Delete the model that was made, unless it has learned something by now; quietly, as an error is on its way."""
+    with suppress(BraidedError, httpx.HTTPError, KeyError, ValueError):
+        if sender.http.get(sender.to).json()["records"] == 0:
+            confirm = sender.http.delete(sender.to).json()["confirm"]
+            sender.http.delete(sender.to, params={"confirm": confirm})
+
+
+def _check_task(settings: FeedSettings, sender: Sender) -> None:
+    """Refuse a model of another task than the one asked for."""
+    task = settings.task if settings.task == AUTO else sender.json("GET", "")["task"]
+    if task != settings.task:
+        raise BraidedError(f"--task {settings.task}: the model is there, and is a {task}: leave out --task")
+
+
 def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[list[bytes]]:
     """The records as the model takes them."""
     model = sender.json("GET", "")
@@ -353,13 +393,20 @@ def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[l
 
 
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:
-    if settings.create and sender.request("GET", "").status_code == 404:
-        if settings.stream == "-" and isinstance(stream, JSONLinesStream):
-            stream = replace(stream, open=_Again(stream.open))
-        made = model_for(stream)
-        sender.json("PUT", "", json=made)
-        if made:
-            sender.tell("the model takes raw records, as the stream has them, and reads them by these rules")
+    if not settings.create or sender.request("GET", "").status_code != 404:
+        _check_task(settings, sender)
+        return _send_lines(settings, stream, sender, console)
+    if settings.stream == "-" and isinstance(stream, JSONLinesStream):
+        stream = replace(stream, open=_Again(stream.open))
+    sender.json("PUT", "", json=model_for(settings, stream, sender.tell))
+    try:
+        return _send_lines(settings, stream, sender, console)
+    except BraidedError:
+        _take_back(sender)
+        raise
+
+
+def _send_lines(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:
     done = sender.acknowledged()
     first = done
     if done:
