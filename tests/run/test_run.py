@@ -444,6 +444,15 @@ def test_a_decision_on_the_command_line(tmp_path: Path) -> None:
     }.items():
         done = braided("run", str(tmp_path / "s.csv"), "-m", "olr", "--json", *more)
         found[name] = json.loads(done.stdout)["runs"][0]
+        assert json.loads(done.stdout)["warnings"] == []
+    slip = ("--class-weight", '{"rrare": 30}', "--costs", '{"rare": {"usaul": 3, "rrare": 2}}')
+    done = braided("run", str(tmp_path / "s.csv"), "-m", "olr", "--json", *slip)
+    warned = [
+        "--class-weight names a label that no record has: 'rrare'",
+        "--costs names 2 labels that no record has: 'usaul', 'rrare'",
+    ]
+    assert json.loads(done.stdout)["warnings"] == warned
+    assert all(f"warning: {line}\n" in done.stderr for line in warned)
     for name in ("balanced", "costs", "weights"):
         assert found[name]["metrics"]["balanced_accuracy"] > found["plain"]["metrics"]["balanced_accuracy"]
         assert found[name]["metrics"]["log_loss"] == found["plain"]["metrics"]["log_loss"]

@@ -90,6 +90,8 @@ def run(
         typer.echo(f"braided: interrupted{again}", err=True)
         raise typer.Exit(130) from None
     document = job.document()
+    for warning in document["warnings"]:
+        tell(f"warning: {warning}")
     if out is not None:
         for path in write_folder(job, out, shlex.join(["braided", *map(without_password, sys.argv[1:])])):
             tell(f"wrote {path}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
 from braided.estimators.decision import BALANCED, Decision
+from braided.streams.encode.plan import listed
 from braided.values import shown
 
 #: A file of costs that is longer is not one.
@@ -42,6 +44,24 @@ def _parsed(option: str, text: str) -> Any:
         raise BraidedError(f"{option} is {shown(text)}: give a JSON object, or a file that holds one") from None
     if not isinstance(found, dict):
         raise BraidedError(f"{option} is {shown(found)}: give a JSON object, or a file that holds one")
+    return found
+
+
+def never_seen(class_weight: str | None, costs: str | None, classes: Iterable[Hashable]) -> list[str]:
+    """A line for each option that names labels which are none of the classes: a slip of the pen would pass unseen.
+
+    >>> never_seen('{"spam": 5, "1": 2}', '{"spma": {"ham": 5}}', ["spam", "ham", 1])
+    ["--costs names a label that no record has: 'spma'"]
+    """
+    known = {str(label).lower() if isinstance(label, bool) else str(label) for label in classes}
+    found = []
+    for option, text in (("--class-weight", class_weight), ("--costs", costs)):
+        given = {} if text in (None, BALANCED) else _parsed(option, str(text))
+        inner = [label for row in given.values() if isinstance(row, dict) for label in row]
+        strange = [shown(label) for label in dict.fromkeys([*given, *inner]) if label not in known]
+        if strange:
+            what = "a label" if len(strange) == 1 else f"{len(strange)} labels"
+            found.append(f"{option} names {what} that no record has: {listed(strange)}")
     return found
 
 

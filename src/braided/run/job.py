@@ -25,6 +25,7 @@ from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
 from braided.kernels.tally import LAST, USUAL
+from braided.run import decision as decisions
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
 from braided.run.compiling import compile_model
 from braided.run.options import AUTO, RunOptions
@@ -351,6 +352,7 @@ class Job:
             "missing_values": self.counts.missing_values,
             "misfit_values": self.counts.misfit_values,
             "first_problem": self.counts.first_problem,
+            "warnings": decisions.never_seen(self.options.class_weight, self.options.costs, last.classes),
             "sample": self.sample,
             "as_published": self.options.as_published and not self.sample,
             "runs": [
