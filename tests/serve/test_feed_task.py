@@ -15,13 +15,14 @@ from command import braided
 PRICES = [1_000 + i + 0.25 for i in range(60)]
 PLAIN = "area,rooms,price\n" + "".join(f"{90 + i},{1 + i % 5},{price}\n" for i, price in enumerate(PRICES))
 COMMAS = "area;town;price\n" + "".join(f"{90 + i},5;{'NES'[i % 3]};1.{i:03},25\n" for i in range(60))
+EUROS = COMMAS.replace(",25\n", ",25 €\n")
 
 
-@pytest.mark.parametrize(("content", "raw"), [(PLAIN, False), (COMMAS, False), (COMMAS, True)])
+@pytest.mark.parametrize(("content", "raw"), [(PLAIN, False), (COMMAS, False), (EUROS, False), (EUROS, True)])
 def test_decimals_of_a_file_teach_a_regression(tmp_path: Path, content: str, raw: bool) -> None:
     file, odd = tmp_path / "houses.csv", tmp_path / "odd.csv"
     file.write_text(content)
-    odd.write_text(content + ("100,5;N;sold\n" if content is COMMAS else "100,2,sold\n"))
+    odd.write_text(content + ("100,2,sold\n" if content is PLAIN else "100,5;N;sold\n"))
     with served(tmp_path / "state") as server:
         model = f"{server.url}/models/m"
         spec: dict[str, Any] = {"task": "regression", "encode": raw}
@@ -55,6 +56,9 @@ def test_create_makes_what_the_targets_are_and_leaves_nothing_where_they_are_ref
         def task(model: str) -> str | None:
             return httpx.get(f"{server.url}/models/{model}").json().get("task")
 
+        file.write_text(EUROS)
+        assert "such as 1000.25, in €: the model is made a regression" in fed(file, "euros")
+        file.write_text(COMMAS)
         said = fed(file, "guessed")
         assert "not whole, such as 1000.25: the model is made a regression; --task classification" in said
         assert "60 records sent" in said

@@ -30,7 +30,7 @@ from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprin
 from braided.run.compiling import compile_model
 from braided.run.options import AUTO, RunOptions
 from braided.run.predictions import PredictionFile, Written
-from braided.run.target import LOOKED_AT, NumericTargets, guessed
+from braided.run.target import LOOKED_AT, NumericTargets, guessed, spelling
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.named import NAMED_STREAMS
@@ -156,7 +156,7 @@ class Job:
         task, why = CLASSIFICATION, ""
         if self.options.stream not in NAMED_STREAMS:
             labels = self._first
-            task, why = guessed(labels)
+            task, why = guessed(labels, spelling(getattr(self._read, "counts", None)))
             if not labels and self.options.follow:
                 self._tell(
                     "no target to look at yet: this is taken for a classification; --task regression is the other"
@@ -187,7 +187,7 @@ class Job:
         rules = lenient.rules(self.options.most_names, self._tell, unlabelled=True)
         looked_at: Any = lenient.open(self.options.stream, self.data_dir, rules)
         labels = [label for batch in Peeked(looked_at, records).first for label in batch.labels]
-        stream.counts.plan = looked_at.counts.plan
+        stream.counts.plan, stream.counts.encoder = looked_at.counts.plan, looked_at.counts.encoder
         return labels[:records]
 
     def _open(self) -> Stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,9 @@ from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.streams import Batch, Stream
 from braided.streams.base import records_before
 from braided.streams.encode import cells
+from braided.streams.encode.number_form import PLAIN, NumberForm
 from braided.streams.encode.rules import ReadingCounts
+from braided.streams.encode.units import Unit, unit_of, without_unit
 from braided.values import shown
 
 #: How many records are looked at, from the first on.
@@ -23,18 +25,22 @@ MOST_CLASSES = 20
 MOST_OF_THEM = 0.9
 
 
-def number(label: Any) -> float | None:
-    """A target as a number; None if it is not one.
-
-    >>> number("1.5"), number(3), number("red"), number(True)
-    (1.5, 3.0, None, None)
-    """
-    value = None if isinstance(label, bool) else cells.as_number(label)
-    return value if value is not None and math.isfinite(value) else None
+def spelling(counts: ReadingCounts | None) -> NumberForm:
+    """How numbers are spelled in what a reader with these counts has read."""
+    encoder = None if counts is None else counts.encoder
+    return PLAIN if encoder is None else encoder.form
 
 
-def guessed(labels: Iterable[Any]) -> tuple[str, str]:
-    """The task that targets are of, and why.
+def _number(label: Any, unit: Unit | None, form: NumberForm) -> float | None:
+    """A target as a number, NaN for missing; None if it is not one. Only behind a unit is its spelling the file's."""
+    if isinstance(label, bool):
+        return None
+    bare = without_unit([label], unit)[0]
+    return cells.as_number(label) if bare is label else cells.as_number(bare, form)
+
+
+def guessed(labels: Iterable[Any], form: NumberForm = PLAIN) -> tuple[str, str]:
+    """The task that targets are of, and why; `form` is how numbers are spelled in text.
 
     >>> guessed([0, 1, 1, 0])
     ('classification', '')
@@ -42,19 +48,49 @@ def guessed(labels: Iterable[Any]) -> tuple[str, str]:
     ('regression', 'the target has numbers that are not whole, such as 0.5')
     >>> guessed(range(30))
     ('regression', 'the target has 30 different whole numbers in the first 30 records')
+    >>> guessed(["$0.50", "$2.00"] * 5)
+    ('regression', 'the target has numbers that are not whole, such as 0.5, in $')
     """
     known = [label for label in labels if label is not None]
-    found = [None if isinstance(label, bool) else cells.as_number(label) for label in known]
+    unit = unit_of(known)
+    found = [_number(label, unit, form) for label in known]
     values = [value for value in found if value is not None]
     if len(values) < MOST_OF_THEM * len(known):
         return CLASSIFICATION, ""
+    in_unit = "" if unit is None else f", in {unit}"
     broken = next((value for value in values if math.isfinite(value) and not value.is_integer()), None)
     if broken is not None:
-        return REGRESSION, f"the target has numbers that are not whole, such as {broken:.10g}"
+        return REGRESSION, f"the target has numbers that are not whole, such as {broken:.10g}{in_unit}"
     if len(set(values)) > MOST_CLASSES:
-        many = f"the target has {len(set(values))} different whole numbers in the first {len(values):,} records"
+        many = (
+            f"the target has {len(set(values))} different whole numbers in the first {len(values):,} records{in_unit}"
+        )
         return REGRESSION, many
     return CLASSIFICATION, ""
+
+
+class TargetNumbers:
+    """Reads targets as numbers; the unit that those of the first batch share is taken off, as in columns.
+
+    Parameters
+    ----------
+    counts
+        Of the stream's reader, whose encoder knows how the file spells numbers.
+    """
+
+    def __init__(self, counts: ReadingCounts) -> None:
+        self._counts = counts
+        self._unit: Unit | None = None
+        self._looked = False
+
+    def __call__(self, labels: Sequence[Any]) -> list[float | None]:
+        """The targets of a batch, None for what is no finite number."""
+        if not self._looked and any(label is not None for label in labels):
+            # A stream that is followed may come one by one: its first batch settles it, however short.
+            self._unit, self._looked = unit_of(labels, least=1), True
+        form = spelling(self._counts)
+        found = [_number(label, self._unit, form) for label in labels]
+        return [value if value is not None and math.isfinite(value) else None for value in found]
 
 
 class NumericTargets:
@@ -84,8 +120,9 @@ class NumericTargets:
     def batches(self) -> Iterator[Batch]:
         """The batches, each label a number, or None where there is none."""
         seen = 0
+        read = TargetNumbers(self._counts)
         for batch in self._stream.batches():
-            targets = [None if label is None else number(label) for label in batch.labels]
+            targets = read(batch.labels)
             wrong = {i for i, target in enumerate(targets) if target is None and batch.labels[i] is not None}
             for i in sorted(wrong):
                 what = f"{self.name}: the target of record {seen + i + 1} is {shown(batch.labels[i])}"

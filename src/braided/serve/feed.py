@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, fields, replace
@@ -27,7 +27,7 @@ from braided.errors import BraidedError
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.run import ReadingOptions
 from braided.run.options import AUTO
-from braided.run.target import LOOKED_AT, guessed, number
+from braided.run.target import LOOKED_AT, TargetNumbers, guessed, spelling
 from braided.serve.endpoint import NDJSON
 from braided.serve.security import Access, token_lines
 from braided.streams import Batch, Stream
@@ -220,43 +220,53 @@ class NumberLabels:
     def __init__(self, on_error: str, counts: ReadingCounts) -> None:
         self._skip = on_error != "stop"
         self._counts = counts
+        self._read = TargetNumbers(counts)
 
-    def __call__(self, label: Any) -> Any:
-        """The label as a number."""
-        value = number(label)
-        if value is None and self._skip:
-            self._counts.add(f"the label is {shown(label)}, and the model predicts numbers", records=1)
-            return _LEFT_OUT
-        return label if value is None else value
+    def __call__(self, labels: Sequence[Any]) -> list[Any]:
+        """The labels of a batch as numbers."""
+        return [
+            self._misfit(label) if value is None else value
+            for label, value in zip(labels, self._read(labels), strict=True)
+        ]
+
+    def _misfit(self, label: Any) -> Any:
+        if not self._skip:
+            return label
+        self._counts.add(f"the label is {shown(label)}, and the model predicts numbers", records=1)
+        return _LEFT_OUT
 
 
-def _as_it_is(label: Any) -> Any:
-    return label
+AsLabels = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-def lines(batch: Batch, as_label: Callable[[Any], Any] = _as_it_is) -> list[bytes]:
+def _as_they_are(labels: Sequence[Any]) -> Sequence[Any]:
+    return labels
+
+
+def lines(batch: Batch, as_labels: AsLabels = _as_they_are) -> list[bytes]:
     """Records as JSON lines; missing values are left out."""
     names = [str(name) for name in batch.names]
     found = []
     more = [{}] * len(batch) if batch.weights is None else [{"w": weight} for weight in batch.weights.tolist()]
     for row, present, label, weight in zip(
-        batch.values.tolist(), ~np.isnan(batch.values), batch.labels, more, strict=True
+        batch.values.tolist(), ~np.isnan(batch.values), as_labels(batch.labels), more, strict=True
     ):
         x = {name: value for name, value, there in zip(names, row, present.tolist(), strict=True) if there}
-        if (y := as_label(label)) is not _LEFT_OUT:
-            found.append(json.dumps({"x": x, "y": y, **weight}).encode())
+        if label is not _LEFT_OUT:
+            found.append(json.dumps({"x": x, "y": label, **weight}).encode())
     return found
 
 
-def raw_lines(stream: EncodedStream, as_label: Callable[[Any], Any] = _as_it_is) -> Iterator[list[bytes]]:
+def raw_lines(stream: EncodedStream, as_labels: AsLabels = _as_they_are) -> Iterator[list[bytes]]:
     """Records as JSON lines with the values as the source has them, for a model that has rules of its own for them."""
     for records in stream.raw_records():
         found = []
-        for x, label, weight in records:
+        labels = as_labels([record.label for record in records])
+        for (x, _, weight), label in zip(records, labels, strict=True):
             more = {} if weight is None else {"w": weight}
             named = {str(name): value for name, value in x.items()}
-            if (y := as_label(label)) is not _LEFT_OUT:
-                found.append(json.dumps({"x": named, "y": y, **more}, default=_as_json).encode())
+            if label is not _LEFT_OUT:
+                found.append(json.dumps({"x": named, "y": label, **more}, default=_as_json).encode())
         yield found
 
 
@@ -355,7 +365,7 @@ def model_for(settings: FeedSettings, stream: Stream, tell: Callable[[str], None
     if isinstance(stream, EncodedStream):
         labels = first_labels(stream, LOOKED_AT if guess else 1)
         if guess:
-            task, why = guessed(labels)
+            task, why = guessed(labels, spelling(stream.counts))
         made = rules_for(stream)
     if why:
         tell(f"{why}: the model is made a regression; --task classification makes each a class of its own")
@@ -384,12 +394,12 @@ def _check_task(settings: FeedSettings, sender: Sender) -> None:
 def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[list[bytes]]:
     """The records as the model takes them."""
     model = sender.json("GET", "")
-    as_label: Callable[[Any], Any] = _as_it_is
+    as_labels: AsLabels = _as_they_are
     if model["task"] == REGRESSION:
-        as_label = NumberLabels(settings.reading.on_error, getattr(stream, "counts", None) or ReadingCounts())
+        as_labels = NumberLabels(settings.reading.on_error, getattr(stream, "counts", None) or ReadingCounts())
     if isinstance(stream, EncodedStream) and model.get("encode") is not None:
-        return raw_lines(stream, as_label)
-    return (lines(batch, as_label) for batch in settings.reading.weighted(stream).batches())
+        return raw_lines(stream, as_labels)
+    return (lines(batch, as_labels) for batch in settings.reading.weighted(stream).batches())
 
 
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class ColumnKinds(Settled):
         """See how numbers are spelled."""
         if self.rules.recognise:
             spelled_labels = [cell for chunk in sample if chunk.spelled for cell in chunk.labels]
-            spelled = first_look.words_of_numbers([*self._bare(sample)[0].values(), spelled_labels])
+            bare_labels = without_unit(spelled_labels, unit_of(spelled_labels))
+            spelled = first_look.words_of_numbers([*self._bare(sample)[0].values(), bare_labels])
             self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
 
     def _bare(self, sample: list[Chunk]) -> tuple[dict[Hashable, Cells], dict[Hashable, Unit]]:

@@ -52,14 +52,14 @@ def _matched(word: str) -> tuple[Unit, str] | None:
     return Unit(before.strip(), after.strip()), f"{sign}{number.strip()}"
 
 
-def unit_of(cells: Iterable[Any]) -> Unit | None:
-    """The unit that nearly all values of a column have, but for those that are numbers alone.
+def unit_of(cells: Iterable[Any], least: int = _LEAST) -> Unit | None:
+    """The unit that nearly all values of a column have, but for those that are numbers alone; `least` values show it.
 
     >>> unit_of(["12.5 °C", "", "7 °C"] * 5), unit_of(["5 kg", "5 lb"] * 5), unit_of(["1.5"] * 10)
     (Unit(before='', after='°C'), None, None)
     """
     words = [word for cell in cells if isinstance(cell, str) and (word := cell.strip()).lower() not in MISSING]
-    if len(words) < _LEAST:
+    if len(words) < least:
         return None
     found = Counter(parted[0] for word in words if (parted := _parted(word)) is not None)
     alone = found.pop(_NONE, 0)

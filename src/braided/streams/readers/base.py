@@ -61,7 +61,7 @@ class EncodedStream(ABC):
     def raw_records(self) -> Iterator[list[RawRecord]]:
         """The records as the source has them, some at a time; missing values are left out."""
         self.counts.restart()
-        encoder = Encoder(self.rules, self.counts)
+        encoder = self.counts.encoder = Encoder(self.rules, self.counts)
         with closing(self.chunks(encoder)) as pieces:
             yield from encoder.raw(pieces)
 
