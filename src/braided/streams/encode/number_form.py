@@ -18,6 +18,7 @@ _GROUPED_BY = {
     ",": re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?"),
     ".": re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?"),
 }
+_ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 #: A column is one of numbers if at least this share of its values are.
 _SHARE = 0.9
 #: Words of a column that show how its numbers are spelled, where one alone would not.
@@ -91,6 +92,22 @@ def spelled(cells: Iterable[Any]) -> list[str]:
 
 def _is_whole(word: str) -> bool:
     return word.lstrip("+-").isdigit()
+
+
+def like_thousands(cells: Iterable[Any]) -> str | None:
+    """A number such as 6.411 of a column in which the point may stand between thousands; None for any other column.
+
+    It may if each point stands before three digits, and numbers without one have three digits at most and are larger.
+
+    >>> like_thousands(["6.411", "763"]), like_thousands(["6.411", "763", "2.5"]), like_thousands(["6.411", "0"])
+    ('6.411', None, None)
+    """
+    words = [word for cell in cells if isinstance(cell, str) and (word := cell.strip()).lower() not in MISSING]
+    pointed = [word for word in words if not _is_whole(word)]
+    wholes = [word.lstrip("+-") for word in words if _is_whole(word)]
+    if not pointed or not wholes or max(map(len, wholes)) > 3 or not all(map(_ONE_GROUP.fullmatch, pointed)):
+        return None
+    return pointed[0] if max(map(int, wholes)) > min(abs(float(word)) for word in pointed) else None
 
 
 def readings(words: Sequence[str], form: NumberForm) -> list[tuple[NumberForm, str]]:
