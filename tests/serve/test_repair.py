@@ -176,7 +176,7 @@ def test_while_the_service_runs_it_can_be_looked_at_only(folder: Path) -> None:
         (["repair", "DIR", "--model", "m", "--do", "magic"], "--do is 'magic': use one of cut, snapshot"),
         (["restore", "DIR", "--model", "n"], "holds no model 'n'"),
         (["restore", "DIR", "--model", "m", "--at", "soon"], "--at is 'soon': give a number of records, or a time"),
-        (["restore", "DIR", "--model", "m", "--at", "101"], "cannot go back to record 101"),
+        (["restore", "DIR", "--model", "m", "--at", "101"], "cannot go back to record 101: it has only 100 records"),
         (["backup", "DIR", "DIR"], "is there already"),
         (["--port", "8000"], "braided serve needs --dir"),
     ],
