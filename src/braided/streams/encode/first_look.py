@@ -109,7 +109,7 @@ def plan_of(
     why: str,
 ) -> ColumnPlan:
     """The plan of one column, from its first cells."""
-    if rules.is_weight(name):
+    if rules.is_weight(name) and kind in (Kind.NUMERIC, None):
         return ColumnPlan(str(name), "weight", sum(as_category(cell) is None for cell in cells), features=0)
     if kind is Kind.NUMERIC:
         values, wrong = numbers(cells, form)
