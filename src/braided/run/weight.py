@@ -73,7 +73,7 @@ class WeightColumn:
         names = [str(name) for name in batch.names]
         if plan is not None:  # what is made of dates and categories is no column
             names = [column.name for column in plan.columns if column.read_as == "number"]
-        has = f"it has {listed(names)}" if names else "it has none"
+        has = f"it has {listed(names, self._column)}" if names else "it has none"
         return BraidedError(
             f"--weight {self._column!r}: {self.name} has no such column of numbers ({has}): give the name of one"
         )
