@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from braided.option_names import option
 from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, moments, numbers, plain_numbers
 from braided.streams.encode.dates import DateForm, may_be_a_code
-from braided.streams.encode.number_form import PLAIN, NumberForm, like_thousands, number_words, readings, spelled
+from braided.streams.encode.number_form import (
+    PLAIN,
+    NumberForm,
+    like_thousands,
+    number_words,
+    readings,
+    signed_otherwise,
+    spelled,
+)
 from braided.streams.encode.plan import ColumnPlan
 from braided.streams.encode.rules import Rules
 from braided.values import shown
@@ -64,7 +72,9 @@ def _spelling_hint(cells: Cells, form: NumberForm) -> str:
     """What to say of a column of numbers whose spelling is not sure."""
     words = spelled(cells)
     if not words:
-        return ""
+        odd = signed_otherwise(cells)
+        plain = "" if odd is None else f"-{odd.strip('()-').strip()}"
+        return "" if odd is None else f"looks like numbers, such as {odd}: if that is {plain}, write it so"
     ways = []
     for other, plain in readings(words, form):
         settings = [option("decimal", other.decimal)] if other.decimal != form.decimal else []
