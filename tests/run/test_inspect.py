@@ -88,6 +88,18 @@ def test_a_weight_is_marked_or_refused(tmp_path: Path) -> None:
     assert "--weight 'v'" in braided("inspect", str(path), "--weight", "v", code=2).stderr
 
 
+def test_a_weight_that_is_no_number_is_shown_as_it_is_read_and_columns_are_offered(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(
+        "day,plan,a,y\n" + "".join(f"2024-01-{1 + i % 28:02},{'bg'[i % 2]},{i % 7},{i % 2}\n" for i in range(60))
+    )
+    done = braided("inspect", str(path), "--weight", "plan", code=2)
+    assert "  plan  category with 2 values" in done.stdout
+    assert "--weight 'plan': d.csv has no such column of numbers (it has a): give the name of one" in done.stderr
+    run = braided("run", str(path), "--weight", "plan", "-m", "majority", code=2)
+    assert "has no such column of numbers (it has a): give" in run.stderr
+
+
 def test_quiet_says_nothing_but_the_result(orders: Path) -> None:
     done = braided("run", str(orders), "--model", "majority", "--quiet", "--json")
     assert done.stderr == ""

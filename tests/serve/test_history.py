@@ -144,7 +144,7 @@ def test_every_record_after_a_snapshot_that_says_so_comes_back(tmp_path: Path) -
 
 def test_what_is_not_kept_is_refused_and_changes_nothing(worker: Worker) -> None:
     known = digest(worker.state)
-    with pytest.raises(HTTPProblem, match=r"cannot go back to record 201: what is kept of it begins with record 0"):
+    with pytest.raises(HTTPProblem, match=r"cannot go back to record 201: it has only 200 records; ask for fewer"):
         ask(worker, "restore", record=201)
     with pytest.raises(HTTPProblem, match="cannot go back to 2001-09-09 01:46:40 UTC"):
         ask(worker, "restore", at=1e9)
@@ -174,6 +174,18 @@ def test_damage_in_an_old_journal_leaves_the_snapshots_and_what_lies_beyond(work
     assert lost, "the damage is in the way of some records"
     assert lost[0] % 50 > 0, "a snapshot needs no journal"
     assert lost[0] // 50 == lost[-1] // 50, "what comes after the next snapshot is not touched"
+
+
+def test_a_number_beyond_the_end_is_told_from_one_that_is_not_kept(worker: Worker) -> None:
+    ask(worker, "restore", record=60)
+    teach(worker, 60, 65)
+    with pytest.raises(HTTPProblem, match="cannot go back to record 201: it has only 65 records"):
+        ask(worker, "restore", record=201)
+    oldest = sorted(worker.folder.path.glob("snapshot-*"))[0]
+    oldest.unlink()
+    with pytest.raises(HTTPProblem, match="cannot go back to record 0: what is kept of it begins with record "):
+        ask(worker, "restore", record=0)
+    worker.stop()
 
 
 def test_figures_and_waiting_records_go_back(tmp_path: Path) -> None:

@@ -222,7 +222,26 @@ def test_a_model_without_rules_refuses_text_and_names_the_remedy(tmp_path: Path)
         )
         assert http.get("/models/m").json()["encode"] is None
         for encode in ({"categories": "zz"}, {"surprise": 1}, {"na": "x"}, 3):
-            assert http.put("/models/n", json={"encode": encode}).status_code == 422
+            refused = http.put("/models/n", json={"encode": encode})
+            assert refused.status_code == 422
+            assert "checkpoint" not in refused.text
+
+
+@pytest.mark.parametrize(
+    ("encode", "message"),
+    [
+        ({"decimals": ","}, r"encode: 'decimals' is not one of the rules: give some of categories, .*, decimal, .*na"),
+        ({"decimal": 5}, "encode: 'decimal' is 5: give a text$"),
+        ({"na": "-999"}, "encode: 'na' is '-999': give a list of 10,000 texts at most$"),
+        ({"na": [-999]}, "encode: 'na' is .-999.: give a list"),
+        ({"hash_buckets": -1}, "encode: 'hash_buckets' is -1: give a whole number from 0 on"),
+        ({"recognise": 1}, "encode: 'recognise' is 1: give true or false"),
+    ],
+)
+def test_a_rule_that_a_client_gives_wrongly_is_told_as_a_setting(encode: dict[str, Any], message: str) -> None:
+    with pytest.raises(HTTPProblem, match=message):
+        model_from(ModelSpec.model_validate({"encode": encode}), Limits())
+    assert model_from(ModelSpec.model_validate({"encode": {"decimal": None, "na": ["-999"]}}), Limits())
 
 
 def test_a_frame_of_the_journal_is_the_same_after_it_was_read_and_its_beginning_has_its_own_rules() -> None:

@@ -74,14 +74,24 @@ def test_nothing_is_wrong(folder: Path) -> None:
 def test_a_look_shows_the_damage_and_changes_nothing(folder: Path) -> None:
     damage(journal(folder))
     before = files(folder)
-    told = braided("serve", "repair", str(folder)).stdout
-    (found,) = json.loads(braided("serve", "repair", str(folder), "--json").stdout)
+    told = braided("serve", "repair", str(folder), code=1).stdout
+    (found,) = json.loads(braided("serve", "repair", str(folder), "--json", code=1).stdout)
     assert files(folder) == before
     assert "journal-0000000001.log: what stands at byte" in told
     left = found["remedies"]["cut"]
     assert left in (40, 60)
     assert f"--model m --do cut\n      keep everything up to the damage in the journal ({left} records" in told
     assert found["remedies"] == {"cut": left, "snapshot": 0, "set-aside": None, "retry": None}
+
+
+def test_the_exit_status_says_whether_a_model_is_still_broken(folder: Path) -> None:
+    braided("serve", "repair", str(folder), code=0)
+    damage(journal(folder))
+    braided("serve", "repair", str(folder), code=1)
+    retried = braided("serve", "repair", str(folder), "--model", "m", "--do", "retry", code=1)
+    assert "model m cannot be opened yet: " in retried.stderr
+    braided("serve", "repair", str(folder), "--model", "m", "--do", "cut", code=0)
+    braided("serve", "repair", str(folder), code=0)
 
 
 def test_cut_at_the_damage(folder: Path) -> None:
@@ -118,7 +128,7 @@ def test_set_aside_and_start_without_it(folder: Path) -> None:
 
 def test_a_journal_file_that_is_missing_at_the_end(folder: Path) -> None:
     journal(folder).unlink()
-    told = braided("serve", "repair", str(folder)).stdout
+    told = braided("serve", "repair", str(folder), code=1).stdout
     assert "journal-0000000001.log is missing" in told
     braided("serve", "repair", str(folder), "--model", "m", "--do", "cut")
     assert records(folder) == 0
@@ -133,7 +143,7 @@ def test_a_frame_that_cannot_be_applied(folder: Path) -> None:
     found.journal.append(b"\x02\0\0\0{}")
     found.journal.append(b"\x02\0\0\0{}")
     found.close()
-    (told,) = json.loads(braided("serve", "repair", str(folder), "--json").stdout)
+    (told,) = json.loads(braided("serve", "repair", str(folder), "--json", code=1).stdout)
     assert "frame 6 of the journal cannot be replayed" in told["problem"]
     assert told["remedies"]["cut"] == 100
     braided("serve", "repair", str(folder), "--model", "m", "--do", "cut")
@@ -142,7 +152,7 @@ def test_a_frame_that_cannot_be_applied(folder: Path) -> None:
 
 def test_a_model_at_whose_opening_the_service_died(folder: Path) -> None:
     (folder / "models" / "m" / "opening").write_text("3")
-    assert "ended 3 times in a row" in braided("serve", "repair", str(folder)).stdout
+    assert "ended 3 times in a row" in braided("serve", "repair", str(folder), code=1).stdout
     braided("serve", "repair", str(folder), "--model", "m", "--do", "retry")
     with serving(folder) as client:
         assert client.get("/models/m").json()["records"] == 100
@@ -166,7 +176,7 @@ def test_while_the_service_runs_it_can_be_looked_at_only(folder: Path) -> None:
         (["repair", "DIR", "--model", "m", "--do", "magic"], "--do is 'magic': use one of cut, snapshot"),
         (["restore", "DIR", "--model", "n"], "holds no model 'n'"),
         (["restore", "DIR", "--model", "m", "--at", "soon"], "--at is 'soon': give a number of records, or a time"),
-        (["restore", "DIR", "--model", "m", "--at", "101"], "cannot go back to record 101"),
+        (["restore", "DIR", "--model", "m", "--at", "101"], "cannot go back to record 101: it has only 100 records"),
         (["backup", "DIR", "DIR"], "is there already"),
         (["--port", "8000"], "braided serve needs --dir"),
     ],
@@ -202,7 +212,7 @@ def test_garbage_after_the_last_frame_is_told_as_what_it_is(folder: Path) -> Non
     content = path.read_bytes()
     assert len(content) > HEADER_BYTES + FRAME_BYTES
     path.write_bytes(content + b"not a frame, and longer than the header of one would be")
-    told = braided("serve", "repair", str(folder)).stdout
+    told = braided("serve", "repair", str(folder), code=1).stdout
     assert f"what stands at byte {len(content)} is not frame 6 as it was written: either it was damaged" in told
     assert "or something else was written there" in told
     braided("serve", "repair", str(folder), "--model", "m", "--do", "cut")

@@ -92,6 +92,7 @@ def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
         ("a,b,y\n1,2,0\n" + "1,2,0\n" * 20 + "1,x,0\n", None, "d.csv:23: column 'b' is 'x': features must be numbers"),
         ("a,b,y\n1,inf,0\n", None, "d.csv:2: column 'b' is 'inf': features must be finite"),
         ("a,b,y\n1,2,\n", None, "d.csv:2: the label is missing"),
+        ("a,b,c,d,e,f,churn\n1,2,3,4,5,6,0\n", "chrun", "choose --target from churn, a, b, c, d and 2 more"),
         ("a,b,y\n1,2,0\n", "z", "there is no column 'z': choose --target from a, b, y"),
         ("a,a,y\n1,2,0\n", None, "d.csv:1: column 'a' appears twice"),
         ('a,b,y\n1,"2,0\n', None, "d.csv:2: not readable as CSV"),

@@ -77,3 +77,31 @@ def test_numbers_are_no_identifiers(tmp_path: Path) -> None:
 def test_a_telephone_is_no_number(tmp_path: Path) -> None:
     plan, _ = plan_of(tmp_path / "d.csv", [f"030 {n} {n + 1}" for n in range(200, 260)])
     assert (plan.read_as, "number" in plan.note) == ("dropped", False)
+
+
+POINTED = [f"{n:,}".replace(",", ".") for n in NUMBERS.integers(100, 9_999, 60).tolist()]
+
+
+def test_points_that_may_be_between_thousands_get_a_hint_and_no_guess(tmp_path: Path) -> None:
+    plan, names = plan_of(tmp_path / "d.csv", ["6.411", "763", *POINTED])
+    assert (plan.read_as, names) == ("number", ["a"])
+    assert plan.hint == "if 6.411 is 6411, give --decimal ',' --thousands ."
+    for words in (["6.411", "763", "2.5"], ["6.411", "7.630"], ["6.411", "0"], ["6.411", "7630"], ["0.411", "763"]):
+        assert plan_of(tmp_path / "d.csv", words)[0].hint == "", words
+    said = open_stream(str(tmp_path / "d.csv"), rules=Rules(decimal="."))
+    (tmp_path / "d.csv").write_text("a;y\n6.411;0\n763;1\n")
+    read_whole(said)
+    assert said.counts.plan.columns[0].hint == "", "a user has said what a point is"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("around", ["{}-", "({})"])
+def test_amounts_with_their_sign_behind_or_in_brackets_look_like_numbers(around: str, tmp_path: Path) -> None:
+    amounts = [f"{n // 9},{n % 100:02}" for n in range(1_000, 1_060)]
+    words = [around.format(word) if i % 2 else word for i, word in enumerate(amounts)]
+    hint = f"looks like numbers, such as {words[1]}: if that is -{amounts[1]}, write it so"
+    plan, _ = plan_of(tmp_path / "d.csv", words)
+    assert (plan.read_as, plan.note) == ("dropped", f"{hint}; --hash a keeps it as it is")
+    plan, _ = plan_of(tmp_path / "d.csv", words[:4] * 20)
+    assert (plan.read_as, plan.hint) == ("category", hint)
+    codes, _ = plan_of(tmp_path / "d.csv", [around.format(f"K{i}") for i in range(60)])
+    assert codes.note == "60 different values in 60 records; --hash a keeps it"

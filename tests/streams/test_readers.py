@@ -333,6 +333,18 @@ def test_arrow_types(tmp_path: Path) -> None:
         ("d.arff", b"@attribute a real\n@attribute y {u}\n@data\nx,u\n", r"d.arff:4: column 'a' is 'x': features must"),
         ("d.arff", b"@attribute a real\n@attribute y {u}\n@data\n1,w\n", r"d.arff:4: the label is 'w': the file decl"),
         ("d.txt", b"", "neither CSV nor LIBSVM"),
+        (
+            "d.json",
+            b'[{"a": 1, "y": 0},\n {"a": 2, "y": 1}]\n',
+            r"d.json:1: is a JSON array: give JSON lines, one object",
+        ),
+        ("d.json", b"[\n  {\n", r"d.json:1: is a JSON array"),
+        ("d.json", b"[1, 2]\n", r"d.json:1: is a JSON array"),
+        ("d", b"[[1, 2], [3, 4]]\n", r"d:1: is a JSON array"),
+        ("d.xlsx", b"PK\x03\x04 and so on", r"d.xlsx: is an Excel workbook: save it as CSV"),
+        ("d.csv", b"PK\x03\x04\x14\0[Content_Types].xml", r"d.csv: is an Excel workbook: save it as CSV"),
+        ("d.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\0", r"d.xls: is an Excel workbook: save it as CSV"),
+        ("d.zip", b"PK\x03\x04\x14\0data.csv", r"d.zip: is a zip archive: unpack it"),
     ],
 )
 def test_malformed_files_are_one_line(name: str, content: bytes, message: str, tmp_path: Path) -> None:
@@ -427,6 +439,10 @@ def test_options_without_meaning_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BraidedError, match="the folder has no files"):
         read_whole(open_stream(str(tmp_path / "empty")))
+
+
+def test_a_column_in_brackets_is_no_array(tmp_path: Path) -> None:
+    assert table(tmp_path / "d.txt", b"[a],[y]\n1,0\n2,1\n").names == ("[a]",)
 
 
 def test_kinds_are_seen_without_a_names_ending(tmp_path: Path) -> None:

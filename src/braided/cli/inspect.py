@@ -32,7 +32,7 @@ def inspect(
     counts = getattr(opened, "counts", None)
     wrong = None
     try:
-        if not Peeked(reading.weighted(opened), 1).first:
+        if not Peeked(reading.weighted(opened, counts), 1).first:
             raise BraidedError(f"stream {stream!r} has no records: give at least one")
     except BraidedError as error:
         if counts is None or counts.plan is None:

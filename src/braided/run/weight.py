@@ -10,10 +10,9 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.streams import Batch, Stream
 from braided.streams.base import records_before
+from braided.streams.encode.plan import listed
 from braided.streams.encode.rules import ReadingCounts
 from braided.values import shown
-
-_SHOWN_NAMES = 5
 
 
 class WeightColumn:
@@ -63,14 +62,21 @@ class WeightColumn:
                 )
             place = next((i for i, name in enumerate(batch.names) if str(name) == self._column), None)
             if place is None and not found:
-                first = ", ".join(str(name) for name in batch.names[:_SHOWN_NAMES])
-                raise BraidedError(
-                    f"--weight {self._column!r}: {self.name} has no such column of numbers (it has {first}, ...): give "
-                    "the name of one"
-                )
+                raise self._no_weight(batch)
             found = True
             yield self._weighted(batch, place, seen)
             seen += len(batch)
+
+    def _no_weight(self, batch: Batch) -> BraidedError:
+        """The refusal of a column that is not there or holds no numbers, with columns that do."""
+        plan = self._counts.plan
+        names = [str(name) for name in batch.names]
+        if plan is not None:  # what is made of dates and categories is no column
+            names = [column.name for column in plan.columns if column.read_as == "number"]
+        has = f"it has {listed(names, self._column)}" if names else "it has none"
+        return BraidedError(
+            f"--weight {self._column!r}: {self.name} has no such column of numbers ({has}): give the name of one"
+        )
 
     def _weighted(self, batch: Batch, place: int | None, seen: int) -> Batch:
         """A batch with the weights of the column in that place, None where none of its records has one."""

@@ -121,6 +121,8 @@ class ModelHistory:
         if damage is not None:
             raise damage
         wanted = f"record {record}" if record is not None else utc(time or 0.0)
+        if kept and record is not None and record > (last := self._records_at_the_end(kept[-1])):
+            raise BraidedError(f"the model cannot go back to {wanted}: it has only {last} records; ask for fewer")
         raise BraidedError(
             f"the model cannot go back to {wanted}: what is kept of it begins "
             + (f"with record {kept[0].records}, of {utc(kept[0].time)}" if kept else "nowhere")
@@ -136,13 +138,20 @@ class ModelHistory:
             if end is not None and number > end:
                 break
             came = max(came, group.time)
-            after = group.restores.sequence if group.restores is not None else count + group.learned
+            after = _records_after(count, group)
             if record is None or after == record:
                 found = Moment(number) if _is_it(after, came, record, time) else found
             elif group.restores is None and count < record < after:
                 found = Moment(number - 1, record - count)
             count = after
         return found
+
+    def _records_at_the_end(self, snapshot: KeptSnapshot) -> int:
+        """How many records a model has, from its newest snapshot and the journal after it."""
+        count = snapshot.records
+        for _, group in self._groups(snapshot.frame, snapshot.uid) if snapshot.whole else ():
+            count = _records_after(count, group)
+        return count
 
     def state_at(self, moment: Moment) -> ModelState:
         """The model as it was then, with all that was kept beside it."""
@@ -190,6 +199,10 @@ class ModelHistory:
         except (CorruptJournalError, OSError):
             return None
         return segments[0].first if segments else None
+
+
+def _records_after(count: int, group: CommitGroup) -> int:
+    return count + group.learned if group.restores is None else group.restores.sequence
 
 
 def _is_it(records: int, came: float, record: int | None, time: float | None) -> bool:

@@ -24,7 +24,7 @@ from braided.serve.settings import Settings
 
 
 def repair(folder: Path, model: str | None, remedy: str | None, as_json: bool) -> None:
-    """Show what is wrong, or mend it."""
+    """Show what is wrong, or mend it; the exit status is 1 if a model is then one that is not opened."""
     settings = Settings(folder)
     paths = [path for path in model_folders(settings) if model in (None, path.name)]
     if model is not None and not paths:
@@ -33,9 +33,11 @@ def repair(folder: Path, model: str | None, remedy: str | None, as_json: bool) -
         findings = [look(path, settings) for path in paths]
         if as_json:
             typer.echo(json.dumps([asdict(finding) for finding in findings]))
-            return
-        for finding in findings:
-            typer.echo(_told(finding, folder))
+        else:
+            for finding in findings:
+                typer.echo(_told(finding, folder))
+        if any(finding.problem is not None for finding in findings):
+            raise typer.Exit(1)
         return
     if remedy not in get_args(Remedy):
         raise BraidedError(f"--do is {remedy!r}: use one of {', '.join(REMEDIES)}")
@@ -48,6 +50,9 @@ def repair(folder: Path, model: str | None, remedy: str | None, as_json: bool) -
             raise BraidedError(f"model {model}: --do {remedy} would not help: what can be done is {possible}")
         done = mend(paths[0], settings, remedy)
     typer.echo(json.dumps({"model": model, "done": done}) if as_json else f"{model}: {done}")
+    if remedy == "retry" and found.records is None:
+        typer.echo(f"braided: model {model} cannot be opened yet: {found.problem}", err=True)
+        raise typer.Exit(1)
 
 
 def _told(finding: Finding, folder: Path) -> str:

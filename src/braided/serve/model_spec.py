@@ -21,7 +21,7 @@ from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, check_text
 from braided.serve.settings import Limits
 from braided.state import checked
-from braided.streams.encode.saved import checked_rules, restored_encoder
+from braided.streams.encode.saved import given_rules, restored_encoder
 
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
 _MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS = 8, 1_024, 16
@@ -93,7 +93,7 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
         if isinstance(spec.encode, dict) or spec.encode:
             given = spec.encode if isinstance(spec.encode, dict) else {}
             most = _most_names(features, spec.expire_after, limits)
-            late["encode"] = Encoder(checked_rules({**given, "max_features": most}))
+            late["encode"] = Encoder(given_rules({**given, "max_features": most}))
         decision: dict[str, Any] = {
             "decision": spec.decision, "class_weight": spec.class_weight, "costs": spec.costs
         }  # fmt: skip

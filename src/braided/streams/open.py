@@ -25,6 +25,11 @@ from braided.streams.readers.libsvm import LibsvmStream, is_libsvm_line
 
 _PACKED = {".gz", ".zst"}
 _ARROW = {".parquet", ".arrow", ".feather", ".ipc"}
+#: How a zip archive and an old Excel workbook begin, and the endings of names of Excel workbooks.
+_ZIP, _OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_EXCEL = {".xlsx", ".xlsm", ".xltx", ".xls"}
+#: A line with which an array of objects or of arrays begins; a column may be called [a].
+_ARRAY = re.compile(r"\s*\[\s*(?:[{\[]|$)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -166,6 +171,7 @@ def _open_file(
         ".svm": lambda: LibsvmStream(path, rules=rules),
         ".svmlight": lambda: LibsvmStream(path, rules=rules),
     }
+    _refuse_workbook(path, kind)
     if kind in by_name:
         return by_name[kind]()
     if kind in _ARROW or text_files.beginning(path, 6).startswith(MAGIC):
@@ -176,6 +182,8 @@ def _open_file(
     first = next((line for line in text_files.lines(path, encoding) if line.strip() and not line.startswith("%")), "")
     if first.lstrip().startswith("{"):
         return as_json()
+    if _ARRAY.match(first) or (kind == ".json" and first.lstrip().startswith("[")):
+        raise BraidedError(f"{path}:1: is a JSON array: give JSON lines, one object per line and nothing around them")
     if first.lower().startswith("@relation"):
         return ARFFStream(path, target, rules=rules)
     if is_libsvm_line(first):
@@ -185,3 +193,13 @@ def _open_file(
     raise BraidedError(
         f"{path}:1: neither CSV nor LIBSVM nor JSON lines nor ARFF, Parquet or Arrow: give a file of one of these kinds"
     )
+
+
+def _refuse_workbook(path: Path, kind: str) -> None:
+    """Refuse Excel workbooks and zip archives, whatever they are called."""
+    beginning = text_files.beginning(path, 64)
+    packed = beginning.startswith(_ZIP)
+    if beginning.startswith(_OLD_EXCEL) or (packed and (kind in _EXCEL or b"[Content_Types].xml" in beginning)):
+        raise BraidedError(f"{path}: is an Excel workbook: save it as CSV")
+    if packed:
+        raise BraidedError(f"{path}: is a zip archive: unpack it")

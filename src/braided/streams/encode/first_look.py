@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from braided.option_names import option
 from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, moments, numbers, plain_numbers
 from braided.streams.encode.dates import DateForm, may_be_a_code
-from braided.streams.encode.number_form import PLAIN, NumberForm, number_words, readings, spelled
+from braided.streams.encode.number_form import (
+    PLAIN,
+    NumberForm,
+    like_thousands,
+    number_words,
+    readings,
+    signed_otherwise,
+    spelled,
+)
 from braided.streams.encode.plan import ColumnPlan
 from braided.streams.encode.rules import Rules
 from braided.values import shown
@@ -64,7 +72,9 @@ def _spelling_hint(cells: Cells, form: NumberForm) -> str:
     """What to say of a column of numbers whose spelling is not sure."""
     words = spelled(cells)
     if not words:
-        return ""
+        odd = signed_otherwise(cells)
+        plain = "" if odd is None else f"-{odd.strip('()-').strip()}"
+        return "" if odd is None else f"looks like numbers, such as {odd}: if that is {plain}, write it so"
     ways = []
     for other, plain in readings(words, form):
         settings = [option("decimal", other.decimal)] if other.decimal != form.decimal else []
@@ -109,12 +119,12 @@ def plan_of(
     why: str,
 ) -> ColumnPlan:
     """The plan of one column, from its first cells."""
-    if rules.is_weight(name):
+    if rules.is_weight(name) and kind in (Kind.NUMERIC, None):
         return ColumnPlan(str(name), "weight", sum(as_category(cell) is None for cell in cells), features=0)
     if kind is Kind.NUMERIC:
         values, wrong = numbers(cells, form)
         missing = int(np.isnan(values).sum()) - len(wrong)
-        hint = _leading_zero(name, cells) or _number_hint(name, values)
+        hint = _leading_zero(name, cells) or _number_hint(name, values) or _thousands_hint(cells, form, rules)
         plan = ColumnPlan(str(name), "number", missing, features=1, note=why, hint=hint)
         return _with_misfits(plan, name, cells, [row for row, _ in wrong], form)
     missing = sum(as_category(cell) is None for cell in cells)
@@ -161,6 +171,14 @@ def _leading_zero(name: Hashable, cells: Cells) -> str:
             settle = option("category", [str(name)])
             return f"read as numbers, so that {word} is {int(word)}: if it is a code, give {settle}"
     return ""
+
+
+def _thousands_hint(cells: Cells, form: NumberForm, rules: Rules) -> str:
+    """What to say of numbers such as 6.411 beside 763, if nobody has said how numbers are spelled."""
+    said = rules.decimal is not None or rules.thousands is not None
+    if form is not PLAIN or said or isinstance(cells, np.ndarray) or (word := like_thousands(cells)) is None:
+        return ""
+    return f"if {word} is {word.replace('.', '')}, give {option('decimal', ',')} {option('thousands', '.')}"
 
 
 def _like_versions(name: Hashable, cells: Cells) -> str:

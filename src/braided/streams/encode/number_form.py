@@ -18,6 +18,9 @@ _GROUPED_BY = {
     ",": re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?"),
     ".": re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?"),
 }
+#: Amounts as accounts have them: a minus behind the number, or brackets around it.
+_SIGNED_OTHERWISE = re.compile(r"(\d[^-()]*)-|\((\d[^-()]*)\)", re.ASCII)
+_ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 #: A column is one of numbers if at least this share of its values are.
 _SHARE = 0.9
 #: Words of a column that show how its numbers are spelled, where one alone would not.
@@ -80,7 +83,7 @@ _FORMS = [NumberForm(decimal, mark) for decimal in ".," for mark in ("", *SEPARA
 def number_words(cells: Iterable[Any]) -> list[str]:
     """The words of a column that are numbers of some form, if nearly all are and some have separators; else none."""
     words = [word for cell in cells if isinstance(cell, str) and (word := cell.strip()).lower() not in MISSING]
-    found = [word for word in words if _is_whole(word) or any(form.plain(word) for form in _FORMS)]
+    found = [word for word in words if _is_number(word)]
     return found if len(found) >= _SHARE * len(words) and not all(map(_is_whole, found)) else []
 
 
@@ -91,6 +94,40 @@ def spelled(cells: Iterable[Any]) -> list[str]:
 
 def _is_whole(word: str) -> bool:
     return word.lstrip("+-").isdigit()
+
+
+def _is_number(word: str) -> bool:
+    """Whether a word is a number of some form."""
+    return _is_whole(word) or any(form.plain(word) for form in _FORMS)
+
+
+def like_thousands(cells: Iterable[Any]) -> str | None:
+    """A number such as 6.411 of a column in which the point may stand between thousands; None for any other column.
+
+    It may if each point stands before three digits, and numbers without one have three digits at most and are larger.
+
+    >>> like_thousands(["6.411", "763"]), like_thousands(["6.411", "763", "2.5"]), like_thousands(["6.411", "0"])
+    ('6.411', None, None)
+    """
+    words = [word for cell in cells if isinstance(cell, str) and (word := cell.strip()).lower() not in MISSING]
+    pointed = [word for word in words if not _is_whole(word)]
+    wholes = [word.lstrip("+-") for word in words if _is_whole(word)]
+    if not pointed or not wholes or max(map(len, wholes)) > 3 or not all(map(_ONE_GROUP.fullmatch, pointed)):
+        return None
+    return pointed[0] if max(map(int, wholes)) > min(abs(float(word)) for word in pointed) else None
+
+
+def signed_otherwise(cells: Iterable[Any]) -> str | None:
+    """A number such as 2.058,97- or (2.058,97) of a column in which nearly all are numbers but for such signs.
+
+    >>> signed_otherwise(["195,22", "2.058,97-"]), signed_otherwise(["(7)", "8"]), signed_otherwise(["a-", "7-"])
+    ('2.058,97-', '(7)', None)
+    """
+    words = [word for cell in cells if isinstance(cell, str) and (word := cell.strip()).lower() not in MISSING]
+    bare = [(word, match[1] or match[2]) for word in words if (match := _SIGNED_OTHERWISE.fullmatch(word)) is not None]
+    signed = {word: number for word, number in bare if _is_number(number)}
+    found = sum(word in signed or _is_number(word) for word in words)
+    return next(iter(signed), None) if found >= _SHARE * len(words) else None
 
 
 def readings(words: Sequence[str], form: NumberForm) -> list[tuple[NumberForm, str]]:

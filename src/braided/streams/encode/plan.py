@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import Any
 
 #: Columns that are shown one by one; a file with more has its plain ones together.
 _MOST_LINES = 40
 _SHOWN_NAMES = 5
+#: Names that are compared with one that is not there.
+_MOST_COMPARED = 10_000
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,15 @@ class Plan:
             yield f"  {len(together):,} columns ({listed([column.name for column in together])}): numbers, none missing"
 
 
-def listed(names: list[str]) -> str:
-    """The first few names, and how many more there are."""
+def listed(names: list[str], wanted: str | None = None) -> str:
+    """The first few names, and how many more there are; before them those that are spelled much like `wanted`.
+
+    >>> listed(["a", "b", "c", "d", "e", "churn"], "Chrun")
+    'churn, a, b, c, d and 1 more'
+    """
+    if wanted is not None:
+        spelled = {name.lower(): name for name in reversed(names[:_MOST_COMPARED])}
+        near = [spelled[word] for word in get_close_matches(wanted.lower(), spelled)]
+        names = [*near, *(name for name in names if name not in near)]
     more = len(names) - _SHOWN_NAMES
     return ", ".join(names[:_SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -21,6 +21,12 @@ _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
 #: Of one rule that lists columns or values, and of a name or value in it.
 _MOST_ITEMS, _MOST_TEXT = 10_000, 10_000
+_IN_WORDS: dict[type | None, str] = {
+    str: "a text",
+    int: "a whole number from 0 on",
+    bool: "true or false",
+    list: f"a list of {_MOST_ITEMS:,} texts at most",
+}
 #: What says nothing about the columns.
 OF_THE_READER = ("on_error", "unlabelled", "encoding", "max_features")
 _WORDS = {
@@ -160,12 +166,43 @@ def checked_rules(packed: Mapping[str, Any]) -> Rules:
     if foreign := sorted(packed.keys() - _TYPES.keys()):
         raise BraidedError(f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with one that is newer")
     for name, value in packed.items():
-        hint = _TYPES[name]
-        kinds = get_args(hint) or (hint,)
-        if hint == tuple[str, ...]:
+        kind = _wanted(name, value)
+        if kind is list:
             texts = checked(_WHAT, packed, name, list)
-            if len(texts) > _MOST_ITEMS or not all(isinstance(text, str) and len(text) <= _MOST_TEXT for text in texts):
+            if not _are_texts(texts):
                 raise BraidedError(f"{_WHAT}: {name!r} are not {_MOST_ITEMS:,} texts at most; use an older copy")
-        elif value is not None or type(None) not in kinds:
-            checked(_WHAT, packed, name, kinds[0], low=0, high=2**53)
+        elif kind is not None:
+            checked(_WHAT, packed, name, kind, low=0, high=2**53)
     return Rules.from_state(dict(packed))
+
+
+def given_rules(given: Mapping[str, Any]) -> Rules:
+    """Rules as a user writes them in JSON; what is wrong with one is told as of a setting.
+
+    >>> given_rules({"decimal": 5})
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: encode: 'decimal' is 5: give a text
+    """
+    for name, value in given.items():
+        if name not in _TYPES:
+            known = ", ".join(sorted(_TYPES.keys() - set(OF_THE_READER)))
+            raise BraidedError(f"encode: {name!r:.60} is not one of the rules: give some of {known}")
+        kind = _wanted(name, value)
+        fits = kind is None or type(value) is kind
+        if not fits or (kind is list and not _are_texts(value)) or (kind is int and not 0 <= value <= 2**53):
+            raise BraidedError(f"encode: {name!r} is {value!r:.60}: give {_IN_WORDS[kind]}")
+    return Rules.from_state(dict(given))
+
+
+def _wanted(name: str, value: Any) -> type | None:
+    """The type that a rule's value must have, a list where there are several; None where it may be as it is."""
+    hint = _TYPES[name]
+    if hint == tuple[str, ...]:
+        return list
+    kinds = get_args(hint) or (hint,)
+    return None if value is None and type(None) in kinds else kinds[0]
+
+
+def _are_texts(texts: list[Any]) -> bool:
+    return len(texts) <= _MOST_ITEMS and all(isinstance(text, str) and len(text) <= _MOST_TEXT for text in texts)

@@ -105,7 +105,7 @@ def target_place(
     for setting, name in [*rules.named_columns(), ("target", target)]:
         if name is not None and name not in names:
             raise BraidedError(
-                f"{where}: there is no column {name!r}: choose {option(setting)} from {listed(list(names))}"
+                f"{where}: there is no column {name!r}: choose {option(setting)} from {listed(list(names), name)}"
             )
     if target is not None:
         return list(names).index(target)
