@@ -230,9 +230,8 @@ def test_a_model_made_for_an_ordinary_file_takes_its_records(tmp_path: Path) -> 
         assert "120 records sent" in done.stdout
         about = httpx.get(model).json()["encode"]
         assert {column["name"]: column["read_as"] for column in about["columns"]} == {
-            "when": "date", "machine": "category", "t": "number"
+            "when": "date", "machine": "category", "t": "number", "id": "dropped"
         }  # fmt: skip
-        assert about["rules"]["drop"] == ["id"]
         raw = {"x": {"when": "14/02/2026", "machine": "M-1", "t": "21,5", "id": "n-1"}}
         assert httpx.post(f"{model}/predict", json=raw).json()["predictions"][0]["label"] in "ab"
         # The next look finds the model, and sends nothing twice.
@@ -243,6 +242,20 @@ def test_a_model_made_for_an_ordinary_file_takes_its_records(tmp_path: Path) -> 
         wanted = MODLClassifier.load(saved).predict_proba_one(raw["x"])
         found = httpx.post(f"{model}/predict", json=raw).json()
         assert found["predictions"][0]["probabilities"] == [wanted[label] for label in found["classes"]]
+
+
+def test_a_model_is_made_by_the_plan_and_not_by_the_first_values(tmp_path: Path) -> None:
+    """Sizes of which the first is a number, weights with a unit, and dates of which the first have no clock."""
+    sizes, days = ("38", "S", "M", "40"), ("2026-01-02 10:30", *["2026-01-02"] * 4)
+    rows = [f"{sizes[i % 4]},{20 + i % 9} kg,{days[i % 5]},{'ab'[i % 2]}" for i in range(4, 203)]
+    file = tmp_path / "shop.csv"
+    file.write_text("\n".join(["size,mass,at,y", *rows]) + "\n")
+    with served(tmp_path / "state") as server:
+        model = f"{server.url}/models/m"
+        assert "199 records sent" in braided("feed", str(file), "--to", model, "--create").stdout
+        saved = tmp_path / "run.braided"
+        braided("run", str(file), "--checkpoint", str(saved), "--model", "modl", "--quiet")
+        assert digest_of(httpx.get(f"{model}/checkpoint").content) == state_digest(MODLClassifier.load(saved))
 
 
 def test_a_model_made_for_standard_input_and_weights(tmp_path: Path) -> None:

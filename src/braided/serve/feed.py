@@ -21,19 +21,21 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from braided import checks
+from braided.checkpoint import encode
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
+from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.run import ReadingOptions
 from braided.run.options import AUTO
 from braided.run.target import LOOKED_AT, TargetNumbers, guessed, spelling
-from braided.serve.endpoint import NDJSON
+from braided.serve.endpoint import NDJSON, OCTETS
 from braided.serve.security import Access, token_lines
 from braided.streams import Batch, Stream
 from braided.streams.encode.number_form import PLAIN
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts
-from braided.streams.encode.saved import OF_THE_READER
+from braided.streams.encode.saved import OF_THE_READER, pack_encoder
 from braided.streams.fingerprint import fingerprint
 from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.base import EncodedStream
@@ -337,43 +339,44 @@ def first_labels(stream: EncodedStream, records: int) -> list[Any]:
     return found[:records]
 
 
-def rules_for(stream: EncodedStream) -> dict[str, Any]:
-    """What a model needs to learn this stream, whose first records were read: rules, where it is not of numbers."""
+def takes_raw(stream: EncodedStream) -> bool:
+    """Whether a model for a stream, whose first records were read, has to know how: not where all are numbers."""
     encoder, plan = stream.counts.encoder, stream.counts.plan
     if plan is None:
-        return {}
+        return False
     usual, own = DEFAULT_RULES.state(), stream.rules.state()
-    rules = {name: value for name, value in own.items() if value != usual[name] and name not in OF_THE_READER}
-    numbers = encoder.form is PLAIN and all(column.read_as in ("number", "empty", "weight") for column in plan.columns)
-    if numbers and not rules.keys() - {"weight"}:
-        return {}
-    rules |= {"decimal": encoder.form.decimal, "thousands": encoder.form.thousands}
-    dropped = [column.name for column in plan.columns if column.read_as == "dropped"]
-    orders = {form.day_first for form in encoder.dates.values()}
-    if dropped:
-        rules["drop"] = sorted({*dropped, *own["drop"]})
-    if len(orders) == 1:
-        rules["day_first"] = orders.pop()
-    return {"encode": rules}
+    rules = {name for name, value in own.items() if value != usual[name]} - {"weight", *OF_THE_READER}
+    numbers = encoder.form is PLAIN and not encoder.units
+    numbers = numbers and all(column.read_as in ("number", "empty", "weight") for column in plan.columns)
+    return bool(rules) or not numbers
 
 
-def model_for(settings: FeedSettings, stream: Stream, tell: Callable[[str], None]) -> dict[str, Any]:
-    """What a model is made of that can learn this stream; of its task, what `braided run` would take it for."""
+def fresh_model(task: str, stream: EncodedStream) -> bytes:
+    """A model that has learned nothing, and reads records as the stream's first ones were read."""
+    model = MODLRegressor(encode=True) if task == REGRESSION else MODLClassifier(encode=True)
+    metadata, arrays = model.snapshot()
+    metadata["encode"] = pack_encoder(stream.counts.encoder, known=())
+    return encode(type(model).__name__, metadata, arrays)
+
+
+def make_model(settings: FeedSettings, stream: Stream, sender: Sender) -> None:
+    """Make a model that can learn this stream; of its task, what `braided run` would take it for."""
     guess = settings.task == AUTO and settings.stream not in NAMED_STREAMS
-    task, why = CLASSIFICATION if settings.task == AUTO else settings.task, ""
-    made: dict[str, Any] = {}
+    task, why, raw = CLASSIFICATION if settings.task == AUTO else settings.task, "", None
     if isinstance(stream, EncodedStream):
         labels = first_labels(stream, LOOKED_AT if guess else 1)
         if guess:
             task, why = guessed(labels, spelling(stream.counts))
-        made = rules_for(stream)
+        raw = fresh_model(task, stream) if takes_raw(stream) else None
     if why:
-        tell(f"{why}: the model is made a regression; --task classification makes each a class of its own")
+        sender.tell(f"{why}: the model is made a regression; --task classification makes each a class of its own")
     else:
-        tell(f"the model is made a {task}")
-    if made:
-        tell("the model takes raw records, as the stream has them, and reads them by these rules")
-    return {**made, "task": task}
+        sender.tell(f"the model is made a {task}")
+    if raw is None:
+        sender.json("PUT", "", json={"task": task})
+    else:
+        sender.tell("the model takes raw records, as the stream has them, and reads them by these rules")
+        sender.json("PUT", "/checkpoint", content=raw, headers={"Content-Type": OCTETS})
 
 
 def _take_back(sender: Sender) -> None:
@@ -408,7 +411,7 @@ def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Conso
         return _send_lines(settings, stream, sender, console)
     if settings.stream == "-" and isinstance(stream, JSONLinesStream):
         stream = replace(stream, open=_Again(stream.open))
-    sender.json("PUT", "", json=model_for(settings, stream, sender.tell))
+    make_model(settings, stream, sender)
     try:
         return _send_lines(settings, stream, sender, console)
     except BraidedError:
