@@ -361,3 +361,12 @@ def test_a_killed_run_goes_on_with_its_detector(tmp_path: Path) -> None:
 def test_rivers_detectors_are_not_imported_before_they_are_used() -> None:
     code = "import sys, braided; sys.exit('river.drift' in sys.modules or 'river.compose' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_detector_that_could_not_begin_anew_is_refused() -> None:
+    watch = Watch(drift.binary.FHDDM(), regression=False)
+    watch.update(1.0)
+    state = watch.state()
+    state["detector"]["parts"]["sliding_window_size"] = -100
+    with pytest.raises(BraidedError, match="watch for drift does not hold together"):
+        Watch(drift.binary.FHDDM(), regression=False).load_state(state)

@@ -115,7 +115,9 @@ class Watch:
         drifts, seen, recent, usual = (unpack(state.get(name)) for name in ("drifts", "seen", "recent", "usual"))
         counts = type(drifts) is int and type(seen) is int and 0 <= drifts <= seen
         means = all(type(mean) is float and 0.0 <= mean <= LARGEST for mean in (recent, usual))
-        if not _alike(detector, self.detector) or not counts or not means or not _goes_on(detector):
+        # It goes on as it is, and begins anew when the model is copied or saved.
+        sound = _alike(detector, self.detector) and _goes_on(detector) and _goes_on(detector, fresh=True)
+        if not counts or not means or not sound:
             raise BraidedError("the checkpoint's watch for drift does not hold together: the file was changed")
         self.detector = detector
         self.drifts, self.seen, self.recent, self.usual = drifts, seen, recent, usual
