@@ -327,3 +327,13 @@ def test_a_changed_file_is_refused() -> None:
     }.items():
         with pytest.raises(BraidedError, match=r"state of the model.s coverage: array"):
             Coverage(regression=True).load_state(good | {name: bad})
+
+
+@pytest.mark.parametrize("place", range(2, 7))
+def test_numbers_whose_squares_are_none_are_refused(place: int) -> None:
+    coverage = Coverage(regression=True)
+    good = coverage.state()
+    numbers = good["numbers"].copy()
+    numbers[place] = 1e300
+    with pytest.raises(BraidedError, match="coverage: array 'numbers' holds 1e\\+300"):
+        Coverage(regression=True).load_state(good | {"numbers": numbers})

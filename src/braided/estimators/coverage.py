@@ -164,11 +164,14 @@ class Coverage:
         """Take over a `state`."""
         fresh = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
         whole = np.arange(NUMBERS) == SCORES
-        least = np.where(np.arange(NUMBERS) == kernels.COVARIANCE, -np.inf, 0.0)
+        least, most = np.zeros(NUMBERS), np.full(NUMBERS, kernels.LARGEST_DOUBT**2)
+        most[SCORES], most[kernels.USUAL_ERROR] = MOST_COUNT, np.inf
+        most[kernels.MISSING_MEAN] = most[kernels.ERROR_MEAN] = kernels.LARGEST_DOUBT
+        least[kernels.COVARIANCE] = -(kernels.LARGEST_DOUBT**2)
         rules = {
             "rates": ArrayRule(self.rates.shape, low=-1.0, high=1.0),
             "covered": counts(*self.covered.shape),
-            "numbers": ArrayRule((NUMBERS,), low=least, high=np.where(whole, MOST_COUNT, np.inf), whole=whole),
+            "numbers": ArrayRule((NUMBERS,), low=least, high=most, whole=whole),
         }
         check_arrays(_WHAT, rules, arrays)
         seen = int(arrays["numbers"][SCORES])
