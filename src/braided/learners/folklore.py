@@ -283,8 +283,8 @@ class Folklore(CompiledLearner):
     A record of weight c takes n = min(ceil(c), 8) steps, each with g and eta H multiplied by c / n, and z found anew; c
     is taken within 1e-6 and 100.
 
-    Its authors' text gives these parts; what they leave open is settled as in AIOLI: the classes' losses are added up,
-    and W is not confined to a ball.
+    This follows AIOLI, with the surrogate of more than two classes, and was not compared with a program of FOLKLORE's
+    authors: as in AIOLI the classes' losses are added up, and W is not confined to a ball.
 
     Examples
     --------
