@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.kernels import coverage as kernels
 from braided.kernels.coverage import LEVELS, NUMBERS, SCORES, WINDOW
-from braided.kernels.doubt import DOUBTS
+from braided.kernels.doubt import DOUBTS, MOST_DOUBT
 from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 from braided.values import shown
 
@@ -164,10 +164,10 @@ class Coverage:
         """Take over a `state`."""
         fresh = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
         whole = np.arange(NUMBERS) == SCORES
-        least, most = np.zeros(NUMBERS), np.full(NUMBERS, kernels.LARGEST_DOUBT**2)
+        # Moments of doubts, and of errors that count for less than a doubt may.
+        least, most = np.zeros(NUMBERS), np.full(NUMBERS, 2.0 * MOST_DOUBT**2)
         most[SCORES], most[kernels.USUAL_ERROR] = MOST_COUNT, np.inf
-        most[kernels.MISSING_MEAN] = most[kernels.ERROR_MEAN] = kernels.LARGEST_DOUBT
-        least[kernels.COVARIANCE] = -(kernels.LARGEST_DOUBT**2)
+        least[kernels.COVARIANCE] = -most[kernels.COVARIANCE]
         rules = {
             "rates": ArrayRule(self.rates.shape, low=-1.0, high=1.0),
             "covered": counts(*self.covered.shape),

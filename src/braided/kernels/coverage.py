@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 
 from braided.kernels.compile import CACHED, kernel
-from braided.kernels.doubt import DEVIATION, OF_MISSING, OF_WEIGHTS
+from braided.kernels.doubt import DEVIATION, MOST_DOUBT, OF_MISSING, OF_WEIGHTS
 
 #: How many of the last scores are kept.
 WINDOW = 1_000
@@ -52,8 +52,6 @@ _FOLLOW, _OUTLIER = 0.02, 10.0
 #: Of the slope: records that it is of, how many there are at least, and standard errors.
 MEMORY, LEAST_RECORDS, SURE = 1_000.0, 20.0, 2.0
 LEAST_SCALE = 0.25
-#: No doubt counts for more, so that its square is a number.
-LARGEST_DOUBT = 1e100
 #: So many deviations above its mean, a doubt is one that no error is known of.
 UNUSUAL = 3.0
 _LARGEST = float(np.finfo(np.float64).max)
@@ -148,7 +146,7 @@ def _follow_error(error, doubts, scale, numbers):
     unit = usual * np.sqrt(1.0 + doubts[OF_WEIGHTS])
     counted = error / (scale / usual)
     follow = max(1.0 / MEMORY, 1.0 / numbers[SCORES])
-    size, missing = min(error / unit, _OUTLIER), min(doubts[OF_MISSING], LARGEST_DOUBT)
+    size, missing = min(error / unit, _OUTLIER), min(doubts[OF_MISSING], MOST_DOUBT)
     missing_off, size_off = missing - numbers[MISSING_MEAN], size - numbers[ERROR_MEAN]
     numbers[MISSING_MEAN] += follow * missing_off
     numbers[ERROR_MEAN] += follow * size_off

@@ -24,7 +24,7 @@ from braided.kernels.scale import COUNT, SQUARES
 OF_WEIGHTS, OF_MISSING, DEVIATION = 0, 1, 2
 DOUBTS = 3
 #: No doubt is larger.
-_MOST = 1e6
+MOST_DOUBT = 1e6
 #: Place of s^2 in the learner's numbers.
 _NOISE = 2
 
@@ -73,7 +73,7 @@ def _of_missing(mean, with_mask, n_features, active):
 @kernel()
 def bounded(number):
     """A doubt within its bounds; none where it is no number."""
-    return min(max(number, 0.0), _MOST) if number == number else 0.0
+    return min(max(number, 0.0), MOST_DOUBT) if number == number else 0.0
 
 
 @kernel()
