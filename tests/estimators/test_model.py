@@ -442,6 +442,7 @@ class TestRegressor:
         (HedgeConfig, {"aux_layer": 6}, "HedgeConfig.aux_layer is 6 of 6 layers"),
         (HedgeConfig, {"exits": "all"}, "HedgeConfig.exits is 'all'"),
         (OLVFConfig, {"aggressiveness": 0.0}, "OLVFConfig.aggressiveness is 0.0"),
+        (MLPConfig, {"bins": 10**12}, "MLPConfig.bins is 1000000000000"),
     ],
 )
 def test_bad_settings_are_refused_when_made(kind: type, arguments: dict[str, Any], message: str) -> None:

@@ -29,6 +29,10 @@ from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
 
+#: A feature has so many bins at most: a checkpoint of a stranger may ask for any number.
+_MOST_BINS = 10_000
+
+
 @dataclass(frozen=True)
 class MLPConfig(StepConfig):
     """Settings of the multilayer perceptron.
@@ -69,6 +73,7 @@ class MLPConfig(StepConfig):
         super().__post_init__()
         checks.sizes(self, 0, "expected_features")
         checks.sizes(self, 1, "bins")
+        checks.at_most(self, _MOST_BINS, "bins")
         checks.one_of(self, "encoding", ("plain", "piecewise"))
         checks.one_of(self, "inputs", ("plain", "filled"))
         if len(self.hidden) > MOST_LAYERS:
