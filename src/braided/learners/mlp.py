@@ -28,7 +28,6 @@ from braided.kernels.scale import PAST
 from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
-
 #: A feature has so many bins at most: a checkpoint of a stranger may ask for any number.
 _MOST_BINS = 10_000
 
