@@ -33,7 +33,7 @@ from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import ModelState, restored_model
 from braided.serve.problems import HTTPProblem as HTTPProblem
 from braided.serve.records import RecordParser, Records
-from braided.serve.security import Tokens
+from braided.serve.security import Tokens, token_line
 from braided.serve.server import Server as HTTPServer
 from braided.serve.server import bound_sockets
 from braided.serve.service import Service
@@ -48,6 +48,11 @@ SMALL_SPEC: dict[str, Any] = {
     "learners": [{"type": "LogisticConfig"}, {"type": "MLPConfig", "hidden": [8], "optimiser": "rmsprop"}]
 }
 LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def tokens_of(*lines: tuple[str, str] | tuple[str, str, tuple[str, ...]]) -> Tokens:
+    """What a file with these scopes, tokens and models gives."""
+    return Tokens([token_line(*line, number=number) for number, line in enumerate(lines, start=1)])
 
 
 def small_model(preset: str = "default") -> MODLClassifier:
@@ -229,7 +234,7 @@ def serving(
     sockets = bound_sockets("127.0.0.1", 0)
     port = sockets[0].getsockname()[1]
     connections = Connections(service.settings.limits)
-    server = HTTPServer(make_app(service, tokens or Tokens([]), connections=connections), connections)
+    server = HTTPServer(make_app(service, tokens or Tokens(), connections=connections), connections)
     thread = threading.Thread(target=server.run, args=(sockets,))
     thread.start()
     while not server.started:

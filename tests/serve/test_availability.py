@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import SMALL_SPEC, rows, serving
+from help_serve import SMALL_SPEC, rows, serving, tokens_of
 from httpx import Client
 
 from braided.errors import BraidedError
@@ -19,12 +19,11 @@ from braided.serve import connections as connections_module
 from braided.serve.connections import Connections
 from braided.serve.endpoint import Admission
 from braided.serve.problems import HTTPProblem
-from braided.serve.security import Tokens
 from braided.serve.settings import Limits
 
 ITEMS = rows(10)
-TOKENS = Tokens([("read", "a-long-read-token"), ("learn", "a-long-learn-token"), ("write", "a-long-write-token"),
-                 ("read", "another-read-token")])  # fmt: skip
+TOKENS = tokens_of(("read", "a-long-read-token"), ("learn", "a-long-learn-token"), ("write", "a-long-write-token"),
+                   ("read", "another-read-token"))  # fmt: skip
 READING, LEARNING, WRITING, OTHER = (
     {"Authorization": f"Bearer {token}"}
     for token in ("a-long-read-token", "a-long-learn-token", "a-long-write-token", "another-read-token")

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import SMALL_SPEC, rows, serving
+from help_serve import SMALL_SPEC, rows, serving, tokens_of
 from httpx import Client
 
 from braided.serve import http_connection
-from braided.serve.security import Tokens
 
 ITEMS = rows(40)
 RECORD = {"x": {name: float(value) for name, value in ITEMS[0]["x"].items() if value is not None}}
@@ -60,7 +59,7 @@ def test_predictions_that_are_not_plain(
 
 
 def test_a_token_is_needed_where_there_is_one(tmp_path: Path) -> None:
-    tokens = Tokens([("read", "a-long-read-token"), ("write", "a-long-write-token")])
+    tokens = tokens_of(("read", "a-long-read-token"), ("write", "a-long-write-token"))
     with serving(tmp_path / "state", tokens) as client:
         write = {"Authorization": "Bearer a-long-write-token"}
         client.put("/models/m", json=SMALL_SPEC, headers=write)
@@ -218,7 +217,7 @@ def test_requests_in_flight_are_bounded_and_health_is_not(tmp_path: Path) -> Non
 
 
 def test_who_may_not_ask_is_not_told_what_there_is(tmp_path: Path) -> None:
-    tokens = Tokens([("read", "a-long-read-token")])
+    tokens = tokens_of(("read", "a-long-read-token"))
     with serving(tmp_path / "state", tokens) as client:
         for method, path in (("GET", "/nowhere"), ("POST", "/models"), ("PATCH", "/models/m"), ("GET", "/models/m")):
             assert client.request(method, path).status_code == 401

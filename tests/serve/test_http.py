@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import LINES, SMALL_SPEC, digest_of, ndjson, rows, serving, taught
+from help_serve import LINES, SMALL_SPEC, digest_of, ndjson, rows, serving, taught, tokens_of
 from httpx import Client
 
 from braided import MODLClassifier, MODLRegressor
@@ -17,7 +17,7 @@ from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig
 from braided.serve.command import tokens_for
-from braided.serve.security import Tokens, read_tokens
+from braided.serve.security import read_tokens
 from braided.serve.settings import Settings
 
 ITEMS = rows(60)
@@ -256,7 +256,7 @@ def test_specs_that_are_refused(client: Client, spec: Any, words: str) -> None:
 
 
 def test_tokens_and_scopes(tmp_path: Path) -> None:
-    tokens = Tokens([("read", "read-token-0123456789"), ("write", "write-token-0123456789")])
+    tokens = tokens_of(("read", "read-token-0123456789"), ("write", "write-token-0123456789"))
     with serving(tmp_path, tokens) as client:
         reading = {"Authorization": "Bearer read-token-0123456789"}
         writing = {"Authorization": "Bearer write-token-0123456789"}

@@ -17,14 +17,14 @@ from typing import Any
 
 import httpx
 import pytest
-from help_serve import SMALL_SPEC, rows, served, serving
+from help_serve import SMALL_SPEC, rows, served, serving, tokens_of
 from httpx import Client
 
 from braided.errors import BraidedError
 from braided.serve.access_log import AccessLog
 from braided.serve.command import Running, reloader
 from braided.serve.feed import FeedSettings
-from braided.serve.security import Tokens, read_tokens
+from braided.serve.security import read_tokens
 from braided.serve.settings import Limits, Settings
 from braided.serve.settings_file import read_options
 
@@ -145,7 +145,7 @@ def test_lists_show_a_token_its_own_models(client: Client) -> None:
 
 
 def test_a_token_on_several_lines_may_do_what_any_of_them_says() -> None:
-    tokens = Tokens([("read", "one-long-token-1"), ("learn", "one-long-token-1", ["a"])])
+    tokens = tokens_of(("read", "one-long-token-1"), ("learn", "one-long-token-1", ("a",)))
     grant = tokens.grant("Bearer one-long-token-1")
     assert grant is not None
     assert (grant.may("read", "b"), grant.may("learn", "b"), grant.may("learn", "a")) == (True, False, True)

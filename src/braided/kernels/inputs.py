@@ -48,6 +48,7 @@ from braided.kernels.calls import doubles, singles
 from braided.kernels.compile import kernel
 from braided.kernels.random import mix, unit_interval
 from braided.kernels.scale import PAST, RESTARTS
+from braided.state import MOST_COUNT
 
 PLAIN, FILLED, SCALED, SCORES = range(4)
 PLANES = 4
@@ -76,14 +77,14 @@ _MOST_SCORE = 10.0
 
 def _bounds() -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]:
     """What each figure lies between, for those who check what was read from a file, and whether it is whole."""
-    most = np.full(FIGURES, 2.0**53)
+    most = np.full(FIGURES, MOST_COUNT)
     least, whole = np.zeros(FIGURES), np.ones(FIGURES, dtype=np.bool_)
     for place, bound in ((MEAN, _MOST_SCORE), (LAST_Z, S_BOUND), (LAST_S, S_BOUND)):
         least[place], most[place], whole[place] = -bound, bound, False
-    most[SQUARES], whole[SQUARES] = _MOST_SCORE**2 * 2.0**53, False
+    most[SQUARES], whole[SQUARES] = _MOST_SCORE**2 * MOST_COUNT, False
     for gap in range(GAPS):
         sums = slice(BACK + 3 * gap + 1, BACK + 3 * gap + 3)
-        least[sums], most[sums], whole[sums] = -(S_BOUND**2) * 2.0**53, S_BOUND**2 * 2.0**53, False
+        least[sums], most[sums], whole[sums] = -(S_BOUND**2) * MOST_COUNT, S_BOUND**2 * MOST_COUNT, False
     return (least, most), whole
 
 

@@ -18,6 +18,7 @@ from braided.kernels.compile import CACHED, kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
 from braided.kernels.random import mix, unit_interval
+from braided.state import MOST_COUNT
 
 #: The bound of a range that holds nothing yet, and the value of a feature that is missing.
 NOTHING = np.float32(3e38)
@@ -59,7 +60,7 @@ _ONE, _NONE = np.float32(1), np.float32(0)
 LEAST_IN_NODE = np.array([-1.0, -NOTHING, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
 MOST_IN_NODE = np.array([0.0, NOTHING, 0.0, 0.0, 0.0, MOST_ODDS, _MOST_RECORDS, np.float32(_LATEST)], dtype=np.float64)
 LEAST_IN_FRAME = np.array([0.0, -_FURTHEST, 0.0])
-MOST_IN_FRAME = np.array([2.0**53, _FURTHEST, _FURTHEST * _FURTHEST])
+MOST_IN_FRAME = np.array([MOST_COUNT, _FURTHEST, _FURTHEST * _FURTHEST])
 
 
 @kernel()

@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.kernels.compile import kernel
+from braided.state import MOST_COUNT
 
 BOUND = 20.0
 Z_BOUND = 8.0
@@ -99,12 +100,12 @@ def _bounds() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool
     high[BEFORE_DEVIATION] = np.sqrt(_MOST_SQUARES)
     high[LAST_DOUBT], low[LAST_DOUBT] = 2.0 * _LARGEST, -2.0 * _LARGEST
     high[USUAL_RANGE], low[USUAL_RANGE] = _WIDEST, -_WIDEST
-    high[counted], high[DOUBTS] = 2.0**53, 1.0
+    high[counted], high[DOUBTS] = MOST_COUNT, 1.0
     high[IN_BLOCK], high[BLOCKS] = BLOCK - 1, _BLOCK_MEMORY
     whole[counted] = True
     past = np.full(CHANGES - STATISTICS, _LARGEST)
     least, most, counts = -past, past, np.zeros(past.size, np.bool_)
-    for place, largest in ((SEEN, LAGS), (OUTSIDE, 2.0**53)):
+    for place, largest in ((SEEN, LAGS), (OUTSIDE, MOST_COUNT)):
         least[place - STATISTICS], most[place - STATISTICS], counts[place - STATISTICS] = 0.0, largest, True
     return np.concatenate([low, least, low]), np.concatenate([high, most, high]), np.concatenate([whole, counts, whole])
 

@@ -49,7 +49,7 @@ def tokens_for(settings: Settings) -> Tokens:
         raise BraidedError(
             f"--host {settings.host} can be reached from other machines: give --token-file, or use 127.0.0.1"
         )
-    return Tokens([])
+    return Tokens()
 
 
 class Running:

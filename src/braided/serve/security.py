@@ -73,7 +73,7 @@ class TokenLine:
 class Grant:
     """What a token may do: any of its lines.
 
-    >>> grant = Tokens([("read", "a-long-read-token", ["pump-*"])]).grant("Bearer a-long-read-token")
+    >>> grant = Tokens([token_line("read", "a-long-read-token", ("pump-*",))]).grant("Bearer a-long-read-token")
     >>> grant.may("read", "pump-1"), grant.may("read", "fan"), grant.may("learn", "pump-1"), grant.limited
     (True, False, False, True)
     """
@@ -114,22 +114,12 @@ class Tokens:
 
     Parameters
     ----------
-    tokens
-        (scope, token) pairs, or triples with patterns of the models that a token is for. None at all lets everybody in.
+    lines
+        One for each token and scope. None at all lets everybody in.
     """
 
-    def __init__(self, tokens: Sequence[tuple[str, str] | tuple[str, str, Sequence[str]]]) -> None:
-        self._lines = [
-            TokenLine(scope, _digest(token), tuple(models[0]) if models else (), number)
-            for number, (scope, token, *models) in enumerate(tokens, start=1)
-        ]
-
-    @classmethod
-    def of_lines(cls, lines: Sequence[TokenLine]) -> Tokens:
-        """Tokens that were read from a file."""
-        tokens = cls([])
-        tokens._lines = list(lines)
-        return tokens
+    def __init__(self, lines: Sequence[TokenLine] = ()) -> None:
+        self._lines = tuple(lines)
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -147,6 +137,11 @@ class Tokens:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def token_line(scope: str, token: str, models: tuple[str, ...] = (), number: int = 0) -> TokenLine:
+    """A line that keeps the token's digest."""
+    return TokenLine(scope, _digest(token), models, number)
 
 
 def token_lines(path: Path) -> Iterator[tuple[str, TokenLine]]:
@@ -173,7 +168,7 @@ def token_lines(path: Path) -> Iterator[tuple[str, TokenLine]]:
                 "and no spaces between them"
             )
         patterns = tuple(models.split(",")) if models is not None else ()
-        yield token, TokenLine(scope, _digest(token), patterns, number)
+        yield token, token_line(scope, token, patterns, number)
 
 
 def read_tokens(path: Path) -> Tokens:
@@ -181,4 +176,4 @@ def read_tokens(path: Path) -> Tokens:
     lines = [line for _, line in token_lines(path)]
     if not lines:
         raise BraidedError(f"token file {path} holds no token: {_FORM}")
-    return Tokens.of_lines(lines)
+    return Tokens(lines)

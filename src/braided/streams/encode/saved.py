@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 from braided.checkpoint import pack_name, unpack_name
 from braided.errors import BraidedError
-from braided.state import checked, holding_together
+from braided.state import MOST_COUNT, checked, holding_together
 from braided.streams.encode.cells import Kind
 from braided.streams.encode.dates import SHAPES, DateForm
 from braided.streams.encode.encoder import Encoder
@@ -172,7 +172,7 @@ def checked_rules(packed: Mapping[str, Any]) -> Rules:
             if not _are_texts(texts):
                 raise BraidedError(f"{_WHAT}: {name!r} are not {_MOST_ITEMS:,} texts at most; use an older copy")
         elif kind is not None:
-            checked(_WHAT, packed, name, kind, low=0, high=2**53)
+            checked(_WHAT, packed, name, kind, low=0, high=MOST_COUNT)
     return Rules.from_state(dict(packed))
 
 
@@ -190,7 +190,7 @@ def given_rules(given: Mapping[str, Any]) -> Rules:
             raise BraidedError(f"encode: {name!r:.60} is not one of the rules: give some of {known}")
         kind = _wanted(name, value)
         fits = kind is None or type(value) is kind
-        if not fits or (kind is list and not _are_texts(value)) or (kind is int and not 0 <= value <= 2**53):
+        if not fits or (kind is list and not _are_texts(value)) or (kind is int and not 0 <= value <= MOST_COUNT):
             raise BraidedError(f"encode: {name!r} is {value!r:.60}: give {_IN_WORDS[kind]}")
     return Rules.from_state(dict(given))
 
