@@ -82,6 +82,7 @@ def test_a_malformed_header_is_refused_by_the_name_of_the_file(header: Any, word
         {"type": "MLPConfig", "hidden": [10**6, 10**6]},
         {"type": "MLPConfig", "hidden": [20_000, 20_000]},
         {"type": "MLPConfig", "hidden": "zz"},
+        {"type": "MLPConfig", "hidden": [10**39]},
         {"type": "MLPConfig", "hidden": [4], "zero_output": 1},
         {"type": "FourierConfig", "functions": 10**12},
         {"type": "SetConfig", "blocks": 10**9},

@@ -15,7 +15,7 @@ import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.coverage import Coverage
 from braided.estimators.digest import state_digest
-from braided.kernels.coverage import LEVELS, RATE, WINDOW
+from braided.kernels.coverage import LEVELS, MOST_NUMBERS, RATE, WINDOW
 from braided.kernels.scale import target_deviation
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from conftest import as_records, made_up
@@ -337,3 +337,14 @@ def test_numbers_whose_squares_are_none_are_refused(place: int) -> None:
     numbers[place] = 1e300
     with pytest.raises(BraidedError, match="coverage: array 'numbers' holds 1e\\+300"):
         Coverage(regression=True).load_state(good | {"numbers": numbers})
+
+
+@pytest.mark.parametrize("place", range(2, 7))
+def test_numbers_that_are_taken_over_can_be_saved_again(place: int) -> None:
+    coverage = Coverage(regression=True)
+    coverage.follow_values(np.zeros(50), np.ones(50), np.zeros((50, 3)))
+    state = coverage.state()
+    state["numbers"][place] = MOST_NUMBERS[place]
+    coverage.load_state(state)
+    coverage.follow_values(np.zeros(50), np.random.default_rng(0).normal(size=50), np.zeros((50, 3)))
+    Coverage(regression=True).load_state(coverage.state())

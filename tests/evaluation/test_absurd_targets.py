@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from braided.errors import BraidedError
 from braided.estimators.progress import Progress
 from braided.evaluation.curve import MOST_POINTS, Curve
 from braided.evaluation.older import upgraded_tally
@@ -96,3 +97,17 @@ def test_states_of_an_earlier_version_go_on() -> None:
     curve.extend(np.ones((2 * MOST_POINTS, 1)))
     assert np.isfinite(curve.table()).all()
     assert curve.windowed(curve.interval)[-1, 1] == curve.interval
+
+
+def test_sums_that_are_no_number_are_refused_or_left_out() -> None:
+    about, own = tally_of(targets(100)).state()
+    own["_sums"][3] = np.nan
+    tally = Tally(["zero"], regression=True)
+    tally.load_state(about, own)
+    assert tally.metrics()["rmse"] is None
+    classes = Tally(["zero"], regression=False)
+    classes.add(Progress(np.full((4, 2), 0.5), np.zeros((4, 1))), [0, 1, 0, 1], [0, 1])
+    about, own = classes.state()
+    own["_sums"][2] = np.nan
+    with pytest.raises(BraidedError, match="array '_sums' holds nan"):
+        Tally(["zero"], regression=False).load_state(about, own)

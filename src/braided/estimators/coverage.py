@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.kernels import coverage as kernels
 from braided.kernels.coverage import LEVELS, NUMBERS, SCORES, WINDOW
-from braided.kernels.doubt import DOUBTS, MOST_DOUBT
-from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
+from braided.kernels.doubt import DOUBTS
+from braided.state import ArrayRule, check_arrays, counts
 from braided.values import shown
 
 Floats = NDArray[np.float64]
@@ -164,9 +164,7 @@ class Coverage:
         """Take over a `state`."""
         fresh = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
         whole = np.arange(NUMBERS) == SCORES
-        # Moments of doubts, and of errors that count for less than a doubt may.
-        least, most = np.zeros(NUMBERS), np.full(NUMBERS, 2.0 * MOST_DOUBT**2)
-        most[SCORES], most[kernels.USUAL_ERROR] = MOST_COUNT, np.inf
+        least, most = np.zeros(NUMBERS), kernels.MOST_NUMBERS
         least[kernels.COVARIANCE] = -most[kernels.COVARIANCE]
         rules = {
             "rates": ArrayRule(self.rates.shape, low=-1.0, high=1.0),

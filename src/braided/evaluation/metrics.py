@@ -170,7 +170,10 @@ def roc_auc(odds: Counts) -> tuple[float | None, float | None]:
 
 
 def value_metrics(absolute_errors: float, sums: Floats) -> dict[str, float | None]:
-    """Every metric of a regression, from the sum of absolute errors and the sums of `kernels.tally`."""
+    """Every metric of a regression, from the sum of absolute errors and the sums of `kernels.tally`.
+
+    None where it is not defined, as of sums that an earlier version has not counted.
+    """
     n, squares, deviations = sums[tally.COUNT], sums[tally.SQUARED_ERRORS], sums[tally.DEVIATIONS]
     huge_squares, huge_deviations = sums[tally.HUGE_ERRORS], sums[tally.HUGE_DEVIATIONS]
     rmse = None
@@ -185,7 +188,7 @@ def value_metrics(absolute_errors: float, sums: Floats) -> dict[str, float | Non
         r2 = 1 - squares / deviations if n > 1 and deviations > 0 else None
     metrics = {"mae": _share(absolute_errors, n), "rmse": rmse, "r2": r2}
     return {
-        name: None if value is None else float(np.clip(value, -tally.LARGEST, tally.LARGEST))
+        name: None if value is None or math.isnan(value) else float(np.clip(value, -tally.LARGEST, tally.LARGEST))
         for name, value in metrics.items()
     }
 

@@ -309,7 +309,8 @@ class Tally:
     def rules(self, classes: int, n_last: int) -> dict[str, ArrayRule]:
         """What the arrays of a `state` must be beside the curve's and the guesses'; `n_last` records in the window.
 
-        Sums of what absurd targets lose are infinite, and what an earlier version has not counted is NaN.
+        Sums of what absurd targets lose are infinite, those of probabilities never; what an earlier version has not
+        counted is NaN.
         """
         width = len(self.totals)
         followed = classes if classes <= MOST_CLASSES_FOLLOWED else 0
@@ -318,7 +319,7 @@ class Tally:
         least = np.zeros(first.size)
         if self.regression:
             least[MEAN] = -np.inf
-        most = np.where(first, MOST_COUNT, np.inf)
+        most = np.where(first, MOST_COUNT, np.inf if self.regression else LARGEST)
         said = ArrayRule((n_last, followed), low=0.0, high=_MOST_PROBABILITY)
         known = ~np.isin(np.arange(width), [USUAL, LAST])
         totals = ArrayRule((width,), low=0.0, high=MOST_COUNT, finite=known)
@@ -329,7 +330,9 @@ class Tally:
             "confusion": counts(classes, classes + 1),
             "bins": ArrayRule((CALIBRATION_BINS, 3), low=0.0, high=MOST_COUNT),
             "_odds": counts(followed, 2, ODDS_BINS),
-            "_sums": ArrayRule((first.size,), "float64", least, most, whole=first, finite=first),
+            "_sums": ArrayRule(
+                (first.size,), "float64", least, most, whole=first, finite=first if self.regression else True
+            ),
             "_last_losses": ArrayRule((n_last, width), low=0.0, finite=False),
             "_last_truth": ArrayRule((n_last,), "float64", *truth, whole=not self.regression),
             "_last_said": said,

@@ -31,6 +31,7 @@ from numba import njit
 
 from braided.kernels.compile import CACHED, kernel
 from braided.kernels.doubt import DEVIATION, MOST_DOUBT, OF_MISSING, OF_WEIGHTS
+from braided.state import MOST_COUNT
 
 #: How many of the last scores are kept.
 WINDOW = 1_000
@@ -49,6 +50,11 @@ SCORES, USUAL_ERROR, MISSING_MEAN, MISSING_VARIANCE, ERROR_MEAN, ERROR_VARIANCE,
 NUMBERS = 7
 #: How fast the usual error follows, and how many times itself an error may count for.
 _FOLLOW, _OUTLIER = 0.02, 10.0
+#: What none of the numbers is above: within twice the largest mean, no later record can take a moment beyond.
+MOST_NUMBERS = np.array([
+    MOST_COUNT, np.inf, 2.0 * MOST_DOUBT, 4.0 * MOST_DOUBT**2, 2.0 * _OUTLIER, 4.0 * _OUTLIER**2,
+    4.0 * MOST_DOUBT * _OUTLIER,
+])  # fmt: skip
 #: Of the slope: records that it is of, how many there are at least, and standard errors.
 MEMORY, LEAST_RECORDS, SURE = 1_000.0, 20.0, 2.0
 LEAST_SCALE = 0.25

@@ -30,6 +30,8 @@ from braided.learners.steps import StepConfig
 
 #: A feature has so many bins at most: a checkpoint of a stranger may ask for any number.
 _MOST_BINS = 10_000
+#: Units of a hidden layer.
+_MOST_WIDTH = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,10 @@ class MLPConfig(StepConfig):
         if len(self.hidden) > MOST_LAYERS:
             raise BraidedError(f"MLPConfig.hidden has {len(self.hidden)} layers: give at most {MOST_LAYERS:,}")
         for width in self.hidden:
-            if not isinstance(width, int) or width < 1:
-                raise BraidedError(f"MLPConfig.hidden is {self.hidden!r}: give whole numbers from 1 on")
+            if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= _MOST_WIDTH:
+                raise BraidedError(
+                    f"MLPConfig.hidden is {self.hidden!r:.60}: give whole numbers from 1 to {_MOST_WIDTH:,}"
+                )
 
 
 # Places in `shape`: sizes, then the widths of the hidden layers, then two offsets per layer (weights, bias).
