@@ -14,7 +14,7 @@ import pytest
 from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream
 from braided.estimators.progress import Progress
 from braided.report import published_haphazard as published
-from braided.reproduce import haphazard, pages, pictures
+from braided.reproduce import haphazard, pages
 from braided.reproduce.command import ReproductionOptions, screen_table
 from braided.reproduce.haphazard_run import Answers
 from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, JobSpec, perform
@@ -136,7 +136,7 @@ def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() ->
     document = haphazard.document(cells(), done) | {
         "command": "braided reproduce haphazard", "jobs": 4, "seconds": 4.0, "circumstances": pages.provenance()
     }  # fmt: skip
-    assert pictures.draw(document).startswith(b"\x89PNG")
+    assert pages.picture(document).startswith(b"\x89PNG")
     text = pages.markdown([document], "results")
     assert "By AUROC the default is ahead of the best published method in 39 of 39 cells." in text
     assert "| failed: ValueError: no luck<br>review 58.0 |" in text

@@ -20,11 +20,11 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
-from braided.reproduce import grid, haphazard, pages, toy
+from braided.reproduce import layouts, pages
 from braided.reproduce.executors import Executor
 from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, JobSpec, data_digest
 from braided.reproduce.store import Store
-from braided.reproduce.summary import Results, curves_document, table_document
+from braided.reproduce.summary import Results
 from braided.reproduce.tables import LARGE, TABLES, Cell
 from braided.values import printable
 
@@ -230,14 +230,7 @@ class Reproduction:
     def _document(self, what: str, cells: list[Cell]) -> dict[str, Any]:
         jobs = dict.fromkeys(job for cell in cells for job in cell.jobs())
         done = [self.results[job] for job in jobs if "error" not in self.results[job]]
-        if what == "toy":
-            document = toy.document(seed=0)
-        elif what == "haphazard":
-            document = haphazard.document(cells, self.results)
-        else:
-            document = table_document(what, cells, self.results, self.data_dir)
-            if what == "curves":
-                document["curves"] = curves_document(cells, self.results)
+        document = layouts.of(what).document(cells, self.results, self.data_dir)
         return document | {
             "command": self.options.command(what),
             "preset": self.options.preset,
@@ -249,8 +242,8 @@ class Reproduction:
 
 def screen_table(document: dict[str, Any]) -> Table:
     """A document for the terminal."""
+    made = layouts.of(document["what"]).screen(document)
     review = document["what"] == "haphazard"
-    made = haphazard.short_grid(document) if review else grid.make_long(document)
     table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(made.header):
         table.add_column(Text(name), justify="right" if i else "left", no_wrap=review and i == 0)

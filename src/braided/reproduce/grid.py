@@ -16,6 +16,22 @@ class Grid:
     rows: list[list[list[str]]]
 
 
+@dataclass(frozen=True)
+class Section:
+    """A table of a page.
+
+    Attributes
+    ----------
+    above
+        What stands above it, if anything.
+    grid
+        The table.
+    """
+
+    above: str
+    grid: Grid
+
+
 def number(value: float, unit: str) -> str:
     """A figure as it is printed.
 
@@ -71,12 +87,6 @@ def stream_label(cell: dict[str, Any]) -> list[str]:
 def make(document: dict[str, Any]) -> Grid:
     """The document's cells, pivoted."""
     cells = document["cells"]
-    if document["what"] == "toy":
-        header = ["within", "largest difference", "range of the exact log-likelihood"]
-        return Grid(
-            header,
-            [[[str(c["radius"])], [f"{c['largest_difference']:.3f}"], [f"{c['range_of_exact']:.2f}"]] for c in cells],
-        )
     methods = list(dict.fromkeys(cell["method"] for cell in cells))
     rows: dict[tuple[str, float, str], dict[str, dict[str, Any]]] = {}
     for cell in cells:
@@ -96,8 +106,6 @@ def make(document: dict[str, Any]) -> Grid:
 
 def make_long(document: dict[str, Any]) -> Grid:
     """The document's cells, one row each under a row that names their stream: narrow enough for a terminal."""
-    if document["what"] == "toy":
-        return make(document)
     rows: list[list[list[str]]] = []
     before = None
     for cell in document["cells"]:

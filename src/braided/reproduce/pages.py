@@ -10,9 +10,9 @@ from typing import Any
 
 from braided.checkpoint import write_atomically
 from braided.report.provenance import provenance
-from braided.reproduce import grid, haphazard, pictures
+from braided.reproduce import grid, layouts, pictures
 
-__all__ = ["gather", "markdown", "page", "provenance", "write"]
+__all__ = ["gather", "markdown", "page", "picture", "provenance", "write"]
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; color: #222;
@@ -34,13 +34,18 @@ img { max-width: 100%; margin-top: 1rem; }
 """
 
 
+def picture(document: dict[str, Any]) -> bytes:
+    """The PNG of a document."""
+    return pictures.png(layouts.of(document["what"]).picture(document))
+
+
 def write(document: dict[str, Any], folder: Path) -> list[Path]:
     """CSV, JSON and PNG of one table."""
     what = document["what"]
     contents = {
         f"{what}.csv": grid.as_csv(document).encode(),
         f"{what}.json": (json.dumps(document, indent=1) + "\n").encode(),
-        f"{what}.png": pictures.draw(document),
+        f"{what}.png": picture(document),
     }
     for name, content in contents.items():
         write_atomically(folder / name, content)
@@ -50,11 +55,6 @@ def write(document: dict[str, Any], folder: Path) -> list[Path]:
 def gather(folder: Path, order: list[str]) -> list[dict[str, Any]]:
     """The documents that stand in a folder."""
     return [json.loads((folder / f"{what}.json").read_text()) for what in order if (folder / f"{what}.json").exists()]
-
-
-def _grids(document: dict[str, Any]) -> dict[str, grid.Grid]:
-    """The tables of a document, by what stands above each."""
-    return haphazard.grids(document) if document["what"] == "haphazard" else {"": grid.make(document)}
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
@@ -84,7 +84,8 @@ def markdown(documents: list[dict[str, Any]], pictures_at: str) -> str:
     for document in documents:
         parts.append(f"## {document['title']}\n\n`{document['command']}`\n\n{document['about']}\n")
         parts += [f"{sentence}\n" for sentence in document.get("summary", [])]
-        for above, made in _grids(document).items():
+        for section in layouts.of(document["what"]).sections(document):
+            above, made = section.above, section.grid
             parts += [f"\n{above}\n"] if above else []
             parts.append(f"| {' | '.join(name or ' ' for name in made.header)} |")
             parts.append(f"|{'---|' * len(made.header)}")
@@ -107,11 +108,12 @@ def page(documents: list[dict[str, Any]]) -> str:
     for document in documents:
         parts.append(f"<h2>{html.escape(document['title'])}</h2><p><code>{html.escape(document['command'])}</code></p>")
         parts += [f"<p>{html.escape(text)}</p>" for text in (document["about"], *document.get("summary", []))]
-        for above, made in _grids(document).items():
+        for section in layouts.of(document["what"]).sections(document):
+            above, made = section.above, section.grid
             parts += [f"<p>{html.escape(above)}</p>"] if above else []
             parts += _html_table(made)
-        picture = base64.b64encode(pictures.draw(document)).decode()
-        parts.append(f"<img alt='{html.escape(document['title'])}' src='data:image/png;base64,{picture}'>")
+        drawn = base64.b64encode(picture(document)).decode()
+        parts.append(f"<img alt='{html.escape(document['title'])}' src='data:image/png;base64,{drawn}'>")
         parts += [f"<p class='meta'>{html.escape(note)}</p>" for note in _notes(document)]
     return "\n".join(parts) + "\n</html>\n"
 
