@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from braided import checks
-from braided.checkpoint import write_atomically
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
@@ -132,6 +131,19 @@ def _weight(job: JobSpec, data_dir: Path | None) -> float:
     return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 
 
+def _tell_written(path: Path, console: Console) -> None:
+    console.print(f"wrote {printable(str(path))}", markup=False, highlight=False)
+
+
+def render(folder: Path, page: Path | None, console: Console) -> None:
+    """Write pages and pictures of the documents that stand in a folder, running nothing."""
+    standing = pages.gather(folder, list(WHATS))
+    if not standing:
+        raise BraidedError(f"there are no results in {folder}: name a table to make, such as table1")
+    for path in pages.write_pages(standing, folder, page):
+        _tell_written(path, console)
+
+
 class Reproduction:
     """One call of `braided reproduce`.
 
@@ -184,18 +196,9 @@ class Reproduction:
         for what in self.options.whats:
             documents.append(self._document(what, cells.get(what, [])))
             for path in pages.write(documents[-1], self.options.out):
-                self._tell_written(path)
-        standing = pages.gather(self.options.out, list(WHATS))
-        write_atomically(self.options.out / "index.html", pages.page(standing).encode())
-        self._tell_written(self.options.out / "index.html")
-        if self.options.page is not None:
-            at = self.options.out.name
-            write_atomically(self.options.page, pages.markdown(standing, at).encode())
-            self._tell_written(self.options.page)
+                _tell_written(path, self.console)
+        render(self.options.out, self.options.page, self.console)
         return documents
-
-    def _tell_written(self, path: Path) -> None:
-        self.console.print(f"wrote {printable(str(path))}", markup=False, highlight=False)
 
     def _do(self, jobs: list[JobSpec]) -> None:
         """Run jobs, the longest first, keeping each result as it comes."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from braided.reproduce import grid, haphazard, pictures, toy
+from braided.reproduce import findings, grid, haphazard, haphazard_tables, page_tables, pictures, toy
 from braided.reproduce.grid import Grid, Section
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import Cell
@@ -35,12 +35,15 @@ class Layout:
         From the document to the one table of a terminal.
     picture
         From the document to its picture.
+    findings
+        From the document to sentences that say what it shows.
     """
 
     document: Callable[[list[Cell], Results, Path | None], Document]
     sections: Callable[[Document], list[Section]]
     screen: Callable[[Document], Grid]
     picture: Callable[[Document], Figure]
+    findings: Callable[[Document], list[str]]
 
 
 def of(what: str) -> Layout:
@@ -51,9 +54,10 @@ def of(what: str) -> Layout:
 def _of_paper(what: str) -> Layout:
     return Layout(
         document=lambda cells, results, data_dir: table_document(what, cells, results, data_dir),
-        sections=lambda document: [Section("", grid.make(document))],
+        sections=_SECTIONS.get(what, page_tables.grouped),
         screen=grid.make_long,
         picture=_PICTURES.get(what, pictures.dots),
+        findings=findings.FINDINGS[what],
     )
 
 
@@ -61,6 +65,14 @@ def _with_curves(cells: list[Cell], results: Results, data_dir: Path | None) -> 
     document = table_document("curves", cells, results, data_dir)
     return document | {"curves": curves_document(cells, results)}
 
+
+_SECTIONS: dict[str, Callable[[Document], list[Section]]] = {
+    "curves": page_tables.wide,
+    "table2": page_tables.by_availability,
+    "ablation": page_tables.by_availability,
+    "lr": page_tables.by_rate,
+    "depth": page_tables.by_depth,
+}
 
 _PICTURES: dict[str, Callable[[Document], Figure]] = {
     "curves": pictures.curves,
@@ -74,14 +86,16 @@ _OWN: dict[str, Layout] = {
     "curves": replace(_of_paper("curves"), document=_with_curves),
     "haphazard": Layout(
         document=lambda cells, results, data_dir: haphazard.document(cells, results),
-        sections=haphazard.sections,
-        screen=haphazard.short_grid,
+        sections=haphazard_tables.sections,
+        screen=haphazard_tables.short_grid,
         picture=pictures.ranks,
+        findings=findings.stored,
     ),
     "toy": Layout(
         document=lambda cells, results, data_dir: toy.document(seed=0),
         sections=lambda document: [Section("", toy.grid(document))],
         screen=toy.grid,
         picture=pictures.toy_surfaces,
+        findings=findings.toy,
     ),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,13 +31,13 @@ def png(figure: Figure) -> bytes:
 
 
 def _panels(names: Iterable[str], height: float = 3.2) -> tuple[Figure, dict[str, Axes]]:
-    """A figure with one panel per name, at most three in a row."""
+    """A figure with one panel per name, at most two in a row: it is looked at on phones, too."""
     from matplotlib.figure import Figure
 
     names = list(names)
-    columns = min(len(names), 3) or 1
+    columns = min(len(names), 2) or 1
     rows = -(-len(names) // columns) or 1
-    figure = Figure(figsize=(4.2 * columns, height * rows), dpi=120, layout="constrained")
+    figure = Figure(figsize=(3.6 * columns, 0.9 * height * rows), dpi=140, layout="constrained")
     axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
     for spare in axes[len(names) :]:
         spare.set_visible(False)
@@ -159,6 +159,31 @@ def curves(document: Document) -> Figure:
         axes.tick_params(labelsize=8)
     next(iter(panels.values())).legend(frameon=False, fontsize=8)
     figure.suptitle("mean and 95% band over seeds", fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def towards_paper(sampled: list[Document], paper_rate: Callable[[str, str, float], float | None]) -> Figure:
+    """Running error of samples in percent, and dashed what the paper has after all records."""
+    figure, panels = _panels(dict.fromkeys(curve["dataset"] for curve in sampled), 3.6)
+    for name, axes in panels.items():
+        late: list[float] = []
+        for curve in (curve for curve in sampled if curve["dataset"] == name):
+            colour = _colour(curve["method"], 2)
+            percent = 100.0 * np.array(curve["mean"])
+            axes.plot(curve["records"], percent, color=colour, linewidth=1.4, label=f"{curve['method']}, ours")
+            late += percent[len(percent) // 20 :].tolist()
+            paper = paper_rate(name, curve["method"], curve["p_f"])
+            if paper is not None:
+                axes.axhline(paper, color=colour, linestyle="--", linewidth=1.2, label=f"{curve['method']}, paper")
+                late.append(paper)
+        axes.set_ylim(min(late) - 0.6, max(late) + 0.6)
+        axes.set_xlabel("records", fontsize=9)
+        axes.set_ylabel("errors so far, percent", fontsize=9)
+        axes.tick_params(labelsize=8)
+    labelled = next(iter(panels.values())).get_legend_handles_labels()
+    figure.legend(*labelled, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    text = "full lines: error so far of ours, on the sample; dashed: the paper's after all records"
+    figure.suptitle(text, fontsize=9, x=0.01, ha="left")
     return figure
 
 
