@@ -38,6 +38,10 @@ class Section:
     folded: str = ""
 
 
+#: Between a mean and its deviation, which stay on one line.
+PLUS_MINUS = "\u00a0±\u00a0"
+
+
 def bold_best(values: Sequence[float | None], form: Callable[[float], str]) -> list[str]:
     """Each value as it is printed, the best in bold, with all that equal it; none where all do.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from braided.reproduce.grid import Grid, Section, nothing
+from braided.reproduce.grid import PLUS_MINUS, Grid, Section, nothing
 from braided.reproduce.haphazard import BASELINES, CALLED, SHOWN, ahead, by_stream, compared, ours_of
 from braided.reproduce.tables import DEFAULT
 
@@ -119,7 +119,7 @@ def _mean(cell: Document, metric: str) -> str:
 def _with_deviation(cell: Document, metric: str) -> str:
     if metric not in cell or cell["seeds"] < 2:
         return _mean(cell, metric)
-    return f"{cell[metric]:,.1f} ± {cell[f'{metric}_sd']:,.1f}"
+    return f"{cell[metric]:,.1f}{PLUS_MINUS}{cell[f'{metric}_sd']:,.1f}"
 
 
 def _name(methods: dict[str, Document]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from braided.reproduce.grid import Grid, Section, bold_best, nothing
+from braided.reproduce.grid import PLUS_MINUS, Grid, Section, bold_best, nothing
 
 Document = dict[str, Any]
 #: Below it a difference between two methods is one of the methods.
@@ -75,7 +75,7 @@ def _heading(cells: list[Document], p_f: float, width: int) -> list[list[str]]:
     done = next((cell for cell in cells if "ours_mean" in cell), None)
     row = [[f"*{name(done or cells[0])}*"], [f"majority {short(done['majority'], done['unit'])}" if done else ""]]
     if width > 2:
-        row.append([f"available {p_f:g}" if p_f < 1.0 else ""])
+        row.append([f"{p_f:g} there" if p_f < 1.0 else ""])
     return row + [[""]] * (width - len(row))
 
 
@@ -105,7 +105,7 @@ def _lines(cells: list[Document]) -> list[dict[str, list[str]]]:
 def _deviation(sd: float | None) -> str:
     if sd is None:
         return ""
-    return f" ± {sd:,.0f}" if sd >= 100 else f" ± {sd:.1f}"
+    return PLUS_MINUS + (f"{sd:,.0f}" if sd >= 100 else f"{sd:.1f}")
 
 
 def _alike(cell: Document) -> str:
