@@ -29,6 +29,7 @@ summary { cursor: pointer; }
 .wide { overflow-x: auto; }
 .small { color: #666; font-size: 13px; }
 @media (max-width: 480px) { table { font-size: 12px; } td, th { padding: .18rem .3rem; } }
+@media (max-width: 380px) { body { padding: 0 .6rem; } table { font-size: 11px; } td, th { padding: .15rem .22rem; } }
 @media (prefers-color-scheme: dark) {
   body { background: #16181b; color: #ddd; } td, th { border-color: #333; } code { background: #24272b; }
   td span + span, small, .small, tr.heading td { color: #999; } tr.heading em { color: #ddd; } img { background: #fff; }
