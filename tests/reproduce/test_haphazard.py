@@ -14,7 +14,7 @@ import pytest
 from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream
 from braided.estimators.progress import Progress
 from braided.report import published_haphazard as published
-from braided.reproduce import haphazard, pages, pictures
+from braided.reproduce import haphazard, haphazard_tables, pages
 from braided.reproduce.command import ReproductionOptions, screen_table
 from braided.reproduce.haphazard_run import Answers
 from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, JobSpec, perform
@@ -109,7 +109,7 @@ def test_what_is_not_the_published_stream_is_not_counted() -> None:
     shorter = haphazard.document(cells(), results({"auroc": 1.0}, of_records=200))
     assert shorter["won"]["auroc"]["of"] == 0
     assert shorter["summary"] == []
-    assert haphazard.main_grid(shorter).rows[0][0] == ["wpbc (100 records)"]
+    assert haphazard_tables.sections(shorter)[0].grid.rows[0][0] == ["wpbc (100 records)"]
     whole = ReproductionOptions(("haphazard",), whole_german=True)
     assert whole.command("haphazard") == "braided reproduce haphazard --whole-german"
     german = [cell for cell in whole.cells("haphazard") if cell.job.dataset == "german"]
@@ -136,12 +136,13 @@ def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() ->
     document = haphazard.document(cells(), done) | {
         "command": "braided reproduce haphazard", "jobs": 4, "seconds": 4.0, "circumstances": pages.provenance()
     }  # fmt: skip
-    assert pictures.draw(document).startswith(b"\x89PNG")
+    assert pages.picture(document).startswith(b"\x89PNG")
     text = pages.markdown([document], "results")
     assert "By AUROC the default is ahead of the best published method in 39 of 39 cells." in text
-    assert "| failed: ValueError: no luck<br>review 58.0 |" in text
-    assert "OLVF 53.8<br>ORF3V 52.6<br>FAE 52.0" in text
-    assert text.count("| a8a | 0.75 |") == 2
+    assert "| failed: ValueError: no luck / 58 |" in text
+    assert "OLVF 53.8, ORF3V 52.6, FAE 52.0" in text
+    assert text.count("| a8a |") == 3 + 4
+    assert text.count("| a8a 0.75 |") == 3
     assert "no luck" in pages.page([document])
     assert screen_table(document).row_count == STREAMS
 

@@ -14,7 +14,7 @@ import pytest
 
 from braided import BraidedError
 from braided.report import published
-from braided.reproduce import grid, pages, pictures, toy
+from braided.reproduce import grid, layouts, pages, toy
 from braided.reproduce.command import WHATS, ReproductionOptions, checked
 from braided.reproduce.jobs import JobSpec
 from braided.reproduce.store import Store
@@ -104,7 +104,7 @@ def test_a_failed_cell_is_shown_with_its_reason_and_the_others_stay(excerpts: Pa
     assert document["cells"][1]["ours_mean"] == 285
     text = pages.markdown([finished(document)], "results")
     assert "failed: ValueError: no luck" in text
-    assert "285.0 ± 7.1<br>paper 286.1 ± 5.3<br>difference -1.1" in text
+    assert "| modl | 285.0 ± 7.1 | 286.1 ± 5.3 | -1.1 |" in text.replace("\u00a0", " ")
 
 
 def finished(document: dict[str, Any]) -> dict[str, Any]:
@@ -155,8 +155,8 @@ def test_every_table_can_be_drawn(what: str, excerpts: Path) -> None:
         document["curves"] = [
             {"dataset": "german", "method": "modl", **band([{"records": [1, 2, 3], "errors": [1, 1, 2]}] * 2)}
         ]
-    assert pictures.draw(document).startswith(b"\x89PNG")
-    assert grid.make(document).rows
+    assert pages.picture(document).startswith(b"\x89PNG")
+    assert layouts.of(what).sections(document)[0].grid.rows
     assert len(grid.as_csv(document).splitlines()) == 1 + len(cells)
 
 

@@ -14,17 +14,18 @@ from rich.console import Console
 
 from braided import checks, extras
 from braided.cli.options import DataDirOption, JsonOption
+from braided.errors import BraidedError
 from braided.presets import PRESETS
 
 
 def reproduce(
     what: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="table1, table2, table3, merge, ablation, glr, five, lr, depth, logistic, curves, haphazard, toy, "
-            "or all."
+            "or all; nothing to write --page of what stands in --out."
         ),
-    ],
+    ] = None,
     preset: Annotated[str, typer.Option(help="Of MODL and the baselines: released, paper or default.")] = "released",
     seeds: Annotated[int | None, typer.Option(min=1, help="Seeds per cell, instead of the paper's 20 or 5.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one for each core if not given.")] = None,
@@ -63,13 +64,18 @@ def reproduce(
     Every run is kept under --out as it ends and never done twice: after an interruption the same command goes on.
     """
     from braided.report.folder import check_folder
-    from braided.reproduce.command import Reproduction, ReproductionOptions, checked, screen_table
+    from braided.reproduce.command import Reproduction, ReproductionOptions, checked, render, screen_table
     from braided.reproduce.executors import Executor, Processes, Ray
 
     checks.choice("preset", preset, PRESETS)
     for needed in ("matplotlib", "scipy"):
         extras.require(needed, "reproduce")
     check_folder(out)
+    if not what:
+        if page is None:
+            raise BraidedError("nothing to reproduce: name a table such as table1, or all, or give --page")
+        render(out, page, Console(stderr=True))
+        return
     options = ReproductionOptions(
         checked(what), preset, seeds, limit, tuple(dataset or ()), quick, out, page, whole_german, scale
     )

@@ -15,16 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from braided import checks
-from braided.checkpoint import write_atomically
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
-from braided.reproduce import grid, haphazard, pages, toy
+from braided.reproduce import layouts, pages
 from braided.reproduce.executors import Executor
 from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, JobSpec, data_digest
 from braided.reproduce.store import Store
-from braided.reproduce.summary import Results, curves_document, table_document
+from braided.reproduce.summary import Results
 from braided.reproduce.tables import LARGE, TABLES, Cell
 from braided.values import printable
 
@@ -132,6 +131,19 @@ def _weight(job: JobSpec, data_dir: Path | None) -> float:
     return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 
 
+def _tell_written(path: Path, console: Console) -> None:
+    console.print(f"wrote {printable(str(path))}", markup=False, highlight=False)
+
+
+def render(folder: Path, page: Path | None, console: Console) -> None:
+    """Write pages and pictures of the documents that stand in a folder, running nothing."""
+    standing = pages.gather(folder, list(WHATS))
+    if not standing:
+        raise BraidedError(f"there are no results in {folder}: name a table to make, such as table1")
+    for path in pages.write_pages(standing, folder, page):
+        _tell_written(path, console)
+
+
 class Reproduction:
     """One call of `braided reproduce`.
 
@@ -184,18 +196,9 @@ class Reproduction:
         for what in self.options.whats:
             documents.append(self._document(what, cells.get(what, [])))
             for path in pages.write(documents[-1], self.options.out):
-                self._tell_written(path)
-        standing = pages.gather(self.options.out, list(WHATS))
-        write_atomically(self.options.out / "index.html", pages.page(standing).encode())
-        self._tell_written(self.options.out / "index.html")
-        if self.options.page is not None:
-            at = self.options.out.name
-            write_atomically(self.options.page, pages.markdown(standing, at).encode())
-            self._tell_written(self.options.page)
+                _tell_written(path, self.console)
+        render(self.options.out, self.options.page, self.console)
         return documents
-
-    def _tell_written(self, path: Path) -> None:
-        self.console.print(f"wrote {printable(str(path))}", markup=False, highlight=False)
 
     def _do(self, jobs: list[JobSpec]) -> None:
         """Run jobs, the longest first, keeping each result as it comes."""
@@ -230,14 +233,7 @@ class Reproduction:
     def _document(self, what: str, cells: list[Cell]) -> dict[str, Any]:
         jobs = dict.fromkeys(job for cell in cells for job in cell.jobs())
         done = [self.results[job] for job in jobs if "error" not in self.results[job]]
-        if what == "toy":
-            document = toy.document(seed=0)
-        elif what == "haphazard":
-            document = haphazard.document(cells, self.results)
-        else:
-            document = table_document(what, cells, self.results, self.data_dir)
-            if what == "curves":
-                document["curves"] = curves_document(cells, self.results)
+        document = layouts.of(what).document(cells, self.results, self.data_dir)
         return document | {
             "command": self.options.command(what),
             "preset": self.options.preset,
@@ -249,8 +245,8 @@ class Reproduction:
 
 def screen_table(document: dict[str, Any]) -> Table:
     """A document for the terminal."""
+    made = layouts.of(document["what"]).screen(document)
     review = document["what"] == "haphazard"
-    made = haphazard.short_grid(document) if review else grid.make_long(document)
     table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(made.header):
         table.add_column(Text(name), justify="right" if i else "left", no_wrap=review and i == 0)

@@ -1,19 +1,61 @@
-"""A table as text: rows of streams and settings, a column for each method, ours above the paper's."""
+"""A table as text: what a cell says, the table of a terminal, and the CSV file."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Header, and rows whose cells are lists of lines."""
+    """Header, and rows whose cells are lists of lines; in a line, `**` is around what is bold, `*` around a heading."""
 
     header: list[str]
     rows: list[list[list[str]]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of a page.
+
+    Attributes
+    ----------
+    above
+        What stands above it, if anything.
+    grid
+        The table.
+    folded
+        What stands in its place until a reader opens it; empty for a table that is open. Neighbours with the same
+        text are opened together.
+    """
+
+    above: str
+    grid: Grid
+    folded: str = ""
+
+
+#: Between a mean and its deviation, which stay on one line.
+PLUS_MINUS = "\u00a0±\u00a0"
+
+
+def bold_best(values: Sequence[float | None], form: Callable[[float], str]) -> list[str]:
+    """Each value as it is printed, the best in bold, with all that equal it; none where all do.
+
+    >>> bold_best([2.04, None, 1.96, 1.96], lambda value: f"{value:.1f}")
+    ['2.0', '', '**2.0**', '**2.0**']
+    """
+    known = [value for value in values if value is not None]
+    texts = ["" if value is None else form(value) for value in values]
+    if not known or math.isclose(min(known), max(known)):
+        return texts
+    return [
+        f"**{text}**" if value is not None and math.isclose(value, min(known)) else text
+        for value, text in zip(values, texts, strict=True)
+    ]
 
 
 def number(value: float, unit: str) -> str:
@@ -38,26 +80,9 @@ def _time(cell: dict[str, Any]) -> str:
     return f"{cell['us_per_record']:.0f} us per record"
 
 
-def _cell(cell: dict[str, Any]) -> list[str]:
-    """Ours, the paper's, and the difference; or why there is nothing."""
-    unit = cell["unit"]
-    if "ours_mean" not in cell:
-        return [f"failed: {cell['error']}"] if "error" in cell else ["not run"]
-    lines = [_ours(cell)]
-    if "p_value" in cell:
-        lines[0] += f" (p {cell['p_value']:.2g})"
-    if "paper_mean" in cell:
-        other = "".join(f"; {number(mean, unit)}" for mean in cell["paper_other"])
-        lines.append(f"paper {_with_sd(cell['paper_mean'], cell.get('paper_sd'), unit)}{other}")
-        lines.append(f"difference {cell['ours_mean'] - cell['paper_mean']:+,.1f}{'%' * (unit == 'percent')}")
-    if "paper_seconds" in cell:
-        theirs = 1e6 * cell["paper_seconds"] / cell["paper_records"]
-        lines.append(f"{cell['us_per_record']:.0f} us per record; paper {theirs:,.0f} us")
-    if "timed" in cell:
-        lines.append(_time(cell))
-    if "failed" in cell:
-        lines.append(f"{cell['failed']} failed: {cell['error']}")
-    return lines
+def nothing(cell: dict[str, Any]) -> str:
+    """Why a cell has no figure."""
+    return f"failed: {cell['error']}" if "error" in cell else "not run"
 
 
 def stream_label(cell: dict[str, Any]) -> list[str]:
@@ -68,36 +93,8 @@ def stream_label(cell: dict[str, Any]) -> list[str]:
     return [cell["dataset"], f"({part} {cell['records']:,} of {cell['paper_records']:,})"]
 
 
-def make(document: dict[str, Any]) -> Grid:
-    """The document's cells, pivoted."""
-    cells = document["cells"]
-    if document["what"] == "toy":
-        header = ["within", "largest difference", "range of the exact log-likelihood"]
-        return Grid(
-            header,
-            [[[str(c["radius"])], [f"{c['largest_difference']:.3f}"], [f"{c['range_of_exact']:.2f}"]] for c in cells],
-        )
-    methods = list(dict.fromkeys(cell["method"] for cell in cells))
-    rows: dict[tuple[str, float, str], dict[str, dict[str, Any]]] = {}
-    for cell in cells:
-        rows.setdefault((cell["dataset"], cell["p_f"], cell.get("setting", "")), {})[cell["method"]] = cell
-    settings = any(setting for _, _, setting in rows)
-    header = ["", "available", *(["setting"] if settings else []), "majority", *methods]
-    out = []
-    for (_, p_f, setting), by_method in rows.items():
-        done = next((cell for cell in by_method.values() if "ours_mean" in cell), None)
-        first = done or next(iter(by_method.values()))
-        line = [stream_label(first), [f"{p_f:g}"], *([[setting]] if settings else [])]
-        line.append([number(done["majority"], done["unit"])] if done else [""])
-        line += [_cell(by_method[method]) if method in by_method else [""] for method in methods]
-        out.append(line)
-    return Grid(header, out)
-
-
 def make_long(document: dict[str, Any]) -> Grid:
     """The document's cells, one row each under a row that names their stream: narrow enough for a terminal."""
-    if document["what"] == "toy":
-        return make(document)
     rows: list[list[list[str]]] = []
     before = None
     for cell in document["cells"]:
@@ -106,7 +103,7 @@ def make_long(document: dict[str, Any]) -> Grid:
             majority = [number(cell["majority"], cell["unit"])] if "majority" in cell else [""]
             rows += [[[key]], [["  majority class"], majority, [""], [""], [""]]]
         before = key
-        ours, paper, difference, p_value = _cell(cell)[:1], [""], "", ""
+        ours, paper, difference, p_value = [nothing(cell)], [""], "", ""
         if "ours_mean" in cell:
             unit = cell["unit"]
             ours = [_ours(cell), *([_time(cell)] if "timed" in cell else [])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Document = dict[str, Any]
 _COLOURS = ("#c8553d", "#1b4965", "#588157", "#7b2d8b", "#d4a017")
 
 
@@ -22,36 +23,21 @@ def _colour(method: str, place: int) -> str:
     return {"modl": _COLOURS[0], "auxdrop-odl": _COLOURS[1]}.get(method, _COLOURS[2 + place % 3])
 
 
-def draw(document: dict[str, Any]) -> bytes:
-    """The PNG of a document."""
-    what = document["what"]
-    if what == "toy":
-        figure = _toy(document["seed"])
-    elif what == "haphazard":
-        figure = _ranks(document["ranks"])
-    elif what == "curves":
-        figure = _curves(document["curves"])
-    elif what == "depth":
-        figure = _ratios(document["cells"])
-    elif what in {"table2", "ablation"}:
-        figure = _lines(document["cells"], "p_f", "availability", "linear")
-    elif what == "lr":
-        figure = _lines(document["cells"], "setting", "learning rate", "log")
-    else:
-        figure = _dots(document["cells"])
+def png(figure: Figure) -> bytes:
+    """The figure as a file."""
     out = io.BytesIO()
     figure.savefig(out, format="png")
     return out.getvalue()
 
 
 def _panels(names: Iterable[str], height: float = 3.2) -> tuple[Figure, dict[str, Axes]]:
-    """A figure with one panel per name, at most three in a row."""
+    """A figure with one panel per name, at most two in a row: it is looked at on phones, too."""
     from matplotlib.figure import Figure
 
     names = list(names)
-    columns = min(len(names), 3) or 1
+    columns = min(len(names), 2) or 1
     rows = -(-len(names) // columns) or 1
-    figure = Figure(figsize=(4.2 * columns, height * rows), dpi=120, layout="constrained")
+    figure = Figure(figsize=(3.6 * columns, 0.9 * height * rows), dpi=140, layout="constrained")
     axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
     for spare in axes[len(names) :]:
         spare.set_visible(False)
@@ -73,9 +59,9 @@ def _rate(cell: dict[str, Any], whose: str) -> float:
     return value / 100.0 if cell["unit"] == "percent" else value / float(cell["records"])
 
 
-def _dots(cells: list[dict[str, Any]]) -> Figure:
+def dots(document: Document) -> Figure:
     """Ours, filled with its standard deviation, and the paper's, hollow; the majority class dashed."""
-    cells = _done(cells)
+    cells = _done(document["cells"])
     methods = list(dict.fromkeys(cell["method"] for cell in cells))
     figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells), 0.9 + 0.42 * len(methods))
     for name, axes in panels.items():
@@ -96,6 +82,16 @@ def _dots(cells: list[dict[str, Any]]) -> Figure:
         axes.set_xlabel("error in percent" if cells[0]["unit"] == "percent" else "errors", fontsize=8)
     figure.suptitle("filled: ours; hollow: the paper's; dashed: majority class", fontsize=9, x=0.01, ha="left")
     return figure
+
+
+def by_availability(document: Document) -> Figure:
+    """Error rate along the availability."""
+    return _lines(document["cells"], "p_f", "availability", "linear")
+
+
+def by_rate(document: Document) -> Figure:
+    """Error rate along the learning rate."""
+    return _lines(document["cells"], "setting", "learning rate", "log")
 
 
 def _lines(cells: list[dict[str, Any]], along: str, label: str, scale: str) -> Figure:
@@ -119,9 +115,9 @@ def _lines(cells: list[dict[str, Any]], along: str, label: str, scale: str) -> F
     return figure
 
 
-def _ratios(cells: list[dict[str, Any]]) -> Figure:
+def ratios(document: Document) -> Figure:
     """How many times longer ODL takes than Fast ODL, by depth."""
-    cells = _done(cells)
+    cells = _done(document["cells"])
     figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells))
     for name, axes in panels.items():
         by_setting: dict[str, dict[str, dict[str, Any]]] = {}
@@ -136,9 +132,9 @@ def _ratios(cells: list[dict[str, Any]]) -> Figure:
             some = {setting: pair for setting, pair in pairs.items() if setting.endswith(f"width={width}")}
             layers = [int(setting.split()[0].partition("=")[2]) for setting in some]
             for key, style in (("us_per_record", "o-"), ("paper_seconds", ":")):
-                ratios = [slow[key] / fast[key] for slow, fast in some.values()]
+                times = [slow[key] / fast[key] for slow, fast in some.values()]
                 label = f"width {width}" if key == "us_per_record" else None
-                axes.plot(layers, ratios, style, color=_COLOURS[place], markersize=4, label=label)
+                axes.plot(layers, times, style, color=_COLOURS[place], markersize=4, label=label)
         axes.set_xlabel("layers", fontsize=9)
         axes.set_ylabel("time ODL / time Fast ODL", fontsize=9)
         axes.tick_params(labelsize=8)
@@ -147,15 +143,16 @@ def _ratios(cells: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _curves(curves: list[dict[str, Any]]) -> Figure:
+def curves(document: Document) -> Figure:
     """Running error rate with its band."""
-    figure, panels = _panels(dict.fromkeys(curve["dataset"] for curve in curves))
+    found = document["curves"]
+    figure, panels = _panels(dict.fromkeys(curve["dataset"] for curve in found))
     for name, axes in panels.items():
-        for curve in (curve for curve in curves if curve["dataset"] == name):
+        for curve in (curve for curve in found if curve["dataset"] == name):
             colour = _colour(curve["method"], 2)
             axes.plot(curve["records"], curve["mean"], color=colour, linewidth=1.4, label=curve["method"])
             axes.fill_between(curve["records"], curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
-        late = [v for c in curves if c["dataset"] == name for v in c["mean"][len(c["mean"]) // 10 :]]
+        late = [v for c in found if c["dataset"] == name for v in c["mean"][len(c["mean"]) // 10 :]]
         axes.set_ylim(min(late) * 0.9, max(late) * 1.15)
         axes.set_xlabel("records", fontsize=9)
         axes.set_ylabel("errors so far / records", fontsize=9)
@@ -165,10 +162,35 @@ def _curves(curves: list[dict[str, Any]]) -> Figure:
     return figure
 
 
-def _ranks(ranks: dict[str, dict[str, list[float]]]) -> Figure:
+def towards_paper(sampled: list[Document], paper_rate: Callable[[str, str, float], float | None]) -> Figure:
+    """Running error of samples in percent, and dashed what the paper has after all records."""
+    figure, panels = _panels(dict.fromkeys(curve["dataset"] for curve in sampled), 3.6)
+    for name, axes in panels.items():
+        late: list[float] = []
+        for curve in (curve for curve in sampled if curve["dataset"] == name):
+            colour = _colour(curve["method"], 2)
+            percent = 100.0 * np.array(curve["mean"])
+            axes.plot(curve["records"], percent, color=colour, linewidth=1.4, label=f"{curve['method']}, ours")
+            late += percent[len(percent) // 20 :].tolist()
+            paper = paper_rate(name, curve["method"], curve["p_f"])
+            if paper is not None:
+                axes.axhline(paper, color=colour, linestyle="--", linewidth=1.2, label=f"{curve['method']}, paper")
+                late.append(paper)
+        axes.set_ylim(min(late) - 0.6, max(late) + 0.6)
+        axes.set_xlabel("records", fontsize=9)
+        axes.set_ylabel("errors so far, percent", fontsize=9)
+        axes.tick_params(labelsize=8)
+    labelled = next(iter(panels.values())).get_legend_handles_labels()
+    figure.legend(*labelled, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    text = "full lines: error so far of ours, on the sample; dashed: the paper's after all records"
+    figure.suptitle(text, fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def ranks(document: Document) -> Figure:
     """How often each method has which rank, by metric; the best mean rank on top, ours in colour."""
     titles = {"balanced_accuracy": "balanced accuracy", "auroc": "AUROC", "errors": "errors"}
-    shown = {titles[metric]: by_method for metric, by_method in ranks.items() if by_method}
+    shown = {titles[metric]: by_method for metric, by_method in document["ranks"].items() if by_method}
     figure, panels = _panels(shown, 4.2)
     for name, axes in panels.items():
         by_method = sorted(shown[name].items(), key=lambda item: float(np.mean(item[1])))
@@ -189,9 +211,9 @@ def _ranks(ranks: dict[str, dict[str, list[float]]]) -> Figure:
     return figure
 
 
-def _toy(seed: int) -> Figure:
+def toy_surfaces(document: Document) -> Figure:
     """Level lines of the exact log-likelihood, of its quadratic around (1, 2), and of the one-pass posterior."""
-    u, y = toy.records(seed)
+    u, y = toy.records(document["seed"])
     mean, covariance = toy.posterior(u, y)
     first, second = np.meshgrid(np.linspace(-0.5, 2.5, 121), np.linspace(0.0, 4.0, 121))
     theta = np.column_stack([first.ravel(), second.ravel()])

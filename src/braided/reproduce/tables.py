@@ -203,59 +203,44 @@ def _haphazard_cells(name: str, p: float, preset: str) -> list[Cell]:
     ]
 
 
-_STAND_IN = (
-    "The paper runs the first million rows. Where a sample of the file stands in, the published figure is scaled to as "
-    "many records at the same error rate; a model that has seen a hundredth of the records must be expected to do "
-    "worse."
-)
-
 TABLES: dict[str, TableSpec] = {
     "table1": TableSpec(
         "Four small sets",
-        "Cumulative errors. The seed fixes order, mask and weights. Aux-Drop's second published figure is its own "
-        "paper's. "
-        "On svmguide3 Aux-Drop is the majority class. OLVF has the C of its published grid that is best on each set "
-        "here, "
-        "not the one that gives the published figure (docs/baselines.md). The published german was read from a file "
-        "with "
-        "16 flipped labels; here the file is read correctly.",
+        "The seed fixes order, mask and weights. Below Aux-Drop's published figure stands its own paper's. OLVF has "
+        "the C of its published grid that is best on each set here.",
         _table1,
         compare="modl",
     ),
     "table2": TableSpec(
         "HIGGS and SUSY by availability",
-        _STAND_IN,
+        "Each feature is there with that probability, but for the first five of HIGGS and two of SUSY, which always "
+        "are.",
         _availabilities(("auxdrop-odl", "modl")),
         quick=lambda cell: cell.p_f in {0.1, 0.5, 0.99},
         compare="modl",
     ),
     "table3": TableSpec(
         "Images",
-        "Error in percent of the records. I-MNIST is generated here from MNIST, as the original generator is not "
-        "ours to "
-        "ship; CIFAR-10 in the order of its files.",
+        "Error in percent of the records.",
         _table3,
         compare="modl",
     ),
     "merge": TableSpec(
         "Ways to combine learners",
-        "HIGGS at availability .5, SUSY at .99. Multiplication equals the score sum in exact arithmetic; the published "
-        "difference between the two is not explained by it. The published greedy weights use the current label; ours "
-        "do "
-        f"not. {_STAND_IN}",
+        "MODL's three learners under each combiner. HIGGS at availability .5, SUSY at .99.",
         _merge,
         compare="score-sum",
     ),
     "ablation": TableSpec(
         "Which learners",
-        _STAND_IN,
+        "The fast learner with the MLP, with the set learner, and with both.",
         _availabilities(("modl-olr+mlp", "modl-olr+set", "modl")),
         quick=lambda cell: cell.p_f in {0.1, 0.5, 0.99},
         compare="modl",
     ),
     "glr": TableSpec(
         "The fast learner in closed form, and by gradient",
-        f"The paper does not state the availability on HIGGS and SUSY; its figures are nearest to .99. {_STAND_IN}",
+        "HIGGS and SUSY at availability .99.",
         _pair(("modl-glr", "modl"), large=True),
         compare="modl",
     ),
@@ -267,7 +252,7 @@ TABLES: dict[str, TableSpec] = {
     ),
     "lr": TableSpec(
         "Learning rates",
-        f"Availability .99. {_STAND_IN}",
+        "Availability .99.",
         _rates,
         quick=lambda cell: cell.setting.endswith(("=0.0001", "=0.01", "=0.1")),
         compare="modl",
@@ -275,8 +260,7 @@ TABLES: dict[str, TableSpec] = {
     "depth": TableSpec(
         "Depth and width of Aux-Drop, on ODL and Fast ODL",
         "Availability .5. The two forms compute the same weights, so their errors agree up to rounding; what differs "
-        "is "
-        f"time. {_STAND_IN}",
+        "is time.",
         _depth,
         quick=lambda cell: "width=50" in cell.setting,
     ),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.learners import LogisticConfig, LogisticRegression
+from braided.reproduce.grid import Grid
 
 Floats = NDArray[np.float64]
 THETA = np.array([1.0, 2.0])
@@ -83,3 +84,10 @@ def document(seed: int) -> dict[str, Any]:
         "cells": cells,
         "posterior": {"mean": mean.tolist(), "covariance": covariance.tolist()},
     }
+
+
+def grid(found: dict[str, Any]) -> Grid:
+    """A row for each radius."""
+    header = ["within", "largest difference", "range of the exact log-likelihood"]
+    rows = [(str(c["radius"]), f"{c['largest_difference']:.3f}", f"{c['range_of_exact']:.2f}") for c in found["cells"]]
+    return Grid(header, [[[text] for text in row] for row in rows])

@@ -1,0 +1,235 @@
+"""What each table of the paper shows, in a sentence made of its figures: a new run never leaves it false."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from braided.reproduce.page_tables import rate, short, streams
+from braided.reproduce.tables import DEFAULT, KALMAN
+
+Document = dict[str, Any]
+Streams = list[dict[str, Document]]
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as a sentence has them.
+
+    >>> listed(["german", "magic04", "a8a"])
+    'german, magic04 and a8a'
+    """
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _done(document: Document) -> Streams:
+    """Of each stream the cells that have figures, by method."""
+    found = [{m: c for m, c in cells.items() if "ours_mean" in c} for cells in streams(document).values()]
+    return [cells for cells in found if cells]
+
+
+def _dataset(cells: dict[str, Document]) -> str:
+    return str(next(iter(cells.values()))["dataset"])
+
+
+def _value(cell: Document, whose: str = "ours") -> str:
+    return short(cell[f"{whose}_mean"], cell["unit"])
+
+
+def _has(cells: dict[str, Document], *methods: str) -> bool:
+    return all(method in cells for method in methods)
+
+
+def _best(cells: dict[str, Document], whose: str) -> set[str]:
+    """The methods with the fewest errors."""
+    means = {method: cell[f"{whose}_mean"] for method, cell in cells.items() if f"{whose}_mean" in cell}
+    if not means:
+        return set()
+    least = min(means.values())
+    return {method for method, mean in means.items() if math.isclose(mean, least)}
+
+
+def _won(found: Streams, method: str, rival: str, whose: str) -> str:
+    """`n of m`: where a method makes fewer errors than a rival."""
+    pairs = [(rate(cells[method], whose), rate(cells[rival], whose)) for cells in found if _has(cells, method, rival)]
+    known = [(a, b) for a, b in pairs if a is not None and b is not None]
+    return f"{sum(a < b for a, b in known)} of {len(known)}"
+
+
+def _most_often_best(found: Streams, method: str, whose: str) -> str:
+    """`n of m`: where a method makes the fewest errors of all, perhaps with others."""
+    some = [_best(cells, whose) for cells in found if method in cells]
+    return f"{sum(method in best for best in some)} of {sum(bool(best) for best in some)}"
+
+
+def _same_as_published(cell: Document) -> bool:
+    """Within two standard deviations, of both together."""
+    spread = math.hypot(cell["ours_sd"], cell.get("paper_sd", 0.0))
+    return abs(float(cell["ours_mean"] - cell["paper_mean"])) <= 2.0 * spread
+
+
+def table1(document: Document) -> list[str]:
+    """MODL beside its published figures, and the default beside all."""
+    found = _done(document)
+    sentences = []
+    modl = {_dataset(cells): cells["modl"] for cells in found if "modl" in cells}
+    near = [name for name, cell in modl.items() if _same_as_published(cell)]
+    far = [
+        f"{_value(cell)} errors for {_value(cell, 'paper')} on {name}"
+        for name, cell in modl.items()
+        if name not in near
+    ]
+    if near:
+        text = f"MODL comes within two standard deviations of its published figure on {listed(near)}"
+        sentences.append(f"{text}; it makes {listed(far)}." if far else f"{text}.")
+    elif far:
+        sentences.append(f"MODL makes {listed(far)}.")
+    default = [cells for cells in found if DEFAULT in cells]
+    if default:
+        first = [_dataset(cells) for cells in default if DEFAULT in _best(cells, "ours")]
+        if first:
+            figures = ", ".join(f"{_value(c[DEFAULT])} on {_dataset(c)}" for c in default if _dataset(c) in first)
+            sentences.append(f"Our default makes the fewest errors on {len(first)} of {len(default)} sets: {figures}.")
+        else:
+            sentences.append(f"Our default makes the fewest errors on none of the {len(default)} sets.")
+    return sentences
+
+
+def table2(document: Document) -> list[str]:
+    """MODL beside Aux-Drop, by data set."""
+    return _by_dataset(document, "modl", "auxdrop-odl", "MODL makes fewer errors than Aux-Drop", "availabilities")
+
+
+def lr(document: Document) -> list[str]:
+    """MODL beside Aux-Drop, and where it is best."""
+    found = _done(document)
+    sentences = _by_dataset(document, "modl", "auxdrop-odl", "MODL makes fewer errors than Aux-Drop", "learning rates")
+    best = []
+    for name in dict.fromkeys(map(_dataset, found)):
+        cells = [each["modl"] for each in found if _dataset(each) == name and "modl" in each]
+        ours, paper = (
+            min((c for c in cells if f"{w}_mean" in c), key=lambda c: float(c[f"{w}_mean"]), default=None)
+            for w in ("ours", "paper")
+        )
+        if ours and paper:
+            rates = [cell["setting"].rpartition("=")[2] for cell in (ours, paper)]
+            best.append(f"{rates[0]} on {name} (paper {rates[1]})")
+    return sentences + ([f"Its best rate is {listed(best)}."] if best else [])
+
+
+def _by_dataset(document: Document, method: str, rival: str, text: str, along: str) -> list[str]:
+    parts = []
+    for name in dict.fromkeys(map(_dataset, found := _done(document))):
+        some = [cells for cells in found if _dataset(cells) == name]
+        ours, paper = (_won(some, method, rival, whose) for whose in ("ours", "paper"))
+        parts.append(f"at {ours} {along} on {name} (paper {paper})")
+    return [f"{text} {listed(parts)}."] if parts else []
+
+
+def table3(document: Document) -> list[str]:
+    """The three methods, by data set."""
+    parts = []
+    for cells in _done(document):
+        if _has(cells, DEFAULT, "modl"):
+            paper = f" (paper {_value(cells['modl'], 'paper')})" if "paper_mean" in cells["modl"] else ""
+            parts.append(
+                f"of {_dataset(cells)} our default gets {_value(cells[DEFAULT])} wrong and MODL "
+                f"{_value(cells['modl'])}{paper}"
+            )
+    return [f"{(text := '; '.join(parts))[0].upper()}{text[1:]}."] if parts else []
+
+
+def merge(document: Document) -> list[str]:
+    """How often the score sum is the best."""
+    ours, paper = (_most_often_best(_done(document), "score-sum", whose) for whose in ("ours", "paper"))
+    return [f"The score sum makes the fewest errors on {ours} data sets, in the paper on {paper}."]
+
+
+def ablation(document: Document) -> list[str]:
+    """How often all learners together are the best."""
+    ours, paper = (_most_often_best(_done(document), "modl", whose) for whose in ("ours", "paper"))
+    return [f"All three learners together make the fewest errors in {ours} rows, in the paper in {paper}."]
+
+
+def glr(document: Document) -> list[str]:
+    """The closed form beside gradient steps."""
+    ours, paper = (_won(_done(document), "modl", "modl-glr", whose) for whose in ("ours", "paper"))
+    return [
+        f"With the fast learner in closed form MODL makes fewer errors than by gradient on {ours} data sets, in the "
+        f"paper on {paper}."
+    ]
+
+
+def five(document: Document) -> list[str]:
+    """Five learners beside three."""
+    ours, paper = (_won(_done(document), "modl-5", "modl", whose) for whose in ("ours", "paper"))
+    return [f"Five learners make fewer errors than three on {ours} data sets, in the paper on {paper}."]
+
+
+def depth(document: Document) -> list[str]:
+    """The times of ODL and Fast ODL, and how far their errors agree."""
+    pairs = [
+        (cells["auxdrop-odl"], cells["auxdrop-fodl"])
+        for cells in _done(document)
+        if _has(cells, "auxdrop-odl", "auxdrop-fodl")
+    ]
+    if not pairs:
+        return []
+    ours = [slow["us_per_record"] / fast["us_per_record"] for slow, fast in pairs]
+    text = f"ODL takes {min(ours):.1f} to {max(ours):.1f} times as long as Fast ODL"
+    paper = [a["paper_seconds"] / b["paper_seconds"] for a, b in pairs if "paper_seconds" in a and "paper_seconds" in b]
+    if paper:
+        text += f" (paper {min(paper):.1f} to {max(paper):.1f})"
+    apart = max(abs(100.0 * (a["ours_mean"] - b["ours_mean"]) / a["records"]) for a, b in pairs)
+    return [f"{text}; their errors are at most {apart:.1f}% of the records apart."]
+
+
+def logistic(document: Document) -> list[str]:
+    """The Kalman gain beside FOLKLORE, in errors and in time."""
+    found = [cells for cells in _done(document) if _has(cells, KALMAN, "FOLKLORE")]
+    if not found:
+        return []
+    best = {method: _most_often_best(found, method, "ours") for method in (KALMAN, "FOLKLORE")}
+    times = [cells["FOLKLORE"]["us_per_record"] / cells[KALMAN]["us_per_record"] for cells in found]
+    return [
+        f"The Kalman gain makes the fewest errors on {best[KALMAN]} sets and FOLKLORE on {best['FOLKLORE']}, which "
+        f"takes {min(times):.1f} to {max(times):.1f} times as long."
+    ]
+
+
+def curves(document: Document) -> list[str]:
+    """Who is ahead at the end."""
+    ours = _most_often_best(_done(document), DEFAULT, "ours")
+    return [f"At the end of the stream our default has made the fewest errors on {ours} data sets."]
+
+
+def toy(document: Document) -> list[str]:
+    """How good the quadratic is, near and far."""
+    near, far = document["cells"][0], document["cells"][-1]
+    parts = [
+        f"within {cell['radius']:g} of the true weights the quadratic is off by {cell['largest_difference']:.3f} at "
+        f"most, where the log-likelihood changes by {cell['range_of_exact']:.2f}"
+        for cell in (near, far)
+    ]
+    return [f"{parts[0][0].upper()}{parts[0][1:]}; {parts[1]}."]
+
+
+def stored(document: Document) -> list[str]:
+    """What the document says itself."""
+    return list(document.get("summary", []))
+
+
+FINDINGS: dict[str, Callable[[Document], list[str]]] = {
+    "table1": table1,
+    "table2": table2,
+    "table3": table3,
+    "merge": merge,
+    "ablation": ablation,
+    "glr": glr,
+    "five": five,
+    "lr": lr,
+    "depth": depth,
+    "logistic": logistic,
+    "curves": curves,
+}
