@@ -19,9 +19,9 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
-from braided.reproduce import layouts, pages
+from braided.reproduce import layouts, pages, stream_models
 from braided.reproduce.executors import Executor
-from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, JobSpec, data_digest
+from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, STREAMS, JobSpec, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results
 from braided.reproduce.tables import LARGE, TABLES, Cell
@@ -32,6 +32,8 @@ WHATS = (*TABLES, "toy")
 _QUICK_RECORDS, _QUICK_SEEDS = 1_000, 2
 #: Rough cost of a record relative to MODL's, to weigh the time left.
 _CHEAP = {"olvf": 0.01, "auxdrop-odl": 0.15, "auxdrop-fodl": 0.08, "auxdrop-ogd": 0.05}
+#: What a record of MODL costs, roughly.
+_SECONDS_OF_MODL = 500e-6
 _PLAIN_EVERY = 30.0
 _SAMPLE_RECORDS = 10_000
 
@@ -127,6 +129,8 @@ def checked(whats: list[str]) -> tuple[str, ...]:
 
 def _weight(job: JobSpec, data_dir: Path | None) -> float:
     """How long a job takes, roughly, relative to others."""
+    if job.protocol == STREAMS:
+        return stream_models.seconds(job.model, job.preset, job.dataset, job.limit) / _SECONDS_OF_MODL
     records = _SAMPLE_RECORDS if locate(job.dataset, data_dir).sample else CATALOGUE[job.dataset].records
     return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 

@@ -1,0 +1,93 @@
+"""The picture of `braided reproduce streams`: error against time per record, a point for each model."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from braided.estimators.tasks import CLASSIFICATION
+from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED
+from braided.reproduce.streams import MAIN, Document, by_stream
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_RED, _DARK, _PALE = "#c8553d", "#1b4965", "#8d99a6"
+#: Method -> marker and colour; ours are red.
+_LOOKS = {
+    DEFAULT: ("o", _RED),
+    LEAN: ("D", _RED),
+    "river-logistic": ("v", _DARK),
+    "river-linear": ("v", _DARK),
+    "river-nb": ("^", "#d4a017"),
+    "river-knn": ("P", "#588157"),
+    "river-tree": ("s", "#7b2d8b"),
+    "river-arf": ("X", _DARK),
+    "river-srp": ("*", "#588157"),
+    "river-amf": ("h", "#d4a017"),
+}
+#: A panel for each: what is predicted, and the probability that a value is there.
+_SHARES = {1.0: "nothing missing", 0.5: "half missing"}
+
+
+def errors_by_time(found: Document) -> Figure:
+    """Errors relative to those of the majority class or the mean, against microseconds per record."""
+    from matplotlib.figure import Figure
+
+    tasks = [task for task in MAIN if any(cell["task"] == task for cell in found["cells"])]
+    figure = Figure(figsize=(10.4, 0.9 + 3.6 * len(tasks)), dpi=120, layout="constrained")
+    panels = figure.subplots(len(tasks), len(_SHARES), sharex=True, sharey="row", squeeze=False)
+    handles: dict[str, Any] = {}
+    for row, task in zip(panels, tasks, strict=True):
+        for axes, (p_f, share) in zip(row, _SHARES.items(), strict=True):
+            handles |= _panel(axes, found, task, p_f)
+            what = "classes" if task == CLASSIFICATION else "numbers"
+            axes.set_title(f"streams of {what}, {share}", loc="left", fontsize=10)
+        row[0].set_ylabel(
+            "errors / majority class's" if task == CLASSIFICATION else "absolute error / the mean's", fontsize=9
+        )
+    for axes in panels[-1]:
+        axes.set_xlabel("microseconds per record, predict and learn", fontsize=9)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    text = "large: a model, mean over streams; small: one stream; dashed: the last label or value; lower left is better"
+    figure.suptitle(text, fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def _panel(axes: Axes, found: Document, task: str, p_f: float) -> dict[str, Any]:
+    """One task at one availability; the handles of a legend."""
+    usual, last = GUESSES[task]
+    streams = [methods for (_, p), methods in by_stream(found, MAIN[task]).items() if p == p_f and usual in methods]
+    handles: dict[str, Any] = {}
+    for entry in LEARNED:
+        points = [
+            (methods[entry.method]["us_per_record"], _relative(methods, entry.method, usual, MAIN[task]))
+            for methods in streams
+            if entry.method in methods and methods[usual][MAIN[task]] > 0
+        ]
+        if not points:
+            continue
+        marker, colour = _LOOKS[entry.method]
+        axes.scatter(*zip(*points, strict=True), s=9, color=colour, alpha=0.35, linewidth=0, marker=marker)
+        time, error = (statistics.geometric_mean(values) for values in zip(*points, strict=True))
+        size = 150 if entry.method == DEFAULT else 95
+        handles[entry.method] = axes.scatter(
+            time, error, s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.8, zorder=3
+        )
+    lasts = [_relative(methods, last, usual, MAIN[task]) for methods in streams if last in methods]
+    if lasts:
+        axes.axhline(statistics.geometric_mean(lasts), color=_PALE, linestyle="--", linewidth=1)
+    axes.axhline(1.0, color=_PALE, linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.tick_params(labelsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return handles
+
+
+def _relative(methods: dict[str, Document], method: str, usual: str, metric: str) -> float:
+    """A model's error over the usual guess's; kept above 0, for a model that makes none."""
+    return max(float(methods[method][metric] / methods[usual][metric]), 1e-6)
