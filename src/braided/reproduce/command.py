@@ -250,10 +250,10 @@ class Reproduction:
 def screen_table(document: dict[str, Any]) -> Table:
     """A document for the terminal."""
     made = layouts.of(document["what"]).screen(document)
-    review = document["what"] == "haphazard"
+    named = document["what"] in {"haphazard", "streams"}
     table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(made.header):
-        table.add_column(Text(name), justify="right" if i else "left", no_wrap=review and i == 0)
+        table.add_column(Text(name), justify="right" if i else "left", no_wrap=named and i == 0)
     for row in made.rows:
         heading = len(row) == 1
         if heading and table.row_count:

@@ -51,7 +51,7 @@ class StreamSource:
     in_time
         Whether its order is that of time, and kept; otherwise the seed orders it.
     seeds, slow_seeds
-        Runs of each model, and of those of River's that take a millisecond per record or more.
+        Runs of each model, and of the slow ones of River's.
     nominal
         Columns whose numbers are names.
     """
@@ -62,7 +62,7 @@ class StreamSource:
     task: str = CLASSIFICATION
     in_time: bool = True
     seeds: int = 3
-    slow_seeds: int = 1
+    slow_seeds: int = 3
     nominal: tuple[str, ...] = ()
 
     def stream(self, available: float, seed: int, data_dir: Path | None, limit: int | None = None) -> Stream:
@@ -188,10 +188,10 @@ _values = partial(StreamSource, task=REGRESSION, seeds=5, slow_seeds=5)
 _ALL = (
     _classes("phishing", 1_250, partial(_made, "phishing")),
     _classes("segments", 2_310, partial(_made, "segments")),
-    _classes("bananas", 5_300, partial(_made, "bananas"), slow_seeds=3),
-    _classes("phoneme", 5_404, partial(_file, "phoneme"), slow_seeds=3),
-    StreamSource("electricity", 45_312, partial(_file, "electricity")),
-    StreamSource("weather", 18_159, partial(_file, "weather")),
+    _classes("bananas", 5_300, partial(_made, "bananas")),
+    _classes("phoneme", 5_404, partial(_file, "phoneme")),
+    StreamSource("electricity", 45_312, partial(_file, "electricity"), slow_seeds=1),
+    StreamSource("weather", 18_159, partial(_file, "weather"), slow_seeds=1),
     StreamSource("sea-drift", 10_000, partial(_made, "sea-drift")),
     StreamSource("hyperplane", 10_000, partial(_made, "hyperplane")),
     StreamSource("rbf-drift", 10_000, partial(_made, "rbf-drift")),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from braided.estimators.tasks import CLASSIFICATION
 from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED
-from braided.reproduce.streams import MAIN, Document, by_stream
+from braided.reproduce.streams import MAIN, TIME, Document, by_stream, relative
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,49 +45,58 @@ def errors_by_time(found: Document) -> Figure:
             what = "classes" if task == CLASSIFICATION else "numbers"
             axes.set_title(f"streams of {what}, {share}", loc="left", fontsize=10)
         row[0].set_ylabel(
-            "errors / majority class's" if task == CLASSIFICATION else "absolute error / the mean's", fontsize=9
+            "errors, of the majority class's" if task == CLASSIFICATION else "absolute error, of the mean's", fontsize=9
         )
     for axes in panels[-1]:
         axes.set_xlabel("microseconds per record, predict and learn", fontsize=9)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
-    text = "large: a model, mean over streams; small: one stream; dashed: the last label or value; lower left is better"
+    named = {entry.method: handles[entry.method] for entry in LEARNED if entry.method in handles}
+    figure.legend([*named.values()], [*named], loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    text = (
+        "large: a model, geometric mean over streams; small: one stream; dashed: the last label or value; "
+        "lower and further left is better"
+    )
     figure.suptitle(text, fontsize=9, x=0.01, ha="left")
     return figure
 
 
 def _panel(axes: Axes, found: Document, task: str, p_f: float) -> dict[str, Any]:
     """One task at one availability; the handles of a legend."""
-    usual, last = GUESSES[task]
-    streams = [methods for (_, p), methods in by_stream(found, MAIN[task]).items() if p == p_f and usual in methods]
+    streams = [methods for (_, p), methods in by_stream(found, MAIN[task]).items() if p == p_f]
     handles: dict[str, Any] = {}
     for entry in LEARNED:
-        points = [
-            (methods[entry.method]["us_per_record"], _relative(methods, entry.method, usual, MAIN[task]))
-            for methods in streams
-            if entry.method in methods and methods[usual][MAIN[task]] > 0
-        ]
+        mine = [methods for methods in streams if entry.method in methods]
+        errors = [(methods[entry.method][TIME], relative(methods, entry.method)) for methods in mine]
+        points = [(time, error) for time, error in errors if error is not None]
         if not points:
             continue
         marker, colour = _LOOKS[entry.method]
-        axes.scatter(*zip(*points, strict=True), s=9, color=colour, alpha=0.35, linewidth=0, marker=marker)
+        axes.scatter(*zip(*points, strict=True), s=10, color=colour, alpha=0.4, linewidth=0, marker=marker)
         time, error = (statistics.geometric_mean(values) for values in zip(*points, strict=True))
-        size = 150 if entry.method == DEFAULT else 95
+        size = 160 if entry.method == DEFAULT else 100
         handles[entry.method] = axes.scatter(
             time, error, s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.8, zorder=3
         )
-    lasts = [_relative(methods, last, usual, MAIN[task]) for methods in streams if last in methods]
-    if lasts:
-        axes.axhline(statistics.geometric_mean(lasts), color=_PALE, linestyle="--", linewidth=1)
+    last = GUESSES[task][1]
+    lasts = [relative(methods, last) for methods in streams if last in methods]
+    known = [error for error in lasts if error is not None]
+    if known:
+        axes.axhline(statistics.geometric_mean(known), color=_PALE, linestyle="--", linewidth=1)
     axes.axhline(1.0, color=_PALE, linewidth=0.8)
+    _scales(axes)
+    return handles
+
+
+def _scales(axes: Axes) -> None:
+    """Logarithms, in plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.tick_params(labelsize=8)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return handles
-
-
-def _relative(methods: dict[str, Document], method: str, usual: str, metric: str) -> float:
-    """A model's error over the usual guess's; kept above 0, for a model that makes none."""
-    return max(float(methods[method][metric] / methods[usual][metric]), 1e-6)

@@ -314,13 +314,12 @@ TABLES: dict[str, TableSpec] = {
         "What a user would compare first: the default and `lean` beside River's models, each as its own users would "
         "run it (docs/baselines.md), and beside guesses that look at no feature. One pass, predict then learn, from "
         "the first record on; errors as a share of the records, log loss of the probabilities, mean absolute error "
-        "where targets are numbers, and microseconds per record, in one process and without compilation. Half missing: "
-        "each value is there with probability .5, and all models see the same. Streams in time keep their order, and "
-        "runs differ in mask and seed: three, but one of those of River's that take a millisecond per record or more "
-        "(kNN, the forests, random patches). Phishing, segments, bananas and phoneme are shuffled by the seed and have "
-        "five runs, of those models on the last two three; the short regressions have five of all. Where neither "
-        "records nor model can differ, one run is enough. The best of River's models is the best in each cell, which "
-        "nobody knows beforehand.",
+        "where targets are numbers, and microseconds of processor time per record. Half missing: each value is there "
+        "with probability .5, and all models see the same. Phishing, segments, bananas and phoneme are shuffled by the "
+        "seed, five times; the other streams are in time and keep their order, and five runs on the short regressions "
+        "and three on the others differ in mask and seed. Of River's kNN, forests and random patches there is one run "
+        "on electricity, weather and friedman-drift; where neither records nor model can differ, one is enough. The "
+        "best of River's models is the best in each cell, which nobody knows beforehand.",
         _streams,
         quick=lambda cell: stream_sources.STREAMS[cell.job.dataset].records < stream_sources.SMALL,
     ),
