@@ -25,8 +25,8 @@ from braided.streams.fingerprint import fingerprint
 
 #: Probabilities that a feature is available: nothing missing, and half.
 AVAILABILITIES = (1.0, 0.5)
-#: Fewer records than this make a stream one for `--quick`.
-SMALL = 1_100
+#: Those of `--quick`, one of each task.
+QUICK = ("phishing", "chicks")
 #: Sub-folder of a data folder with the files.
 FOLDER = "streams"
 #: Records of the generated regression, and where its function changes.
