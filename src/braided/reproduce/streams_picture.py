@@ -27,6 +27,7 @@ _LOOKS = {
     "river-srp": ("*", "#588157"),
     "river-amf": ("h", "#d4a017"),
 }
+_SHORT = {DEFAULT: "default", LEAN: "lean"}
 #: A panel for each: what is predicted, and the probability that a value is there.
 _SHARES = {1.0: "nothing missing", 0.5: "half missing"}
 
@@ -51,10 +52,7 @@ def errors_by_time(found: Document) -> Figure:
         axes.set_xlabel("microseconds per record, predict and learn", fontsize=9)
     named = {entry.method: handles[entry.method] for entry in LEARNED if entry.method in handles}
     figure.legend([*named.values()], [*named], loc="outside lower center", ncols=6, frameon=False, fontsize=8)
-    text = (
-        "large: a model, geometric mean over streams; small: one stream; dashed: the last label or value; "
-        "lower and further left is better"
-    )
+    text = "large: a model, geometric mean over streams; small: one stream; lower and further left is better"
     figure.suptitle(text, fontsize=9, x=0.01, ha="left")
     return figure
 
@@ -65,25 +63,36 @@ def _panel(axes: Axes, found: Document, task: str, p_f: float) -> dict[str, Any]
     handles: dict[str, Any] = {}
     for entry in LEARNED:
         mine = [methods for methods in streams if entry.method in methods]
-        errors = [(methods[entry.method][TIME], relative(methods, entry.method)) for methods in mine]
-        points = [(time, error) for time, error in errors if error is not None]
+        timed = [(methods[entry.method][TIME], relative(methods, entry.method)) for methods in mine]
+        points = [(time, error) for time, error in timed if error is not None]
         if not points:
             continue
         marker, colour = _LOOKS[entry.method]
         axes.scatter(*zip(*points, strict=True), s=10, color=colour, alpha=0.4, linewidth=0, marker=marker)
         time, error = (statistics.geometric_mean(values) for values in zip(*points, strict=True))
-        size = 160 if entry.method == DEFAULT else 100
+        size = {DEFAULT: 160, "river-srp": 170}.get(entry.method, 100)
         handles[entry.method] = axes.scatter(
             time, error, s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.8, zorder=3
         )
-    last = GUESSES[task][1]
-    lasts = [relative(methods, last) for methods in streams if last in methods]
-    known = [error for error in lasts if error is not None]
-    if known:
-        axes.axhline(statistics.geometric_mean(known), color=_PALE, linestyle="--", linewidth=1)
-    axes.axhline(1.0, color=_PALE, linewidth=0.8)
+        _label(axes, _SHORT.get(entry.method, entry.method.removeprefix("river-")), time, error, colour)
+    for guess, style in zip(GUESSES[task], ("-", "--"), strict=True):
+        errors = [relative(methods, guess) for methods in streams if guess in methods]
+        known = [error for error in errors if error is not None]
+        if known:
+            height = statistics.geometric_mean(known)
+            axes.axhline(height, color=_PALE, linestyle=style, linewidth=1)
+            axes.text(1.0, height, guess, transform=axes.get_yaxis_transform(), fontsize=8, ha="right", va="bottom")
     _scales(axes)
     return handles
+
+
+def _label(axes: Axes, name: str, time: float, error: float, colour: str) -> None:
+    """A model's name to the right of its point."""
+    from matplotlib.patheffects import withStroke
+
+    halo = [withStroke(linewidth=2.5, foreground="white")]
+    place = {"xytext": (8, -3), "textcoords": "offset points"}
+    axes.annotate(name, (time, error), **place, fontsize=8, color=colour, path_effects=halo, zorder=4)
 
 
 def _scales(axes: Axes) -> None:
@@ -92,6 +101,8 @@ def _scales(axes: Axes) -> None:
 
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0%}"))
