@@ -14,7 +14,7 @@ import pytest
 
 from braided import BraidedError
 from braided.estimators import tasks
-from braided.reproduce import layouts, pages, stream_models, streams, streams_grids, streams_run
+from braided.reproduce import layouts, pages, stream_models, streams, streams_run, streams_tables
 from braided.reproduce.command import ReproductionOptions, screen_table
 from braided.reproduce.jobs import STREAMS as PROTOCOL
 from braided.reproduce.jobs import JobSpec, code_digest, data_digest, perform
@@ -224,22 +224,24 @@ def test_ranks_and_means_by_model() -> None:
     assert found["ranks"]["error_rate"]["river-amf"] == [2.0] * 20
     assert found["ranks"]["error_rate"]["last label"] == [3.0] * 20
     assert found["ranks"]["log_loss"]["river-nb"] == [6.0] * 20, "seven are equal: places 3 to 9"
-    grid = streams_grids.by_model(found, tasks.CLASSIFICATION)
+    grid = streams_tables.by_model(found, tasks.CLASSIFICATION)
     rows = {row[0][0]: dict(zip(grid.header, (lines[0] for lines in row), strict=True)) for row in grid.rows}
-    assert rows[DEFAULT]["errors, nothing missing"] == "**20.00%**"
-    assert rows["river-amf"]["default ahead by errors"] == "20 of 20"
-    assert rows["last label"]["log loss, half missing"] == ""
-    numbers = streams_grids.by_model(found, tasks.REGRESSION)
+    assert (rows[DEFAULT]["errors"], rows[DEFAULT]["log loss"]) == ("**20.00%**", "**0.4000**")
+    assert (rows["river-amf"]["default ahead"], rows["river-amf"]["rank"]) == ("20 of 20", "2.0")
+    assert rows["last label"]["log loss"] == ""
+    numbers = streams_tables.by_model(found, tasks.REGRESSION)
     assert numbers.rows[0][1] == ["**25.00%**"], "of the error of the mean"
 
 
 def test_the_best_are_bold_with_all_that_are_equal() -> None:
     found = streams.document(cells(), results({DEFAULT: 0.2, "river-knn": 0.2}))
-    grid = streams_grids.by_metric(found, "error_rate")
+    grid = streams_tables.by_metric(found, "error_rate")
     row = dict(zip(grid.header, grid.rows[0], strict=True))
     assert row[""] == ["phishing"]
     assert (row[DEFAULT], row["river-knn"]) == (["**20.00%**", "± 0.00%"], ["**20.00%**", "± 0.00%"])
     assert row["river-nb"] == ["50.00%", "± 0.00%"]
+    beside = streams_tables.beside(found, tasks.CLASSIFICATION).rows[1]
+    assert beside == [["phishing, half missing"], ["**20.00%**"], ["50.00%"], ["**20.00%** knn"], ["40.00%"]]
 
 
 def test_a_failed_run_is_shown_with_its_reason_counted_once_and_left_out_of_the_comparison() -> None:

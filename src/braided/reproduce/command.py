@@ -89,7 +89,7 @@ class ReproductionOptions:
         for name in self.datasets:
             words += ["--dataset", name]
         words += ["--quick"] if self.quick else []
-        words += ["--scale", self.scale] if self.scale is not None and what != "haphazard" else []
+        words += ["--scale", self.scale] if self.scale is not None and what not in {"haphazard", "streams"} else []
         words += ["--whole-german"] if self.whole_german and what == "haphazard" else []
         return shlex.join(words)
 

@@ -18,8 +18,8 @@ from braided.reproduce import (
     page_tables,
     pictures,
     streams,
-    streams_grids,
     streams_picture,
+    streams_tables,
     toy,
 )
 from braided.reproduce.grid import Grid, Section
@@ -104,8 +104,8 @@ _OWN: dict[str, Layout] = {
     ),
     "streams": Layout(
         document=lambda cells, results, data_dir: streams.document(cells, results),
-        sections=streams_grids.sections,
-        screen=streams_grids.screen,
+        sections=streams_tables.sections,
+        screen=streams_tables.screen,
         picture=streams_picture.errors_by_time,
         findings=findings.stored,
     ),

@@ -18,54 +18,52 @@ _HEADINGS = {
     "mae": "Mean absolute error, in the target's own unit.",
     TIME: "Microseconds per record, predict and learn.",
 }
+_BESIDE = {
+    CLASSIFICATION: "Errors on each stream of classes; the guess is the better of majority class and last label.",
+    REGRESSION: "Mean absolute error on each stream of numbers; the guess is the better of mean and last value.",
+}
+_FOLDED = "Every model on every stream"
 
 
 def sections(found: Document) -> list[Section]:
-    """The tables of a page: of each task a row for each model, then a row for each stream."""
+    """The tables of a page: of each task a row for each model, and for each stream; all figures for who opens them."""
+    tasks = [task for task in COMPARED if any(cell["task"] == task for cell in found["cells"])]
     out = []
-    for task, metrics in COMPARED.items():
-        if any(cell["task"] == task for cell in found["cells"]):
-            out.append(Section(_above(found, task), by_model(found, task)))
-            out += [Section(_HEADINGS[metric], by_metric(found, metric)) for metric in metrics]
-    return [*out, Section(_HEADINGS[TIME], by_metric(found, TIME))]
+    for task in tasks:
+        out += [Section(_above(found, task), by_model(found, task)), Section(_BESIDE[task], beside(found, task))]
+    shown = [*(metric for task in tasks for metric in COMPARED[task]), TIME]
+    return [*out, *(Section(_HEADINGS[metric], by_metric(found, metric), _FOLDED) for metric in shown)]
 
 
 def _above(found: Document, task: str) -> str:
     cells = max((len(ranks) for ranks in found["ranks"][MAIN[task]].values()), default=0)
-    what = (
-        "Streams of classes: errors and log loss, means over the streams"
-        if task == CLASSIFICATION
-        else "Streams of numbers: absolute error over that of the mean so far, geometric mean over the streams"
-    )
+    if task == CLASSIFICATION:
+        what = "Streams of classes: errors and log loss, means over the streams; mean rank by errors"
+    else:
+        what = "Streams of numbers: absolute error, of that of the mean so far (geometric mean over streams); mean rank"
     return (
-        f"{what}; mean rank over {cells} cells, each a stream with nothing or half missing; in how many of them the "
-        "default is ahead; and the median time."
+        f"{what}, and where the default is ahead, over {cells} cells; and the median time in microseconds per record."
     )
 
 
 def by_model(found: Document, task: str) -> Grid:
-    """A row for each model: means over streams, ranks, cells in which the default is ahead of it, its time."""
-    metrics = COMPARED[task]
+    """A row for each model: means over streams, its rank, cells in which the default is ahead of it, its time."""
     present = {cell["method"] for cell in found["cells"] if cell["task"] == task}
     names = [name for name in (*(entry.method for entry in LEARNED), *GUESSES[task]) if name in present]
     header, columns = [""], [names]
-    for metric in metrics:
+    for metric in COMPARED[task]:
         form = METRICS["error_rate"].shown if task == REGRESSION else METRICS[metric].shown
         for p_f in AVAILABILITIES:
-            header.append(f"{called(metric)}, {'nothing' if p_f == 1.0 else 'half'} missing")
+            header.append(called(metric) if p_f == 1.0 else "half missing")
             columns.append(bold_best([_mean(found, task, metric, p_f, name) for name in names], form))
-    for metric in metrics:
-        header.append(f"rank by {called(metric)}")
-        ranks = found["ranks"][metric]
-        means = [statistics.fmean(ranks[name]) if name in ranks else None for name in names]
-        columns.append(bold_best(means, "{:.1f}".format))
-    for metric in metrics:
-        header.append(f"default ahead by {called(metric)}")
-        columns.append([_default_ahead(found, metric, name) for name in names])
+    ranks = found["ranks"][MAIN[task]]
+    means = [statistics.fmean(ranks[name]) if name in ranks else None for name in names]
+    columns.append(bold_best(means, "{:.1f}".format))
+    columns.append([_default_ahead(found, MAIN[task], name) for name in names])
     times = [middle_time(found, name, task) for name in names]
     columns.append(["" if time is None else f"{time:,.0f}" for time in times])
     rows = [[[text] for text in row] for row in zip(*columns, strict=True)]
-    return Grid([*header, "us per record"], rows)
+    return Grid([*header, "rank", "default ahead", "us"], rows)
 
 
 def _mean(found: Document, task: str, metric: str, p_f: float, method: str) -> float | None:
@@ -85,6 +83,23 @@ def _default_ahead(found: Document, metric: str, method: str) -> str:
     if method == DEFAULT or not both:
         return ""
     return f"{sum(methods[DEFAULT][metric] < methods[method][metric] for methods in both)} of {len(both)}"
+
+
+def beside(found: Document, task: str) -> Grid:
+    """A row for each stream: ours, the best of River's and which that is, and the better guess; the best in bold."""
+    metric = MAIN[task]
+    best = {(row["dataset"], row["p_f"]): row for row in found["beside"] if row["metric"] == metric}
+    rows = []
+    for key, methods in by_stream(found, metric).items():
+        row = best.get(key)
+        guesses = [methods[name][metric] for name in GUESSES[task] if name in methods]
+        values = [methods[name][metric] if name in methods else None for name in OURS]
+        values += [None if row is None else row["best_value"], min(guesses, default=None)]
+        texts = bold_best(values, METRICS[metric].shown)
+        which = "" if row is None else row["best"].removeprefix("river-")
+        texts[2] = f"{texts[2]} {which}".strip()
+        rows.append([[text] for text in (where(next(iter(methods.values()))), *texts)])
+    return Grid(["", "default", "lean", "best of River's", "guess"], rows)
 
 
 def by_metric(found: Document, metric: str) -> Grid:
@@ -116,20 +131,11 @@ def _lines(cell: Document, metric: str, text: str) -> list[str]:
 
 
 def screen(found: Document) -> Grid:
-    """In a few columns, for a terminal: ours, the best of River's and the better guess, means alone."""
-    beside = {(row["dataset"], row["p_f"], row["metric"]): row for row in found["beside"] if row["ours"] == DEFAULT}
+    """For a terminal: the rows of `beside`, without marks, and the microseconds per record of ours."""
     rows = []
-    for metric in MAIN.values():
-        shown = METRICS[metric].shown
-        for (dataset, p_f), methods in by_stream(found, metric).items():
-            best = beside.get((dataset, p_f, metric))
-            task = METRICS[metric].task
-            guesses = [methods[name][metric] for name in GUESSES[task] if name in methods]
+    for task, metric in MAIN.items():
+        for row, methods in zip(beside(found, task).rows, by_stream(found, metric).values(), strict=True):
             times = [methods[name][TIME] for name in OURS if name in methods]
-            row = [f"{dataset}{'' if p_f == 1.0 else ', half'}"]
-            row += [shown(methods[name][metric]) if name in methods else "" for name in OURS]
-            row.append("" if best is None else f"{shown(best['best_value'])} {best['best'].removeprefix('river-')}")
-            row.append(shown(min(guesses)) if guesses else "")
-            row.append(", ".join(f"{time:,.0f}" for time in times))
-            rows.append([[text] for text in row])
+            texts = [[line.replace("**", "") for line in lines] for lines in row]
+            rows.append([*texts, [", ".join(f"{time:,.0f}" for time in times)]])
     return Grid(["", "default", "lean", "best of River's", "guess", "us of ours"], rows)
