@@ -22,8 +22,8 @@ def reproduce(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            help="table1, table2, table3, merge, ablation, glr, five, lr, depth, logistic, curves, haphazard, toy, "
-            "or all; nothing to write --page of what stands in --out."
+            help="table1, table2, table3, merge, ablation, glr, five, lr, depth, logistic, curves, haphazard, streams, "
+            "toy, or all; nothing to write --page of what stands in --out."
         ),
     ] = None,
     preset: Annotated[str, typer.Option(help="Of MODL and the baselines: released, paper or default.")] = "released",

@@ -19,9 +19,9 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
-from braided.reproduce import layouts, pages
+from braided.reproduce import layouts, pages, stream_models
 from braided.reproduce.executors import Executor
-from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, JobSpec, data_digest
+from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, STREAMS, JobSpec, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results
 from braided.reproduce.tables import LARGE, TABLES, Cell
@@ -32,6 +32,8 @@ WHATS = (*TABLES, "toy")
 _QUICK_RECORDS, _QUICK_SEEDS = 1_000, 2
 #: Rough cost of a record relative to MODL's, to weigh the time left.
 _CHEAP = {"olvf": 0.01, "auxdrop-odl": 0.15, "auxdrop-fodl": 0.08, "auxdrop-ogd": 0.05}
+#: What a record of MODL costs, roughly.
+_SECONDS_OF_MODL = 500e-6
 _PLAIN_EVERY = 30.0
 _SAMPLE_RECORDS = 10_000
 
@@ -87,7 +89,7 @@ class ReproductionOptions:
         for name in self.datasets:
             words += ["--dataset", name]
         words += ["--quick"] if self.quick else []
-        words += ["--scale", self.scale] if self.scale is not None and what != "haphazard" else []
+        words += ["--scale", self.scale] if self.scale is not None and what not in {"haphazard", "streams"} else []
         words += ["--whole-german"] if self.whole_german and what == "haphazard" else []
         return shlex.join(words)
 
@@ -127,6 +129,8 @@ def checked(whats: list[str]) -> tuple[str, ...]:
 
 def _weight(job: JobSpec, data_dir: Path | None) -> float:
     """How long a job takes, roughly, relative to others."""
+    if job.protocol == STREAMS:
+        return stream_models.seconds(job.model, job.preset, job.dataset, job.limit) / _SECONDS_OF_MODL
     records = _SAMPLE_RECORDS if locate(job.dataset, data_dir).sample else CATALOGUE[job.dataset].records
     return _CHEAP.get(job.model, 1.0) * (min(records, job.limit) if job.limit else records)
 
@@ -246,10 +250,10 @@ class Reproduction:
 def screen_table(document: dict[str, Any]) -> Table:
     """A document for the terminal."""
     made = layouts.of(document["what"]).screen(document)
-    review = document["what"] == "haphazard"
+    named = document["what"] in {"haphazard", "streams"}
     table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(made.header):
-        table.add_column(Text(name), justify="right" if i else "left", no_wrap=review and i == 0)
+        table.add_column(Text(name), justify="right" if i else "left", no_wrap=named and i == 0)
     for row in made.rows:
         heading = len(row) == 1
         if heading and table.row_count:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from braided.estimators.decision import BALANCED, LIKELIEST
 from braided.report import published_haphazard as published
 from braided.report.published_haphazard import METRICS, REVIEWED
 from braided.reproduce.jobs import HAPHAZARD
+from braided.reproduce.ranks import ranked
 from braided.reproduce.summary import Results
 from braided.reproduce.tables import DEFAULT, DEFAULT_BALANCED, TABLES, Cell
 
@@ -128,19 +126,9 @@ def _ranks(found: Document, metric: str) -> dict[str, list[float]]:
             figure = published.find(name, dataset, p_f, metric)
             assert figure is not None
             values[name] = figure.mean
-        for name, rank in zip(values, _ranked(np.array([*values.values()]), METRICS[metric]), strict=True):
+        for name, rank in zip(values, ranked([*values.values()], METRICS[metric]), strict=True):
             ranks.setdefault(name, []).append(rank)
     return ranks
-
-
-def _ranked(values: NDArray[np.float64], more_is_better: bool) -> list[float]:
-    """1 for the best; the mean of their places for equal ones.
-
-    >>> _ranked(np.array([3.0, 5.0, 3.0]), more_is_better=True)
-    [2.5, 1.0, 2.5]
-    """
-    signed = -values if more_is_better else values
-    return [float((signed < value).sum() + ((signed == value).sum() + 1) / 2) for value in signed]
 
 
 def _sentences(found: Document) -> list[str]:

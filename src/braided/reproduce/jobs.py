@@ -13,20 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from braided import __version__, zoo
+from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.haphazard import haphazard_stream
 from braided.datasets.load import load
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier
+from braided.estimators.base import MODL
 from braided.estimators.decision import BALANCED, LIKELIEST
-from braided.reproduce import haphazard_run
+from braided.reproduce import haphazard_run, stream_sources, streams_run
 from braided.run import Job, RunOptions
+from braided.run.options import AUTO
 from braided.streams import ArrayStream, Limited, Stream
 from braided.streams.fingerprint import fingerprint
 from braided.streams.transform import scaled
 
 #: Whose streams: the MODL paper's; those of the review of haphazard inputs; and these with german read whole.
 PAPER, HAPHAZARD, HAPHAZARD_WHOLE = "paper", "haphazard", "haphazard, german whole"
+#: The streams of `stream_sources`.
+STREAMS = "streams"
 #: Ranges to which each feature may be scaled, over the whole file.
 SCALES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
 #: Points of the learning curve that are kept of a job.
@@ -49,6 +53,8 @@ _DECIDING = (
     "checkpoint.py",
     "reproduce/haphazard_run.py",
 )
+#: What else decides results of one protocol.
+_ALSO_DECIDING = {STREAMS: ("reproduce/stream_sources.py", "reproduce/streams_run.py")}
 #: Packages whose release decides a result as well.
 _LIBRARIES = ("numba", "numpy", "river")
 
@@ -80,21 +86,23 @@ class JobSpec:
     def key(self, data: str) -> str:
         """Names the result: the same job and settings on the same data by the same code have the same key."""
         settings = _settings(replace(self, seed=0))
-        text = json.dumps([asdict(self), settings, data, code_digest()], sort_keys=True)
+        text = json.dumps([asdict(self), settings, data, code_digest(self.protocol)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def run_options(self) -> RunOptions:
-        """As `braided run` would have it; the review's streams are shuffled and masked already."""
-        review = self.protocol != PAPER
+        """As `braided run` would have it; all streams but the paper's are shuffled and masked already."""
+        made = self.protocol != PAPER
+        source = stream_sources.STREAMS.get(self.dataset) if self.protocol == STREAMS else None
         return RunOptions(
             stream=self.dataset,
             models=(self.model,),
             preset=self.preset,
             combiner=self.combiner,
-            available=1.0 if review else self.available,
-            always=0 if review else None,
-            shuffle=False if review else None,
-            decision=BALANCED if review else LIKELIEST,
+            task=AUTO if source is None else source.task,
+            available=1.0 if made else self.available,
+            always=0 if made else None,
+            shuffle=False if made else None,
+            decision=BALANCED if self.protocol in {HAPHAZARD, HAPHAZARD_WHOLE} else LIKELIEST,
             seed=self.seed,
             limit=self.limit,
             options=self.options,
@@ -106,11 +114,11 @@ def _settings(spec: JobSpec) -> str:
     """Every setting of the model, written out: a preset's name may come to mean another model."""
     options = spec.run_options().resolved().model_options(seed=0)
     model = zoo.build(spec.model, options)
-    if not isinstance(model, MODLClassifier):
+    if not isinstance(model, MODL):
         return spec.model
     return repr(
         (
-            model.learners or options.preset.learners,
+            model.learners or options.learners,
             model.combiner or options.preset.combiner,
             options.preset.standardise,
         )
@@ -118,12 +126,12 @@ def _settings(spec: JobSpec) -> str:
 
 
 @cache
-def code_digest() -> str:
+def code_digest(protocol: str = PAPER) -> str:
     """A digest of every source file that decides a result, and of the releases of what they are built on."""
     versions = [__version__, *(f"{name} {version(name)}" for name in _LIBRARIES)]
     digest = hashlib.sha256(repr(versions).encode())
     root = Path(str(resources.files("braided")))
-    for name in _DECIDING:
+    for name in (*_DECIDING, *_ALSO_DECIDING.get(protocol, ())):
         part = root / name
         for file in sorted(part.rglob("*.py")) if part.is_dir() else [part]:
             digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
@@ -133,6 +141,8 @@ def code_digest() -> str:
 @cache
 def data_digest(dataset: str, data_dir: Path | None) -> str:
     """Name, length and first megabyte of the data set's files."""
+    if dataset not in CATALOGUE:
+        return stream_sources.data_digest(dataset, data_dir)
     names = [path.name for path in locate(dataset, data_dir).paths]
     return f"{', '.join(names)}: {fingerprint(dataset, data_dir)}"
 
@@ -148,7 +158,7 @@ def perform(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     """Run the job; what went wrong comes back as a result with an `error`, so that the other jobs go on."""
     start = time.time()
     try:
-        result = _of_paper(spec, data_dir) if spec.protocol == PAPER else _of_review(spec, data_dir)
+        result = _RUNS[spec.protocol](spec, data_dir)
     except Exception as error:  # shown as a failed cell, with its reason
         return {"spec": asdict(spec), "error": f"{type(error).__name__}: {error}"}
     return {"spec": asdict(spec), **result, "wall_seconds": time.time() - start}
@@ -161,6 +171,14 @@ def _of_review(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     stream: Stream = whole if spec.limit is None else Limited(whole, spec.limit)
     model = zoo.build(spec.model, spec.run_options().resolved().model_options(spec.seed))
     return haphazard_run.run(model, stream) | {"of_records": len(whole.table)}
+
+
+def _of_streams(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
+    """One run on a stream of `stream_sources`: the seed is the mask's and the model's, without time the order's too."""
+    assert spec.available is not None
+    source = stream_sources.STREAMS[spec.dataset]
+    model = zoo.build(spec.model, spec.run_options().resolved().model_options(spec.seed))
+    return streams_run.run(model, source.stream(spec.available, spec.seed, data_dir, spec.limit))
 
 
 def _of_paper(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
@@ -185,3 +203,6 @@ def _of_paper(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
         "seconds": run.result["seconds"],
         "curve": {"records": curve[:, 0].tolist(), "errors": curve[:, 1].tolist()},
     }
+
+
+_RUNS = {PAPER: _of_paper, HAPHAZARD: _of_review, HAPHAZARD_WHOLE: _of_review, STREAMS: _of_streams}

@@ -10,7 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from braided.reproduce import findings, grid, haphazard, haphazard_tables, page_tables, pictures, toy
+from braided.reproduce import (
+    findings,
+    grid,
+    haphazard,
+    haphazard_tables,
+    page_tables,
+    pictures,
+    streams,
+    streams_picture,
+    streams_tables,
+    toy,
+)
 from braided.reproduce.grid import Grid, Section
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import Cell
@@ -89,6 +100,13 @@ _OWN: dict[str, Layout] = {
         sections=haphazard_tables.sections,
         screen=haphazard_tables.short_grid,
         picture=pictures.ranks,
+        findings=findings.stored,
+    ),
+    "streams": Layout(
+        document=lambda cells, results, data_dir: streams.document(cells, results),
+        sections=streams_tables.sections,
+        screen=streams_tables.screen,
+        picture=streams_picture.errors_by_time,
         findings=findings.stored,
     ),
     "toy": Layout(
