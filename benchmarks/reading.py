@@ -73,7 +73,7 @@ def text() -> None:
         lines.append(f"{message(rng, topic)},{label}")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "messages.csv"
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         show(
             {
                 **{

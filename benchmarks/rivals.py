@@ -50,7 +50,7 @@ def write_machines(path: Path, records: int = 4_000) -> None:
     for _ in range(records):
         machine, load = rng.choice(list(most)), rng.uniform(0, 100)
         lines.append(f"{machine},{load:.1f},{'yes' if load > most[machine] else 'no'}")
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def streams(folder: Path, files: list[Path]) -> dict[str, RunOptions]:

@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get
 import numpy as np
 from numpy.typing import NDArray
 
+from braided import portable
 from braided.errors import BraidedError
 
 MAGIC = b"BRAIDED\n"
@@ -59,23 +60,13 @@ def remove_leftovers(target: Path) -> None:
     That of a process that runs stays, but for this one's own, which is not writing when it calls this: in a container
     every process may have the same number.
     """
-    if os.name != "posix" or not target.parent.is_dir():
+    if not target.parent.is_dir():
         return
     pattern = re.compile(rf"\.{re.escape(target.name)}\.([0-9]{{1,9}})\.tmp")
     for entry in os.listdir(target.parent):
         found = pattern.fullmatch(entry)
-        if found and (int(found[1]) == os.getpid() or not _is_running(int(found[1]))):
+        if found and (int(found[1]) == os.getpid() or not portable.is_running(int(found[1]))):
             (target.parent / entry).unlink(missing_ok=True)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        return True
-    return True
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
@@ -86,17 +77,14 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+            portable.sync(file.fileno())
+        portable.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if os.name == "posix":  # the rename itself must survive a power cut
-        folder = os.open(target.resolve().parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with portable.opened_folder(target.resolve().parent) as folder:  # the rename itself must survive a power cut
+        if folder is not None:
+            portable.sync(folder)
 
 
 def encode(kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:

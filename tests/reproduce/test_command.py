@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -68,7 +67,7 @@ def test_killed_and_run_again_nothing_finished_is_recomputed(
     while len(list(cells.glob("[!.]*.json"))) < 4 if cells.exists() else True:
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
+    process.kill()
     process.wait()
     before = {path: path.stat().st_mtime_ns for path in cells.glob("[!.]*.json")}
     assert 4 <= len(before) < 15

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -207,7 +206,7 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> Non
             if (broken / "checkpoint").exists() and (broken / "checkpoint").stat().st_mtime_ns > before:
                 time.sleep(delay)
                 if process.poll() is None:
-                    os.kill(process.pid, signal.SIGKILL)
+                    process.kill()
                     kills += 1
                 break
             time.sleep(0.01)

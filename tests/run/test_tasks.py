@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -267,7 +265,7 @@ def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path,
             if checkpoint.exists() and checkpoint.stat().st_mtime_ns > before:
                 time.sleep(wait)
                 if process.poll() is None:
-                    os.kill(process.pid, signal.SIGKILL)
+                    process.kill()
                     kills += 1
                 break
             time.sleep(0.005)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from braided import MODLClassifier
+from braided import MODLClassifier, portable
 from braided.bench.speed import stream
-from braided.errors import BraidedError
 from braided.evaluation import Evaluation
 from braided.streams import Batch
 
@@ -21,11 +18,7 @@ _POINTS = 10
 
 def resident_mib() -> float:
     """Memory of this process in RAM, in MiB."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        raise BraidedError("resident memory is read from /proc/self/statm, which this system has not") from None
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return portable.resident_bytes() / 2**20
 
 
 def measure(records: int, console: Console) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from braided import __version__
+from braided import __version__, portable
 from braided.cli import bench, datasets, inspect, reproduce, run, serve, warm_up
 from braided.errors import BraidedError
 from braided.option_names import COMMAND_LINE, options_for
@@ -44,6 +44,7 @@ def _root(
 
 def main() -> None:
     """Run the command line; bad input is one line on standard error and exit code 2."""
+    portable.write_output_as_it_can()
     try:
         with options_for(COMMAND_LINE):
             app()

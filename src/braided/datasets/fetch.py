@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from braided import extras
+from braided import extras, portable
 from braided.checkpoint import write_atomically
 from braided.datasets.catalogue import DataFile, Dataset
 from braided.datasets.verify import what_is_wrong
@@ -51,7 +50,7 @@ class ResumingDownloader:
         have = self.part.stat().st_size if self.part.exists() else 0
         # Identity: the bytes of the file, not of a compressed message, are what a range counts.
         headers = {"Accept-Encoding": "identity"}
-        tag = self._tag_file.read_text() if self._tag_file.exists() else ""
+        tag = self._tag_file.read_text(encoding="utf-8") if self._tag_file.exists() else ""
         if have and tag:
             headers |= {"Range": f"bytes={have}-", "If-Range": tag}
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
@@ -67,14 +66,15 @@ class ResumingDownloader:
             have = have if resumed else 0
             length = response.headers.get("Content-Length")
             total = have + int(length) if length else None
-            self._tag_file.write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+            tag = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
+            self._tag_file.write_text(tag, encoding="utf-8")
             with self.part.open("ab" if resumed else "wb") as file:
                 self.progress(have, total)
                 while piece := response.raw.read(_CHUNK, decode_content=False):
                     file.write(piece)
                     have += len(piece)
                     self.progress(have, total)
-        os.replace(self.part, output_file)
+        portable.replace(self.part, output_file)
         self._discard()
 
     @property

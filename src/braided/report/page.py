@@ -131,7 +131,7 @@ class _Page:
             share = "" if options.mask == "trapezoidal" else f", {options.available:.0%} available"
             about.append(f"mask {options.mask}{share}")
         about.append(f"{self.seeds} seeds from {options.seed} on" if self.seeds > 1 else f"seed {options.seed}")
-        style = files("braided.report").joinpath("page.css").read_text()
+        style = files("braided.report").joinpath("page.css").read_text(encoding="utf-8")
         return (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'

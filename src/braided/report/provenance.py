@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import platform
-import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
-from braided import __version__
+from braided import __version__, portable
 
 
 def provenance() -> dict[str, str]:
@@ -18,16 +16,6 @@ def provenance() -> dict[str, str]:
         "braided": __version__,
         **packages,
         "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {_processor()}",
+        "machine": f"{platform.system()} {platform.machine()}, {portable.processor()}",
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
     }
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or sys.platform

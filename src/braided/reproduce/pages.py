@@ -40,7 +40,7 @@ def gather(folder: Path, order: list[str]) -> list[Document]:
     for path in (folder / f"{what}.json" for what in order):
         if path.exists():
             try:
-                found.append(json.loads(path.read_text()))
+                found.append(json.loads(path.read_text(encoding="utf-8")))
             except ValueError as error:
                 raise BraidedError(f"{path} is not a table of results: remove it, or make it again") from error
     return found

@@ -32,7 +32,7 @@ class Store:
     def get(self, key: str) -> dict[str, Any] | None:
         """The result under that key; a file that is not one counts as absent and is written anew."""
         try:
-            result = json.loads(self._path(key).read_text())
+            result = json.loads(self._path(key).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return None
         return result if isinstance(result, dict) else None

@@ -11,14 +11,13 @@ import csv
 import io
 import json
 import os
-import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from braided import extras
+from braided import extras, portable
 from braided.checkpoint import remove_leftovers, temporary_beside
 from braided.errors import BraidedError
 from braided.estimators.progress import Progress, answered
@@ -139,7 +138,7 @@ class PredictionFile:
         """Force what was written to disk."""
         if self._file is not None:
             self._file.flush()
-            os.fsync(self._file.fileno())
+            portable.sync(self._file.fileno())
 
     def close(self, whole: bool = True) -> None:
         """Close the file; if it is to be `whole`, a CSV file gets its last columns, and a Parquet file is made."""
@@ -168,8 +167,8 @@ class PredictionFile:
             for row, _ in rows:
                 writer.writerow([*row, *[""] * (width - len(row))])
             new.flush()
-            os.fsync(new.fileno())
-        os.replace(fresh, self.path)
+            portable.sync(new.fileno())
+        portable.replace(fresh, self.path)
         self._in_header = len(self._columns)
 
     def _cut(self, rows: int) -> None:
@@ -238,7 +237,7 @@ class PredictionFile:
                 ]
                 arrays = [arrow.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
                 writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
-        os.replace(fresh, self.path)
+        portable.replace(fresh, self.path)
 
 
 def _csv_writer(file: IO[str]) -> Any:
@@ -275,7 +274,7 @@ def _csv_rows(file: IO[str]) -> Iterator[tuple[list[str], int]]:
             place += len(line.encode())
             yield line
 
-    limit = csv.field_size_limit(sys.maxsize)  # a label may be long
+    limit = csv.field_size_limit(portable.LONGEST_FIELD)  # a label may be long
     try:
         for row in csv.reader(counted()):
             yield row, place

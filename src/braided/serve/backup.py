@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from braided import portable
 from braided.errors import BraidedError
 from braided.serve.disk import Disk, LookingDisk
 from braided.serve.journal import HIGH_WATER
@@ -80,6 +81,6 @@ def _copy_file(source: Path, copy: Path) -> None:
         os.chmod(copy, 0o600)
         shutil.copyfileobj(old, new, _CHUNK)
         new.flush()
-        os.fsync(new.fileno())
+        portable.sync(new.fileno())
         written = os.fstat(old.fileno()).st_mtime
     os.utime(copy, (written, written))  # by which it is known how long a snapshot is kept

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
+from braided import portable
 from braided.errors import BraidedError
 
 
 class FolderLock:
     """Held from its making to `release`, or to the end of the process.
-
-    The folder itself is locked: a file in it could be removed, and another made in its place.
 
     Parameters
     ----------
@@ -21,14 +19,9 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file: int | None = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.release()
-            raise BraidedError(
-                f"{folder}: another braided serve uses it: stop that one, or give another folder"
-            ) from None
+        self._file = portable.lock_folder(folder)
+        if self._file is None:
+            raise BraidedError(f"{folder}: another braided serve uses it: stop that one, or give another folder")
 
     def __enter__(self) -> None:
         """It is held already."""

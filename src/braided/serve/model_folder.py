@@ -134,7 +134,7 @@ class ModelFolder:
     def attempts(self) -> int:
         """How often in a row the process has ended while it opened the model."""
         try:
-            with (self.path / _OPENING).open() as note:
+            with (self.path / _OPENING).open(encoding="ascii") as note:
                 return int(note.read(3))
         except (OSError, ValueError):
             return 0
@@ -149,7 +149,7 @@ class ModelFolder:
         attempts = self.attempts() + 1
         with contextlib.suppress(OSError):  # on a full disk predictions go on
             self.forget_attempts()
-            with (self.path / _OPENING).open("x") as note:
+            with (self.path / _OPENING).open("x", encoding="ascii") as note:
                 note.write(str(attempts))
         try:
             yield

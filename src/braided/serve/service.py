@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from braided import portable
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.warm_up import warm_up
@@ -42,6 +43,8 @@ def check_name(name: str) -> str:
     """A model's name; it becomes a folder's, so the pattern leaves no way out."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or "\n" in name:
         raise HTTPProblem(422, f"the name {shown(name)} cannot be used: 1 to 64 of a-z, 0-9, - and _, not - or _ first")
+    if portable.is_device(name):
+        raise HTTPProblem(422, f"the name {shown(name)} cannot be used: it is a device on this system; give another")
     return name
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from braided import portable
 from braided.errors import BraidedError
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
@@ -55,6 +56,7 @@ class JSONLinesStream(EncodedStream):
 def _standard_input_lines() -> Iterator[str]:
     if sys.stdin is None or sys.stdin.closed:
         raise BraidedError("standard input is closed: pipe JSON lines into it")
+    portable.read_input_as_utf8()
     try:
         for number, line in enumerate(sys.stdin):
             yield line.removeprefix("\ufeff") if number == 0 else line
