@@ -1,6 +1,8 @@
 # Two commands: `make demo` and `make test`. Both create .venv and install what they need on first use.
 #   make test EXTRAS=all   also installs the heavy extras and runs their tests
-#   make check             ruff, mypy, the import contract, and the site of docs/ into site/
+#   make check             ruff, mypy, the import contract, the package, and the site of docs/ into site/
+#   make package           wheel and sdist into dist/
+#   make coverage          the fast tests, and which lines they do not run
 #   make slow              the tests that take minutes (reproduction of published figures)
 #   make wheel-test PYTHON=python3.13   builds the wheel and runs it in an environment of that Python alone
 PYTHON ?= python3
@@ -25,7 +27,7 @@ timeout 900 env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-insta
 echo "could not be installed, so that their tests will be skipped:$$wanted"
 endef
 
-.PHONY: demo test check kernels slow wheel-test clean
+.PHONY: demo test check package kernels coverage slow wheel-test clean
 
 demo: .venv/.core
 	$(BIN)/braided run --out demo
@@ -42,10 +44,20 @@ check: $(DEV)
 	$(BIN)/lint-imports --no-cache
 	@# No --quiet here: it hides the warnings that --strict is to count.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@$(MAKE) --no-print-directory package
+
+# Without isolation: what it needs is in the extra dev, and nothing is fetched.
+package: $(DEV)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
 
 # While one core checks, the other compiles; the tests then load it.
 kernels: $(DEV)
 	$(BIN)/python tests/compile_kernels.py
+
+coverage: kernels
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov --cov-report=term
 
 slow: $(DEV)
 	$(BIN)/python -m pytest -q -m slow
@@ -55,8 +67,7 @@ wheel-test:
 	$(PYTHON) -m venv build/wheel/venv
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
 	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/braided-*.whl
-	cd build/wheel && venv/bin/python -W error::DeprecationWarning:braided -c "from braided import MODLClassifier; \
-	m = MODLClassifier(); m.learn_one({'a': 1.0}, 'x'); m.learn_one({'b': 2.0}, 'y'); print(m.predict_proba_one({'a': 1.0}))"
+	cd build/wheel && venv/bin/python -W error::DeprecationWarning:braided ../../.ci/smoke.py
 	cd build/wheel && venv/bin/braided run --limit 500
 	rm -rf build/wheel
 
@@ -79,5 +90,5 @@ wheel-test:
 	touch $@ .venv/.dev .venv/.core
 
 clean:
-	rm -rf .venv build demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build demo dist site .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

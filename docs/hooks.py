@@ -1,4 +1,4 @@
-"""What mkdocs does beside reading the pages: the root's CONTRIBUTING.md becomes one of them."""
+"""What mkdocs does beside reading the pages: files of the root become pages."""
 
 from __future__ import annotations
 
@@ -8,17 +8,28 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
+#: Made here, so that their text is there only once: each is a page of the same name in small letters.
+ROOT_PAGES = ("CHANGELOG", "CODE_OF_CONDUCT", "CONTRIBUTING", "SECURITY")
+
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add CONTRIBUTING.md as `contributing.md`, its links into docs/ made relative to docs/."""
-    text = Path(config.config_file_path).with_name("CONTRIBUTING.md").read_text(encoding="utf-8")
-    page = re.sub(r"\]\(docs/", "](", text)
-    files.append(File.generated(config, "contributing.md", content=page))
+    """Add the root's pages, their links made relative to docs/."""
+    for name in ROOT_PAGES:
+        text = Path(config.config_file_path).with_name(f"{name}.md").read_text(encoding="utf-8")
+        page = _to_root_pages(re.sub(r"\]\(docs/", "](", text), "")
+        files.append(File.generated(config, f"{name.lower()}.md", content=page))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Let links to the root's file lead to its page, show sessions as sessions, and leave out what only tests read."""
-    markdown = markdown.replace("](../CONTRIBUTING.md", "](contributing.md")
+    """Let links to the root's files lead to their pages, show sessions as such, and leave out what only tests read."""
+    markdown = _to_root_pages(markdown, "../")
     markdown = re.sub(r"^```(console|python) (?:slow|needs-\w+)$", r"```\1", markdown, flags=re.MULTILINE)
     return re.sub(r"^```python$(?=\n>>>)", "```pycon", markdown, flags=re.MULTILINE)
+
+
+def _to_root_pages(markdown: str, where: str) -> str:
+    """Links to the root's files, which are `where` from here, as links to the pages that they become."""
+    for name in ROOT_PAGES:
+        markdown = markdown.replace(f"]({where}{name}.md", f"]({name.lower()}.md")
+    return markdown

@@ -90,7 +90,7 @@ def test_no_markup_is_left_over(site: Path) -> None:
 
 def test_lists_are_read_alike_here_and_in_the_repository() -> None:
     """The site's reader of Markdown wants an empty line before a list, and four spaces before a table within one."""
-    for page in [ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         assert not re.search(r"^ {1,3}(- |\|)", text, re.MULTILINE), f"{page.name}: indent by four spaces"
         before = re.findall(r"^(?!- |\d+\. | )(\S.*)\n(?:- |\d+\. )", text, re.MULTILINE)

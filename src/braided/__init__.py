@@ -10,7 +10,7 @@ from braided.estimators import Encoder, MODLClassifier, MODLRegressor
 if TYPE_CHECKING:
     from braided.evaluation import History, record
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["BraidedError", "Encoder", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
 
 

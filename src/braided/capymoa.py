@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier as _Classifier
 from braided.estimators import MODLRegressor as _Regressor
+from braided.extras import how_to_install
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 
 try:
     from capymoa.base import Classifier, Regressor
 except ModuleNotFoundError as error:
-    raise BraidedError(f"{error.name} is not installed: pip install 'braided[capymoa]'") from None
+    raise BraidedError(f"{error.name} is not installed: {how_to_install('capymoa')}") from None
 except RuntimeError as error:  # CapyMOA's own words where it finds no Java
     raise BraidedError(f"CapyMOA cannot start: {error}") from None
 

@@ -8,6 +8,15 @@ from typing import Any
 from braided.errors import BraidedError
 
 
+def how_to_install(extra: str) -> str:
+    """What adds an extra to a braided that is installed, from a checkout or by name: pip takes the one that is there.
+
+    >>> how_to_install("files")
+    "pip install 'braided[files]'"
+    """
+    return f"pip install 'braided[{extra}]'"
+
+
 def require(module: str, extra: str) -> Any:
     """A module that comes with an extra, or one of ours that needs it.
 
@@ -22,4 +31,4 @@ def require(module: str, extra: str) -> Any:
         missing = (error.name or module).partition(".")[0]
         if missing == "braided":
             raise
-        raise BraidedError(f"{missing} is not installed: pip install 'braided[{extra}]'") from None
+        raise BraidedError(f"{missing} is not installed: {how_to_install(extra)}") from None

@@ -21,6 +21,7 @@ from braided.estimators.chunks import weights_of
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.estimators.drift import Detector
 from braided.estimators.sparse import ZEROS_MISSING
+from braided.extras import how_to_install
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 from braided.values import is_missing, shown
@@ -32,7 +33,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError(f"scikit-learn 1.6 or later is needed ({error}): pip install 'braided[sklearn]'") from None
+    raise ImportError(f"scikit-learn 1.6 or later is needed ({error}): {how_to_install('sklearn')}") from None
 
 __all__ = ["MODLClassifier", "MODLRegressor"]
 
