@@ -15,7 +15,7 @@ DASHBOARD = json.loads((ROOT / "docker/grafana/dashboards/braided.json").read_te
 def test_every_figure_is_one_of_the_service(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as client:
         assert client.put("/models/m", json=SMALL_SPEC).status_code == 201
-        client.post("/models/m/learn", json=rows(1)[0])
+        client.post("/models/m/learn", json=rows(10)[0])
         text = client.get("/metrics").text
     # Of a family without members, such as quarantined models, there is the heading alone.
     there = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)) | set(re.findall(r"^(\w+)[{ ]", text, re.MULTILINE))
