@@ -136,7 +136,7 @@ def test_the_commands_of_the_image_do_what_they_are_for(tokens: Path, tmp_path: 
         return [sys.executable, *(["-m", "braided"] if is_braided else []), *command[1:]]
 
     by_name = {command[1]: here(command) for command in commands()}
-    subprocess.run(by_name["warm-up"], env=environment, check=True, timeout=600)
+    subprocess.run(by_name["warm-up"], env=environment, check=True, timeout=1_500)
     kept = len(list((tmp_path / "kernels").rglob("*.nbc")))
     assert kept > 50
     health = here(json.loads(dict(instructions())["HEALTHCHECK"].partition("CMD ")[2]))
