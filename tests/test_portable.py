@@ -43,6 +43,14 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(portable, name, value)
     for name in ("_PROCESSOR", "_MEMORY"):
         monkeypatch.setattr(portable, name, Path("no such file"))
+    opened = os.open
+
+    def open_no_folder(path: Any, *more: Any, **words: Any) -> int:
+        if os.path.isdir(path):
+            raise PermissionError(errno.EACCES, "a folder", str(path))
+        return opened(path, *more, **words)
+
+    monkeypatch.setattr(os, "open", open_no_folder)
 
 
 def code_of(path: Path) -> str:
