@@ -61,7 +61,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         `braid`, `start` or `none`.
     in_memory
         So many keys are in memory, those used last; the others lie on disk, as checkpoints, and answers are the same.
-        None: 100,000 for `braid`, at 3.5 to 12.5 kB each, and 500 for whole models.
+        None: 100,000 for `braid`, at 3.5 to 20.5 kB each, and 500 for whole models.
     folder
         Where to make a folder for those on disk, which goes when the fleet goes; that of temporary files if None.
     max_keys

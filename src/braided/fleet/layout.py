@@ -34,7 +34,7 @@ class RowLayout:
     >>> layout.features, layout.classes, layout.size
     (8, 2, 853)
     >>> 4 * layout.size + 8 * keyed.DOUBLES  # bytes of a key
-    3476
+    3468
     """
 
     regression: bool
