@@ -220,6 +220,8 @@ def test_what_is_no_key_and_no_setting_is_refused() -> None:
     ):
         with pytest.raises(BraidedError, match=message):
             fleet(CLASSIFICATION, **settings)
+    with pytest.raises(BraidedError, match="a fleet answers with the likeliest class"):
+        Fleet(MODLClassifier(decision="balanced"), key="machine")
     with pytest.raises(BraidedError, match="has learned something"):
         Fleet(learned, key="machine")
     with pytest.raises(BraidedError, match="give a MODLClassifier or MODLRegressor"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from braided.fleet.fleet import SHARES, Fleet
+from braided.fleet.fleet import KIND, SHARES, Fleet
 from braided.fleet.key_learners import KeyLearners
+from braided.fleet.shared import SHARED
 
-__all__ = ["SHARES", "Fleet", "KeyLearners"]
+__all__ = ["KIND", "SHARED", "SHARES", "Fleet", "KeyLearners"]

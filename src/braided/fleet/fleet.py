@@ -119,6 +119,11 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             raise BraidedError(f"model is {shown(self.model)}: give a MODLClassifier or MODLRegressor")
         if self.model.records_learned:
             raise BraidedError("the model has learned something, and a fleet starts from nothing: give a new one")
+        if getattr(self.model, "decides", False):
+            raise BraidedError(
+                "the model chooses its answers by decision, class_weight or costs, and a fleet answers with the "
+                "likeliest class: leave them out"
+            )
         checks.choice("share", self.share, SHARES)
         if self.evict not in (None, OLDEST):
             raise BraidedError(f"evict is {shown(self.evict)}: give None or {OLDEST!r}")
@@ -317,10 +322,18 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         places = table.argmax(axis=1)
         return [labels[place] for place in places] if frame is None else frame.series(labels, places)
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything needed to go on exactly from here: JSON metadata and named arrays."""
+    def snapshot(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything needed to go on exactly from here: JSON metadata and named arrays.
+
+        With `encode`, what makes numbers of raw records (`streams.encode.saved.pack_encoder`), the fleet that is
+        restored takes such.
+        """
         template, arrays = self.model.snapshot()
         inside, more = self._inside.snapshot()
+        if encode is not None:
+            template["encode"] = encode
+            if self.share != NONE:
+                inside["model"]["encode"] = encode
         metadata: dict[str, Any] = {
             "estimator": type(self.model).__name__,
             "parameters": {
@@ -401,10 +414,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         return {"snapshot": self.snapshot(), "learners": self.model.learners, "folder": self.folder}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        learners = state["learners"]
-        own = learners is not None and not isinstance(learners, tuple)
         metadata, arrays = state["snapshot"]
-        restored = type(self).restore(metadata, arrays, learners if own else None, state["folder"])
+        restored = type(self).restore(metadata, arrays, state["learners"], state["folder"])
         self.__dict__.update(restored.__dict__)
 
 

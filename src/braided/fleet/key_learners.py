@@ -88,8 +88,8 @@ class KeyLearners:
     is far off counts for 3 / (2 + r^2 / noise) of one. W has the variance 0.3.
 
     A record of weight c is one step of c times the curvature; beyond 1, it moves a score by 4 at most. The features are
-    the first 32 that came, the classes the first 32: for others the shared model speaks alone. A key takes 3.5 kB with 8
-    features and two classes, 8 kB with 32 features, and 20.5 kB with 32 features and 32 classes.
+    the first 32 that came, the classes the first 32: for others the shared model speaks alone. A key takes 3.5 kB with
+    8 features and two classes, 8 kB with 32 features, and 20.5 kB with 32 features and 32 classes.
 
     Parameters
     ----------

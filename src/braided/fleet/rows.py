@@ -133,8 +133,7 @@ class KeyRows:
             else:
                 absent.append(key)
         self._make_room(len(absent), len(wanted) - len(absent))
-        for key in absent:
-            self._bring(key)
+        self._bring(absent)
         for one, new in zip(keys, learned, strict=True):
             if new and one is not None:
                 self.known[one] = None
@@ -209,18 +208,22 @@ class KeyRows:
         old.check("rows on disk", checkpoint.arrays["single"], checkpoint.arrays["double"])
         return self.layout.grown(checkpoint.arrays["single"], old), checkpoint.arrays["double"]
 
-    def _bring(self, key: str) -> None:
-        """Have a key in memory: from its file, or as a new one."""
-        place = self._free.pop()
-        number = self._file.get(key)
-        if number is None:
-            self.single[place], self.double[place] = self.layout.fresh()
-        else:
-            single, double = self._read(number)
-            at = self._files[number][0].index(key)
-            self.single[place], self.double[place] = single[at], double[at]
-            self._leave_file(key)
-        self.resident[key] = place
+    def _bring(self, keys: list[str]) -> None:
+        """Have keys in memory: from their files, each of which is read once, or as new ones."""
+        by_file: dict[int | None, list[str]] = {}
+        for key in keys:
+            by_file.setdefault(self._file.get(key), []).append(key)
+        for number, group in by_file.items():
+            places = [self._free.pop() for _ in group]
+            if number is None:
+                self.single[places], self.double[places] = self.layout.fresh()
+            else:
+                single, double = self._read(number)
+                at = [self._files[number][0].index(key) for key in group]
+                self.single[places], self.double[places] = single[at], double[at]
+                for key in group:
+                    self._leave_file(key)
+            self.resident |= dict(zip(group, places, strict=True))
 
     def forget_oldest(self) -> str:
         """Forget the key that has learned nothing for longest; returns it."""

@@ -42,11 +42,6 @@ class SharedModel:
     def __init__(self, model: MODL, limits: KeyLimits) -> None:
         self.model = model
         self._regression = model.task == REGRESSION
-        if getattr(model, "decides", False):
-            raise BraidedError(
-                "a fleet that shares a model answers with the likeliest class: leave out decision, class_weight and "
-                "costs, or give share='none'"
-            )
         self.own = KeyLearners(self._regression, model.seed, limits)
 
     @property
