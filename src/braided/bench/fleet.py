@@ -13,6 +13,7 @@ from rich.table import Table
 from braided import MODLClassifier
 from braided.bench.memory import resident_mib
 from braided.fleet import Fleet
+from braided.learners import LogisticConfig
 
 #: Numbers of keys, and features of the records.
 KEYS, FEATURES = (1_000, 10_000, 100_000), 8
@@ -51,8 +52,11 @@ def _ask(fleet: Fleet, keys: list[int]) -> list[float]:
 
 
 def measure(records: int, console: Console) -> dict[str, Any]:
-    """Learn at least one record of each key, or `records`; then ask for keys in memory, and for such on disk."""
-    model = MODLClassifier(preset="lean")
+    """Learn at least one record of each key, or `records`; then ask for keys in memory, and for such on disk.
+
+    The shared model is a single linear learner, so that the figures are about the fleet.
+    """
+    model = MODLClassifier(learners=(LogisticConfig(),))
     console.print("first records: compiling", highlight=False)
     _learn(Fleet(model, key="key"), _CHUNK, 10, seed=0)
     points = []
@@ -76,7 +80,7 @@ def measure(records: int, console: Console) -> dict[str, Any]:
                 "ms_in_memory": round(float(np.median(in_memory)), 3),
                 "records_per_second_on_disk": round(disk_speed),
                 "ms_on_disk": round(float(np.median(on_disk)), 3),
-                "ms_on_disk_99": round(float(np.quantile(on_disk, 0.99)), 3),
+                "ms_on_disk_90": round(float(np.quantile(on_disk, 0.9)), 3),
             }
         )
         console.print(points[-1], highlight=False)
@@ -86,10 +90,10 @@ def measure(records: int, console: Console) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> Table:
     """The figures for a person."""
-    shown = Table(title=f"A braided fleet, {result['features']} features, two classes, lean preset")
+    shown = Table(title=f"A braided fleet, {result['features']} features, two classes")
     titles = (
         "keys", "MiB", "kB a key", "records/s", "ms an answer", "records/s, a tenth in memory",
-        "ms an answer from disk", "99 %",
+        "ms an answer from disk", "90 %",
     )  # fmt: skip
     for title in titles:
         shown.add_column(title, justify="right")

@@ -76,7 +76,8 @@ class KeyRows:
         self.double: Double = np.zeros((0, keyed.DOUBLES))
         self._free: list[int] = []
         self._spill = SpillFolder(limits.folder)
-        #: Key -> the file it is in; file -> its keys in order, and how many of them are still needed.
+        #: Key -> the file it is in, as long as it has learned nothing since; file -> its keys in order, and how many of
+        #: them are still needed.
         self._file: dict[str, int] = {}
         self._files: dict[int, tuple[list[str], int]] = {}
 
@@ -136,6 +137,7 @@ class KeyRows:
         self._bring(absent)
         for one, new in zip(keys, learned, strict=True):
             if new and one is not None:
+                self._leave_file(one)
                 self.known[one] = None
                 self.known.move_to_end(one)
         return np.array([-1 if key is None else self.resident.get(key, -1) for key in keys], dtype=np.int64)
@@ -158,13 +160,14 @@ class KeyRows:
             self._put_away(list(islice(self.resident, min(few, len(self.resident) - kept))))
 
     def _put_away(self, keys: list[str]) -> None:
-        """Write keys to disk, in groups, and free their places."""
-        for first in range(0, len(keys), GROUP):
-            group = keys[first : first + GROUP]
+        """Free the places of keys; those that have learned since they were read are written to disk, in groups."""
+        changed = [key for key in keys if key not in self._file]
+        for first in range(0, len(changed), GROUP):
+            group = changed[first : first + GROUP]
             at = [self.resident[key] for key in group]
             self._write(group, self.single[at], self.double[at])
-            for key in group:
-                self._free.append(self.resident.pop(key))
+        for key in keys:
+            self._free.append(self.resident.pop(key))
         self._take_apart()
 
     def _write(self, keys: list[str], single: Single, double: Double) -> None:
@@ -221,8 +224,6 @@ class KeyRows:
                 single, double = self._read(number)
                 at = [self._files[number][0].index(key) for key in group]
                 self.single[places], self.double[places] = single[at], double[at]
-                for key in group:
-                    self._leave_file(key)
             self.resident |= dict(zip(group, places, strict=True))
 
     def forget_oldest(self) -> str:

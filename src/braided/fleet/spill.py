@@ -57,7 +57,7 @@ class SpillFolder:
             file.parent.mkdir(exist_ok=True)
         except OSError as error:
             raise BraidedError(f"folder {file.parent} cannot be made: {error.strerror or error}") from None
-        write(file, kind, metadata, arrays)
+        write(file, kind, metadata, arrays, durable=False)
         return number
 
     def read(self, number: int, kind: str) -> Checkpoint:
