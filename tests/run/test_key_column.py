@@ -62,6 +62,17 @@ def test_a_run_is_a_fleet_and_says_which_keys_are_the_worst(stream: Path) -> Non
     assert one_model.document()["runs"][0]["metrics"]["mae"] == result["learners"]["shared"]["mae"]
 
 
+def test_the_report_has_the_keys(stream: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed: run make test")
+    from braided.report.page import page
+
+    found = page(finished(Job(options(stream))))
+    assert "<h2>Keys</h2>" in found
+    assert "5 keys: ahead of the shared model for" in found
+    assert "<td>0</td><td>5</td>" in found, "the first record of each key"
+    assert "<td>100 or more</td>" in found
+
+
 @pytest.mark.parametrize("more", [{}, {"delay": 3}, {"share": "start"}])
 def test_a_run_that_was_broken_off_ends_in_the_same_bits(stream: Path, tmp_path: Path, more: dict[str, Any]) -> None:
     straight = finished(Job(options(stream, **more)))
