@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from braided import MODLClassifier, presets
-from braided.bench import default, evaluation, speed
+from braided.bench import default, evaluation, fleet, speed
 from braided.errors import BraidedError
 from command import braided
 from conftest import made_up
@@ -87,6 +87,14 @@ def test_memory_stays_where_it_is() -> None:
     result = json.loads(braided("bench", "memory", "--records", "20000", "--json").stdout)
     assert len(result["points"]) == 10
     assert result["growth_mib"] < 2.0
+
+
+def test_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "KEYS", (20, 60))
+    result = fleet.measure(50, Console(quiet=True))
+    assert [point["keys"] for point in result["points"]] == [20, 60]
+    assert all(point["ms_on_disk"] > 0 for point in result["points"]), "some keys were on disk"
+    assert fleet.table(result).row_count == 2
 
 
 def test_serve_reports_every_key() -> None:

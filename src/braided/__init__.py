@@ -9,9 +9,10 @@ from braided.estimators import Encoder, MODLClassifier, MODLRegressor
 
 if TYPE_CHECKING:
     from braided.evaluation import History, record
+    from braided.fleet import Fleet
 
 __version__ = "0.2.0"
-__all__ = ["BraidedError", "Encoder", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
+__all__ = ["BraidedError", "Encoder", "Fleet", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +21,8 @@ def __getattr__(name: str) -> Any:
 
     if name in {"History", "record"}:
         return getattr(importlib.import_module("braided.evaluation"), name)
+    if name == "Fleet":
+        return importlib.import_module("braided.fleet").Fleet
     if name == "plot":
         return importlib.import_module("braided.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -69,19 +69,25 @@ def remove_leftovers(target: Path) -> None:
             (target.parent / entry).unlink(missing_ok=True)
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write to a temporary file beside `path`, force it to disk, and rename it into place."""
+def write_atomically(path: str | os.PathLike[str], content: bytes, durable: bool = True) -> None:
+    """Write to a temporary file beside `path`, force it to disk, and rename it into place.
+
+    What nobody reads after this process has ended need not be `durable`, and is not forced to disk.
+    """
     target = Path(path)
     temporary = temporary_beside(target)
     try:
         with temporary.open("wb") as file:
             file.write(content)
-            file.flush()
-            portable.sync(file.fileno())
+            if durable:
+                file.flush()
+                portable.sync(file.fileno())
         portable.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if not durable:
+        return
     with portable.opened_folder(target.resolve().parent) as folder:  # the rename itself must survive a power cut
         if folder is not None:
             portable.sync(folder)
@@ -105,12 +111,16 @@ def encode(kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[
 
 
 def write(
-    path: str | os.PathLike[str], kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+    path: str | os.PathLike[str],
+    kind: str,
+    metadata: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    durable: bool = True,
 ) -> None:
-    """Write a checkpoint atomically."""
+    """Write a checkpoint atomically; `durable` as of `write_atomically`."""
     content = encode(kind, metadata, arrays)
     try:
-        write_atomically(path, content)
+        write_atomically(path, content, durable)
     except OSError as error:
         raise BraidedError(f"checkpoint {path} cannot be written: {error.strerror or error}") from None
 

@@ -75,7 +75,7 @@ def _statistics(arrays: Mapping[str, NDArray[Any]], name: str, rows: tuple[int, 
     return ArrayRule((*rows, width), "float64", LEAST[:width], MOST[:width], WHOLE[:width])
 
 
-def _hold_together(statistics: NDArray[Any]) -> bool:
+def hold_together(statistics: NDArray[Any]) -> bool:
     """Whether nothing is known of values where none were counted; after a target's may stand those of its changes."""
     for first in (0, CHANGES):
         columns = [first + column for column in (SQUARES, FAR_OUT, IN_BLOCK, BLOCKS)]
@@ -528,7 +528,7 @@ class Braid:
         """Refuse what is no `state` of these sizes, or of one of the parts; nothing changes."""
         check_arrays("state of the model", self.rules(arrays), arrays)
         for name in ("statistics", "target", "target then"):
-            if name in arrays and not _hold_together(arrays[name]):
+            if name in arrays and not hold_together(arrays[name]):
                 raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
         for name, part in self._saved_parts():
             if isinstance(part, InputStage | Combiner | CompiledLearner):

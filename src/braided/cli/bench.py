@@ -77,6 +77,17 @@ def depth(
     _bench(benchmark, records, as_json)
 
 
+@app.command()
+def fleet(
+    records: Annotated[int, typer.Option(help="Records per measurement, or one of each key.")] = 20_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Memory and speed of a fleet with 1,000, 10,000 and 100,000 keys, in memory and on disk."""
+    from braided.bench import fleet as benchmark
+
+    _bench(benchmark, records, as_json)
+
+
 @app.command("serve")
 def bench_serve(
     records: Annotated[int, typer.Option(help="Records per measurement.")] = 20_000, as_json: JsonOption = False

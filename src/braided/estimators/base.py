@@ -281,16 +281,26 @@ class MODL(base.Estimator):
         """The engine's prediction for one record; None before anything was learned."""
         if self._encoder is not None:
             x = self._encoder.encode_one(x, learn=False)
+        return self._predict_encoded(x, aside)
+
+    def _predict_encoded(
+        self, x: Mapping[Hashable, Any], aside: Aside | None = None, keep: bool = True
+    ) -> Floats | None:
+        """The same of a record of numbers; unless it is to be kept, nobody was told of the answer."""
         row = self._features.row(x, self.records_learned + 1)
         if self.records_learned == 0:
             return None
+        if not keep:
+            silent, _ = self.braid.run(row[None, :], None, None, self._features.slots_of(x))
+            said: Floats = silent[0]
+            return said
         if self.braid.lags and aside is None:
             aside = Aside(1)
         predictions, own = self.braid.run(row[None, :], None, None, self._features.slots_of(x), aside=aside)
         if self.braid.lags and aside is not None:
             known = predictions if self._regression else predictions[:, : len(self._classes)]
-            said = Progress(known.copy(), own, self._decided(predictions), self._coverage.sure(aside.doubts))
-            self._late_answers.keep(x, self.records_learned, self.delay, said)
+            answer = Progress(known.copy(), own, self._decided(predictions), self._coverage.sure(aside.doubts))
+            self._late_answers.keep(x, self.records_learned, self.delay, answer)
         first: Floats = predictions[0]
         return first
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any, Protocol
 
-from braided.estimators.base import MODL
+from numpy.typing import NDArray
 
 
-def state_digest(model: MODL) -> str:
+class Saved(Protocol):
+    """What has a state: an estimator, or a fleet of them."""
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything needed to go on exactly from here."""
+
+
+def state_digest(model: Saved) -> str:
     """A SHA-256 over everything a model has learned: equal digests, equal models."""
     metadata, arrays = model.snapshot()
     digest = hashlib.sha256(repr((metadata["features"], metadata["classes"])).encode())
-    if "drift" in metadata:
-        digest.update(repr(metadata["drift"]).encode())
+    for part in ("drift", "inside"):
+        if part in metadata:
+            digest.update(repr(metadata[part]).encode())
     for name, array in arrays.items():
         digest.update(name.encode())
         digest.update(array.tobytes())

@@ -134,6 +134,15 @@ class Frame:
                 values[:, place] = _column(series, names[place], first)
         return values, names
 
+    def without(self, name: Hashable) -> tuple[Any, list[Any]]:
+        """The frame, as a native one, without a column; and that column's values, None for null."""
+        plain = [_plain(one) for one in self._frame.columns]
+        if name not in plain:
+            raise BraidedError(f"X has no column {name!r}: give a frame that has it")
+        place = plain.index(name)
+        series = self._frame[:, place]
+        return self._frame[:, [at for at in range(len(plain)) if at != place]].to_native(), series.to_list()
+
     def raw_columns(self, first: int) -> tuple[dict[Hashable, Cells], int]:
         """The cells of each column, without nesting, numbers as an array; and how many records there are."""
         columns: dict[Hashable, Cells] = {}

@@ -17,6 +17,8 @@ from braided.estimators.progress import Progress
 from braided.estimators.river_model import RiverModel
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation.history import History
+from braided.evaluation.key_tally import KeyTally
+from braided.fleet import SHARED, Fleet
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS
 from braided.streams import Batch, Stream
@@ -42,7 +44,10 @@ class Waiting(NamedTuple):
 
 
 class Model(Protocol):
-    """What can be evaluated: the estimators, and River's models behind `estimators.river_model`."""
+    """What can be evaluated: the estimators, fleets, and River's models behind `estimators.river_model`.
+
+    A fleet is also told the records' `keys`, where a batch has them.
+    """
 
     task: str
 
@@ -59,14 +64,16 @@ class Model(Protocol):
         """Skipped updates and resets of each learner."""
 
     def predict_learn_many(
-        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
+        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, **more: Any
     ) -> Progress:
         """Predict each record, then learn it."""
 
-    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Progress:
+    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None, **more: Any) -> Progress:
         """Predict the records."""
 
-    def learn_many(self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None) -> None:
+    def learn_many(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, **more: Any
+    ) -> None:
         """Learn the records."""
 
 
@@ -87,8 +94,13 @@ def _runs(labels: Sequence[Any]) -> Iterator[tuple[bool, int]]:
 
 
 def _weights(batch: Batch) -> dict[str, Any]:
-    """What a model is told of the records' weights, if they have any."""
-    return {} if batch.weights is None else {"sample_weight": batch.weights}
+    """What a model is told of the records' weights and keys, if they have any."""
+    return _keys(batch) if batch.weights is None else {"sample_weight": batch.weights, **_keys(batch)}
+
+
+def _keys(batch: Batch) -> dict[str, Any]:
+    """What a fleet is told of the records' keys."""
+    return {} if batch.keys is None else {"keys": batch.keys}
 
 
 def result_of(
@@ -152,6 +164,8 @@ class Evaluation:
         Time spent predicting and learning.
     unlabelled
         Records without a label, which were predicted and not learned.
+    keys
+        What went wrong for each key of a fleet that shares a model; None for other models.
     """
 
     def __init__(
@@ -162,7 +176,7 @@ class Evaluation:
         on_predictions: Listener | None = None,
     ) -> None:
         self.model: Model = model
-        if delay and isinstance(model, MODL):
+        if delay and isinstance(model, MODL | Fleet):
             model.expect_delay(delay)
         name = type(model).__name__
         self.history = history or History(name, model.learner_names, model.task == REGRESSION)
@@ -171,6 +185,8 @@ class Evaluation:
         self.unlabelled = 0
         self.on_predictions = on_predictions
         self._waiting: deque[Late] = deque()
+        shares = isinstance(model, Fleet) and SHARED in model.learner_names
+        self.keys = KeyTally(model.task == REGRESSION) if shares else None
 
     @property
     def records(self) -> int:
@@ -195,6 +211,8 @@ class Evaluation:
                 progress, come = self._predict_and_learn(piece, known)
                 if known:
                     self.history.note(self.model, piece, progress, self.seconds - before, come)
+                    if self.keys is not None and piece.keys is not None:
+                        self.keys.note(piece.keys, progress, piece.labels, self.model.classes)
                 else:
                     self.unlabelled += len(piece)
                     self.history.hear(come or ())
@@ -210,7 +228,7 @@ class Evaluation:
         elif known:
             progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names, **_weights(piece))
         else:
-            progress = self.model.progress_many(piece.values, piece.names)
+            progress = self.model.progress_many(piece.values, piece.names, **_keys(piece))
         self.seconds += time.perf_counter() - start
         return progress, come
 
@@ -223,8 +241,9 @@ class Evaluation:
         for t in range(len(piece)):
             if len(self._waiting) == self.delay:
                 self._learn_oldest()
-            found.append(self.model.progress_many(piece.values[t : t + 1], piece.names))
-            self._waiting.append(Late(piece.part(t, t + 1), found[-1]))
+            one = piece.part(t, t + 1)
+            found.append(self.model.progress_many(one.values, one.names, **_keys(one)))
+            self._waiting.append(Late(one, found[-1]))
             come.append(self._waiting[0].record.labels[0] if len(self._waiting) == self.delay else None)
         width = max(row.predictions.shape[1] for row in found)
         predictions = [np.pad(row.predictions, ((0, 0), (0, width - row.predictions.shape[1]))) for row in found]
@@ -234,7 +253,7 @@ class Evaluation:
     def _learn_oldest(self) -> None:
         oldest, said = self._waiting.popleft()
         if oldest.labels[0] is not None:
-            judged = {"said": said} if said is not None and isinstance(self.model, MODL) else {}
+            judged: dict[str, Any] = {"said": said} if said is not None and isinstance(self.model, MODL) else {}
             self.model.learn_many(oldest.values, oldest.labels, oldest.names, **_weights(oldest), **judged)
 
     def finish(self) -> None:
@@ -282,4 +301,5 @@ class Evaluation:
 
     def result(self) -> dict[str, Any]:
         """The figures of this run."""
-        return result_of(self.history, self.model.health, self.unlabelled, round(self.seconds, 6))
+        result = result_of(self.history, self.model.health, self.unlabelled, round(self.seconds, 6))
+        return result if self.keys is None else {**result, "keys": self.keys.result()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import islice
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from braided.estimators.river_model import behind_chunks
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History
+from braided.fleet import Fleet
 from braided.streams import Batch, Stream
 from braided.values import as_number
 
@@ -26,7 +27,7 @@ def record(model: Any, stream: Any, name: str | None = None, into: History | Non
     Parameters
     ----------
     model
-        A `MODLClassifier` or `MODLRegressor`, or any River classifier or regressor to compare with. It learns.
+        A `MODLClassifier`, `MODLRegressor` or `Fleet`, or any River classifier or regressor to compare with. It learns.
     stream
         Pairs (x, y), such as River's data sets, or a stream of `braided.streams`. A record whose y is None is
         predicted, and neither counted nor learned.
@@ -55,20 +56,20 @@ def record(model: Any, stream: Any, name: str | None = None, into: History | Non
     """
     if not isinstance(delay, int) or isinstance(delay, bool) or delay < 0:
         raise BraidedError(f"delay is {delay!r}: give a whole number of records from 0 on")
-    ours = model if isinstance(model, MODL) else behind_chunks(model)
+    ours = model if isinstance(model, MODL | Fleet) else behind_chunks(model)
     if into is None:
         into = History(name or type(model).__name__, ours.learner_names, ours.task == REGRESSION)
     elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
         raise BraidedError("into is the history of another kind of model: give one that this model has begun")
     evaluation = Evaluation(ours, into, delay)
-    for batch in _batches(stream):
+    for batch in _batches(stream, model.key if isinstance(model, Fleet) else None):
         evaluation.observe(batch)
     evaluation.finish()
     return into
 
 
-def _batches(stream: Any) -> Iterator[Batch]:
-    """A stream of ours, or pairs (x, y) collected into batches."""
+def _batches(stream: Any, key: Hashable | None = None) -> Iterator[Batch]:
+    """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is no number."""
     if hasattr(stream, "batches"):
         yield from cast(Stream, stream).batches()
         return
@@ -77,8 +78,9 @@ def _batches(stream: Any) -> Iterator[Batch]:
         for number, pair in enumerate(chunk, start=before + 1):
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Mapping):
                 raise BraidedError(f"record {number} of the stream is {pair!r:.60}: give pairs (dict of features, y)")
-        names = tuple(dict.fromkeys(name for x, _ in chunk for name in x))
+        names = tuple(dict.fromkeys(name for x, _ in chunk for name in x if key is None or name != key))
         rows = [[as_number(name, x.get(name), before + i) for name in names] for i, (x, _) in enumerate(chunk, start=1)]
         values = np.array(rows, dtype=np.float64).reshape(len(chunk), len(names))
-        yield Batch(names, values, [y.item() if isinstance(y, np.generic) else y for _, y in chunk])
+        labels = [y.item() if isinstance(y, np.generic) else y for _, y in chunk]
+        yield Batch(names, values, labels, keys=None if key is None else [x.get(key) for x, _ in chunk])
         before += len(chunk)

@@ -22,8 +22,11 @@ from braided.report import plot
 from braided.report.provenance import provenance
 from braided.report.table import (
     MAJORITY_CLASS,
+    ages_rows,
     counted,
     drifts,
+    keys_rows,
+    keys_words,
     misfits,
     of_seeds,
     own_metrics,
@@ -524,8 +527,21 @@ class _Page:
         command = f"<pre><code>{escape(self.command)}</code></pre>" if self.command else ""
         return self.section("How it was made", command + table(["", ""], about.items(), "words"))
 
+    def keys(self) -> str:
+        """What went wrong for the keys of a fleet."""
+        found = self.document["runs"][0].get("keys")
+        if found is None:
+            return ""
+        words = (
+            f"{keys_words(found)}. By key: the most frequent, and the worst of those with 10 records or more; "
+            "'first 20' is of a key's first records. Over time: the more a key has learned, the more it has of its own."
+        )
+        of_seed = " Of the first seed." if self.seeds > 1 else ""
+        tables = table(*keys_rows(found, self.regression)) + table(*ages_rows(found, self.regression))
+        return self.section("Keys", f"<p>{escape(words + of_seed)}</p>{tables}")
+
     def html(self) -> str:
-        parts = [self.head(), self.result(), self.metrics(), self.errors()]
+        parts = [self.head(), self.result(), self.metrics(), self.errors(), self.keys()]
         parts += [self.model(name) for name in list(self.histories)[:_DETAILED]]
         if len(self.histories) > _DETAILED:
             parts.append(self.section("More models", f"<p>Pictures of the first {_DETAILED} models are above.</p>"))

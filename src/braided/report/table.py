@@ -17,6 +17,8 @@ from braided.values import printable
 
 #: Columns of a screen on which every table fits.
 _WIDEST = 1_000
+#: Keys on the screen: of the most frequent, and of the worst.
+_KEYS_SHOWN = 5
 #: The plain guess that is made in hindsight.
 MAJORITY_CLASS = "majority class"
 
@@ -63,7 +65,55 @@ def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Grou
         table.caption = "no update was skipped, no learner was reset"
         table.caption_justify = "left"
     notes = [Text(printable(note)) for note in (misfits(document), without_label(document)) if note]
-    return Group(Text(printable(_title(document)), style="bold"), table, *notes)
+    keys = [_keys_table(document, document["runs"][0]["keys"])] if "keys" in document["runs"][0] else []
+    return Group(Text(printable(_title(document)), style="bold"), table, *keys, *notes)
+
+
+def keys_rows(result: dict[str, Any], regression: bool, most: int | None = None) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table of keys: the most frequent ones, then the worst that are not among them.
+
+    Of each at most so many, None for all that are known.
+    """
+    heading = "MAE" if regression else "errors %"
+
+    def shown(loss: float) -> str:
+        return f"{loss:.4g}" if regression else f"{100.0 * loss:.1f}"
+
+    frequent = [row["key"] for row in result["most"][:most]]
+    rows = [(row, "most frequent") for row in result["most"][:most]]
+    rows += [(row, "worst") for row in result["worst"][:most] if row["key"] not in frequent]
+    return ["key", "", "records", heading, "shared alone", "first 20"], [
+        [row["key"], why, f"{row['records']:,}", *(shown(row[name]) for name in ("loss", "shared", "first"))]
+        for row, why in rows
+    ]
+
+
+def ages_rows(result: dict[str, Any], regression: bool) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table of what went wrong by how many records a key had learned before."""
+    rows = []
+    for row, following in zip(result["ages"], [*result["ages"][1:], None], strict=True):
+        until = "" if following is None else f" to {following['from'] - 1:,}"
+        losses = [f"{row[name]:.4g}" if regression else f"{100.0 * row[name]:.1f}" for name in ("loss", "shared")]
+        known = f"{row['from']:,}{until}" if until != f" to {row['from']:,}" else f"{row['from']:,}"
+        rows.append([known if following is not None else f"{row['from']:,} or more", f"{row['records']:,}", *losses])
+    heading = "MAE" if regression else "errors %"
+    return ["records the key had learned", "records", heading, "shared alone"], rows
+
+
+def keys_words(result: dict[str, Any]) -> str:
+    """How many keys there are, and for how many it was worth having them."""
+    n = result["keys"]
+    return f"{counted(n, 'key')}: ahead of the shared model for {result['ahead']:,}, behind it for {result['behind']:,}"
+
+
+def _keys_table(document: dict[str, Any], result: dict[str, Any]) -> Table:
+    headings, rows = keys_rows(result, document["task"] == REGRESSION, _KEYS_SHOWN)
+    table = _FittingTable(title=keys_words(result), title_justify="left", title_style="bold")
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place > 1 else "left", no_wrap=place != 0)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
 
 
 class _FittingTable(Table):

@@ -34,7 +34,9 @@ from braided.estimators.late_answers import pack_said, unpack_said
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
 from braided.evaluation.evaluation import Waiting, result_of
+from braided.evaluation.key_tally import checked_keys
 from braided.evaluation.older import upgraded_history
+from braided.fleet import KIND, Fleet
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
 from braided.run.predictions import Written
 from braided.state import ArrayRule, check_arrays, checked, holding_together
@@ -50,6 +52,8 @@ _NO_MODEL = "finished runs"
 _WHAT = "the checkpoint's run"
 #: What the names of arrays begin with that hold what was said of records that wait.
 _SAID = "run/said"
+#: And those that count what went wrong for each key.
+_KEYS = "run/keys"
 #: A value that waits is finite, or NaN for a missing one.
 _LOWEST = float(np.finfo(np.float64).min)
 
@@ -102,7 +106,7 @@ class RunCheckpoint:
         remove_leftovers(path)
 
     def _read(self) -> Checkpoint:
-        return read(self.path, *ESTIMATORS, _NO_MODEL)
+        return read(self.path, *ESTIMATORS, KIND, _NO_MODEL)
 
     def save(
         self,
@@ -118,12 +122,21 @@ class RunCheckpoint:
         model: Any = evaluation.model
         metadata: dict[str, Any] = {}
         arrays: Arrays = {}
-        if isinstance(model, MODL):
-            metadata, arrays = model.snapshot()
+        if isinstance(model, MODL | Fleet):
+            encode = None
             if counts.encoder is not None:
                 # A mask hides values from the model, and names expire: what it knows is then not all that it was given.
-                shown = model.expire_after is None and options.available == 1.0 and options.mask == "iid"
-                metadata["encode"] = pack_encoder(counts.encoder, set(model.feature_names) if shown else None)
+                shown = options.expire_after is None and options.available == 1.0 and options.mask == "iid"
+                encode = pack_encoder(counts.encoder, set(model.feature_names) if shown and model.n_features else None)
+            if isinstance(model, Fleet):
+                metadata, arrays = model.snapshot(encode)
+            else:
+                metadata, arrays = model.snapshot()
+                metadata |= {} if encode is None else {"encode": encode}
+        keys: list[str] | None = None
+        if evaluation.keys is not None:
+            keys, sums = evaluation.keys.state()
+            arrays |= prefixed(_KEYS, sums)
         histories = [run.history for run in finished] + ([evaluation.history] if running else [])
         packed = []
         for i, history in enumerate(histories):
@@ -150,8 +163,10 @@ class RunCheckpoint:
             "waiting": None if waiting is None else _pack_names(waiting.records),
             "rows_predicted": None if predicted is None else predicted.rows,
             "columns_predicted": [] if predicted is None else list(predicted.columns),
+            **({} if keys is None else {"keys": keys}),
         }
-        write(self.path, type(model).__name__ if isinstance(model, MODL) else _NO_MODEL, metadata, arrays)
+        kind = KIND if isinstance(model, Fleet) else type(model).__name__ if isinstance(model, MODL) else _NO_MODEL
+        write(self.path, kind, metadata, arrays)
 
     def load(self, options: RunOptions) -> ResumedJob | None:
         """The job to go on with; None where there is no checkpoint yet."""
@@ -217,15 +232,17 @@ class RunCheckpoint:
     ) -> Evaluation:
         """The run that was going on."""
         own = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
-        if saved.kind not in ESTIMATORS:
+        if saved.kind not in ESTIMATORS and saved.kind != KIND:
             raise BraidedError(f"checkpoint {self.path} is of a run that goes on, and has no model; use an older copy")
         # The reader settles the rules of the columns anew, and gives the model numbers.
         about = {key: value for key, value in saved.metadata.items() if key != "encode"}
-        model = ESTIMATORS[saved.kind].restore(about, own)
+        model: Any = _restored_fleet(about, own) if saved.kind == KIND else ESTIMATORS[saved.kind].restore(about, own)
         history = histories[-1]
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
             raise BraidedError(f"checkpoint {self.path}: its history is of another model; use an older copy")
         evaluation = Evaluation(model, history, options.delay)
+        if evaluation.keys is not None:
+            evaluation.keys.load_state(run.get("keys"), unprefixed(_KEYS, saved.arrays))
         evaluation.seconds = checked(_WHAT, run, "seconds", float)
         evaluation.unlabelled = checked(_WHAT, {"unlabelled": 0, **run}, "unlabelled", int)
         if run.get("waiting") is not None:
@@ -247,6 +264,16 @@ class RunCheckpoint:
                     f"checkpoint {self.path} was made with {name} = {before!r}, and now it is {value!r}: "
                     "give the same options, or another checkpoint file"
                 )
+
+
+def _restored_fleet(metadata: dict[str, Any], arrays: Arrays) -> Fleet:
+    """A fleet that takes numbers, as those in `_current`."""
+    about = dict(metadata)
+    for part in ("template", "inside"):
+        about[part] = {key: value for key, value in checked(_WHAT, about, part, dict).items() if key != "encode"}
+    if isinstance(about["inside"].get("model"), dict):
+        about["inside"]["model"] = {key: value for key, value in about["inside"]["model"].items() if key != "encode"}
+    return Fleet.restore(about, arrays)
 
 
 def _predicted(run: Mapping[str, Any]) -> Written | None:
@@ -279,6 +306,7 @@ def source_fingerprint(options: RunOptions, data_dir: Path | None) -> str | None
 
 def _pack_names(batch: Batch) -> dict[str, Any]:
     packed = {"names": list(map(pack_name, batch.names)), "labels": list(map(pack_name, batch.labels))}
+    packed |= {} if batch.keys is None else {"keys": batch.keys}
     return packed if batch.weights is None else {**packed, "weights": batch.weights.tolist()}
 
 
@@ -290,7 +318,11 @@ def _unpack_batch(packed: dict[str, Any], arrays: Mapping[str, NDArray[Any]], de
         raise BraidedError(f"{_WHAT}: {len(labels)} records wait, and the delay is {delay}; use an older copy")
     rule = ArrayRule((len(labels), len(names)), finite=False, low=_LOWEST, high=-_LOWEST)
     check_arrays(_WHAT, {"run/waiting": rule}, arrays)
-    return Batch(names, arrays["run/waiting"], labels, weights_of(packed.get("weights"), len(labels), first=1))
+    keys = None if packed.get("keys") is None else checked(_WHAT, packed, "keys", list)
+    if keys is not None and len(keys) != len(labels):
+        raise BraidedError(f"{_WHAT}: {len(labels)} records wait, and they have {len(keys)} keys; use an older copy")
+    weights = weights_of(packed.get("weights"), len(labels), first=1)
+    return Batch(names, arrays["run/waiting"], labels, weights, keys=keys)
 
 
 def _finished(item: Any, history: History) -> FinishedRun:
@@ -304,6 +336,8 @@ def _finished(item: Any, history: History) -> FinishedRun:
     result = result_of(history, health, checked(_WHAT, kept, "unlabelled", int), checked(_WHAT, kept, "seconds", float))
     digest = kept["state_sha256"]
     result["state_sha256"] = None if digest is None else checked(_WHAT, kept, "state_sha256", str)
+    if "keys" in kept:
+        result["keys"] = checked_keys(kept["keys"])
     if "drifts" in kept:
         result["drifts"] = checked(_WHAT, kept, "drifts", int)
     return FinishedRun(model, seed, result, history)

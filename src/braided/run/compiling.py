@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from braided.estimators.base import MODL
+from braided.estimators.tasks import REGRESSION
 from braided.estimators.warm_up import warm_up
+from braided.fleet import Fleet
 from braided.kernels import loop
 from braided.streams import ArrayStream, Batch
 from braided.streams.decimal import POWERS, parse_lines
@@ -27,11 +29,15 @@ def compiled_before() -> bool:
 
 def compile_model(model: Any, tell: Callable[[str], None]) -> None:
     """Compile all that a model calls, or load it, and tell if it is the first time."""
-    first = isinstance(model, MODL) and not compiled_before()
+    first = isinstance(model, MODL | Fleet) and not compiled_before()
     if first:
         tell("compiling the model's code, which is done once and takes about a minute; `braided warm-up` does it ahead")
     start = time.perf_counter()
-    warm_up(model)
+    warm_up(model.model if isinstance(model, Fleet) else model)
+    if isinstance(model, Fleet):
+        twin = model.clone()
+        for row, label in enumerate([1.0, 2.0, 3.0] if model.task == REGRESSION else ["a", "b", "c"]):
+            twin.predict_learn_many([[float(row)]], [label], ["feature"], keys=["key"])
     seconds = time.perf_counter() - start
     if first or seconds > _LONG:
         tell(f"compiled in {seconds:.0f} s")

@@ -24,6 +24,7 @@ from braided.estimators.digest import state_digest
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
+from braided.fleet import Fleet
 from braided.kernels.tally import LAST, USUAL
 from braided.run import decision as decisions
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
@@ -244,7 +245,9 @@ class Job:
             first = self._source.first[0] if isinstance(self._source, Peeked) else next(self._source.batches(), None)
             names = () if first is None else tuple(name for name in first.names if str(name) != self.options.weight)
             base = names[: self.options.always]
-        model = zoo.build(name, self.options.model_options(seed, base))
+        model: Any = zoo.build(name, self.options.model_options(seed, base))
+        if self.options.key is not None:
+            model = _fleet(name, model, self.options)
         compile_model(model, self._tell)
         history = History(name, model.learner_names, self.options.task == REGRESSION)
         listener = None if self._predictions is None else self._predictions.write
@@ -293,7 +296,7 @@ class Job:
         evaluation.finish()
         model: Any = evaluation.model
         result = evaluation.result()
-        result["state_sha256"] = state_digest(model) if isinstance(model, MODL) else None
+        result["state_sha256"] = state_digest(model) if isinstance(model, MODL | Fleet) else None
         if isinstance(model, MODL) and model.drift_detector:
             result["drifts"] = model.drifts
         self.finished.append(FinishedRun(name, seed, result, evaluation.history))
@@ -313,7 +316,7 @@ class Job:
             return
         running = self._current is not None
         self._saved = time.monotonic()
-        if running and not isinstance(evaluation.model, MODL):
+        if running and not isinstance(evaluation.model, MODL | Fleet):
             return  # River's models have no state to write: an unfinished run of theirs starts over
         if self._predictions is not None:
             self._predictions.sync()
@@ -388,6 +391,13 @@ class Job:
             means[metric] = _mean(values) if known else None
             deviations[metric] = _deviation(values) if known else None
         return {**figures, "metrics": means, "metrics_sd": deviations}
+
+
+def _fleet(name: str, model: Any, options: RunOptions) -> Fleet:
+    """A model for each key; River's models have no part in it."""
+    if not isinstance(model, MODL):
+        raise BraidedError(f"--key {options.key!r} is for models that can share, and {name} cannot: use modl")
+    return Fleet(model, key=options.key, share=options.share)
 
 
 def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> None:

@@ -20,6 +20,7 @@ from braided.estimators.drift import DETECTORS
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation.availability import MOST_NAMES
 from braided.evaluation.metrics import METRICS
+from braided.fleet import SHARES
 from braided.run import decision as decisions
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
@@ -37,6 +38,10 @@ _COMBINERS = f"How scores are joined: {', '.join(COMBINERS)}; the preset's if no
 _METRICS = f"Column of the table: one of {', '.join(METRICS)}. Repeatable. --json has all."
 _DECISIONS = (
     f"How an answer is chosen from the probabilities: {', '.join(DECISIONS)} (by p over the class's frequency)."
+)
+_SHARES = (
+    "What models of --key have in common: braid (a shared model, and for each key learners around it), start (a key "
+    "starts as a copy of a shared model) or none."
 )
 _DRIFT = f"Learn faster for a while whenever this detector reports drift of the error: {', '.join(DETECTORS)}."
 
@@ -171,6 +176,11 @@ class RunOptions(ReadingOptions):
         tuple[str, ...],
         Option("--model", "-m", help=_MODELS),
     ] = ("modl",)
+    key: Annotated[
+        str | None,
+        Option(help="Column that names a machine, a customer, ...: each has a model of its own; it is no feature."),
+    ] = None
+    share: Annotated[str, Option(help=_SHARES)] = SHARES[0]
     preset: Annotated[str, Option(help=_PRESETS)] = "default"
     combiner: Annotated[
         str | None,
@@ -240,6 +250,16 @@ class RunOptions(ReadingOptions):
         ),
     ] = None
 
+    def rules(
+        self,
+        max_features: int = 10_000,
+        tell: Callable[[str], None] | None = None,
+        unlabelled: bool = False,
+        recognise: bool = True,
+    ) -> Rules:
+        """As of `ReadingOptions`, with the key."""
+        return dataclasses.replace(super().rules(max_features, tell, unlabelled, recognise), key=self.key)
+
     def resolved(self) -> RunOptions:
         """With the stream's protocol filled in, and checked, but for what depends on the task."""
         settings = PAPER_SETTINGS.get(self.stream)
@@ -264,6 +284,7 @@ class RunOptions(ReadingOptions):
             raise BraidedError(f"--available is {self.available}: give a probability from 0 to 1")
         checks.choice("--mask", self.mask, MASKS)
         checks.choice("--task", self.task, [AUTO, *TASKS])
+        checks.choice("--share", self.share, SHARES)
         for name in self.models:
             checks.choice("model", name, zoo.MODELS)
         for name in self.metrics:
@@ -305,7 +326,7 @@ class RunOptions(ReadingOptions):
         """Whether these are the records, masked and ordered, that published figures of this stream are about."""
         settings = PAPER_SETTINGS.get(self.stream)
         changed = self.limit is not None or self.options or self.combiner or self.drift or self.delay
-        changed = changed or self.expire_after is not None or self.weight is not None
+        changed = changed or self.expire_after is not None or self.weight is not None or self.key is not None
         changed = changed or bool(decisions.settings(self.decision, self.class_weight, self.costs))
         if settings is None or changed or self.mask != "iid":
             return False

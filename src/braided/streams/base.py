@@ -29,6 +29,8 @@ class Batch:
     categories
         Which of the features stand for a value of a column: name -> (column, value). Such a feature is 1 where the
         column has the value and 0 where it has another.
+    keys
+        n keys, by which a fleet finds its models; None where nobody asked for them.
     """
 
     names: tuple[Hashable, ...]
@@ -36,20 +38,24 @@ class Batch:
     labels: list[Any]
     weights: NDArray[np.float64] | None = None
     categories: Mapping[Hashable, tuple[Hashable, str]] = field(default_factory=dict)
+    keys: list[Any] | None = None
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
 
     def part(self, start: int, stop: int) -> Batch:
         """The records from `start` to `stop`."""
-        weights = None if self.weights is None else self.weights[start:stop]
-        return replace(self, values=self.values[start:stop], labels=self.labels[start:stop], weights=weights)
+        rows = slice(start, stop)
+        weights = None if self.weights is None else self.weights[rows]
+        keys = None if self.keys is None else self.keys[rows]
+        return replace(self, values=self.values[rows], labels=self.labels[rows], weights=weights, keys=keys)
 
     def at(self, rows: Sequence[int] | NDArray[np.int64]) -> Batch:
         """The records at these places, in this order."""
         weights = None if self.weights is None else self.weights[rows]
         values = np.ascontiguousarray(self.values[rows])
-        return replace(self, values=values, labels=[self.labels[i] for i in rows], weights=weights)
+        keys = None if self.keys is None else [self.keys[i] for i in rows]
+        return replace(self, values=values, labels=[self.labels[i] for i in rows], weights=weights, keys=keys)
 
 
 class Stream(Protocol):
@@ -146,4 +152,7 @@ def joined(batches: list[Batch]) -> Batch:
     if any(batch.weights is not None for batch in batches):
         weights = np.concatenate([np.ones(len(batch)) if batch.weights is None else batch.weights for batch in batches])
     categories = {name: meaning for batch in batches for name, meaning in batch.categories.items()}
-    return Batch(tuple(names), values, labels, weights, categories)
+    keys = None
+    if any(batch.keys is not None for batch in batches):
+        keys = [key for batch in batches for key in batch.keys or [None] * len(batch)]
+    return Batch(tuple(names), values, labels, weights, categories, keys)

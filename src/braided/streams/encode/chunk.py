@@ -39,6 +39,8 @@ class Chunk:
         Whether each record has a cell in every column, so that one without a value is an empty one.
     weights
         Cells of the records' weights, None for one without; None if no record has any.
+    keys
+        The records' keys, None for one without; None where nobody asked for them.
     """
 
     source: str
@@ -50,6 +52,7 @@ class Chunk:
     after: Any = None
     table: bool = False
     weights: Sequence[Any] | None = None
+    keys: Sequence[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -62,9 +65,9 @@ class Chunk:
         """The records from `start` to `stop`."""
         columns: dict[Hashable, Cells] = {name: cells[start:stop] for name, cells in self.columns.items()}
         weights = None if self.weights is None else self.weights[start:stop]
-        return replace(
-            self, places=self.places[start:stop], columns=columns, labels=self.labels[start:stop], weights=weights
-        )
+        keys = None if self.keys is None else self.keys[start:stop]
+        places, labels = self.places[start:stop], self.labels[start:stop]
+        return replace(self, places=places, columns=columns, labels=labels, weights=weights, keys=keys)
 
     def without(self, drop: Collection[Hashable]) -> Chunk:
         """All but some columns."""

@@ -22,6 +22,7 @@ from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.cells import BadCell, Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Misfit, Piece
 from braided.streams.encode.flatten import flatten
+from braided.streams.encode.keys import check_key, keyed
 from braided.streams.encode.kinds import ColumnKinds
 from braided.streams.encode.missing_codes import without_missing
 from braided.streams.encode.plan import listed
@@ -70,7 +71,8 @@ class Encoder(ColumnKinds):
     def _prepared(self, piece: Chunk | Batch | BadRecord) -> Any:
         """A piece without dropped columns and the codes of missing values."""
         whole = piece.without(self.rules.drop) if isinstance(piece, Chunk) else piece
-        return without_missing(whole, self.rules, self.target)
+        whole = without_missing(whole, self.rules, self.target)
+        return whole if self.rules.key is None else keyed(whole, self.rules.key)
 
     def encode(self, pieces: Iterable[Piece]) -> Iterator[tuple[Batch, Any]]:
         """Batches, and where the reader stood after each; the first records wait until the kinds are seen."""
@@ -119,7 +121,7 @@ class Encoder(ColumnKinds):
 
     def look(self, columns: Mapping[Hashable, Cells], n: int) -> None:
         """Settle what columns are by the first of n raw records, as a run does by those of a file."""
-        unread = {*self.rules.drop, self.target}
+        unread = {*self.rules.drop, self.target, self.rules.key}
         read = {name: column for name, column in columns.items() if name not in unread}
         self._decide_kinds([without_missing(Chunk("the table", (), read, [None] * n), self.rules, self.target)])
 
@@ -166,7 +168,7 @@ class Encoder(ColumnKinds):
         self, columns: Mapping[Hashable, Cells], n: int, learn: bool, before: int | None = None
     ) -> tuple[list[Hashable], NDArray[np.float64]]:
         """As `encode_table`; `before` rows of the same table came before these, None if they are all of it."""
-        left_out = {*self.rules.drop, self.target, self.rules.weight}
+        left_out = {*self.rules.drop, self.target, self.rules.weight, self.rules.key}
         raw = {name: column for name, column in columns.items() if name not in left_out}
         strange = {name for name in raw if name not in self.kinds}
         if learn and len(self.kinds) + len(strange) > min(self.rules.max_features, MOST_DROPPED):
@@ -205,6 +207,8 @@ class Encoder(ColumnKinds):
     def _release(self, held: list[Chunk | Batch | BadRecord]) -> Iterator[tuple[Batch, Any]]:
         records = [piece for piece in held if not isinstance(piece, BadRecord)]
         if records and not self.kinds_known:
+            if self.rules.key is not None:
+                check_key(self.rules.key, records)
             self._decide_kinds(records)
         for piece in held:
             if isinstance(piece, BadRecord):
@@ -242,6 +246,9 @@ class Encoder(ColumnKinds):
                 labels.append(None)
                 if not (self.rules.unlabelled and isinstance(error, cells.MissingLabelError)):
                     wrong.append(Misfit(row, str(error), whole=True))
+        if chunk.keys is not None:
+            reason = f"there is no key in column {self.rules.key!r}"
+            wrong += [Misfit(row, reason, whole=True) for row, key in enumerate(chunk.keys) if key is None]
         misfits_before = self.counts.misfit_values
         keep = self._apply_policy(chunk, wrong)
         kept = range(len(chunk)) if keep is None else keep
@@ -253,11 +260,12 @@ class Encoder(ColumnKinds):
         values = np.concatenate(parts, axis=1) if parts else np.empty((len(kept), 0))
         if keep is not None:
             labels, weights = [labels[i] for i in keep], None if weights is None else weights[keep]
+        keys = None if chunk.keys is None else [chunk.keys[i] for i in kept]
         categories: dict[Hashable, tuple[Hashable, str]] = {}
         for name in chunk.columns:
             if self.kinds.get(name) is Kind.CATEGORICAL:
                 categories |= self.categories.meanings(name)
-        return Batch(tuple(names), values, labels, weights, categories=categories)
+        return Batch(tuple(names), values, labels, weights, categories, keys)
 
     def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[Misfit]]:
         """Numbers and points in time of the columns that hold such, and what does not fit."""

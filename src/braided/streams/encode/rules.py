@@ -35,7 +35,9 @@ _WORDS_OF: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     **dict.fromkeys(("unlabelled", "recognise"), ("True or False", lambda value: isinstance(value, bool))),
     "day_first": ("True, False or None", lambda value: value is None or isinstance(value, bool)),
-    **dict.fromkeys(("encoding", "weight"), ("text or None", lambda value: value is None or isinstance(value, str))),
+    **dict.fromkeys(
+        ("encoding", "weight", "key"), ("text or None", lambda value: value is None or isinstance(value, str))
+    ),
 }
 
 
@@ -84,6 +86,8 @@ class Rules:
         Whether identifiers, numbers of other spellings and encodings are recognised at all.
     weight
         The column that holds the records' weights, which is no feature. A record of weight 0 settles nothing.
+    key
+        The column that holds the records' keys, which is no feature.
     tell
         A function that is called with a line of text when the kinds of the columns are known, and when something
         else happens that a user should know, such as that a followed file was replaced.
@@ -109,6 +113,7 @@ class Rules:
     recognise: bool = True
     weight: str | None = None
     category: tuple[str, ...] = ()
+    key: str | None = None
 
     def __post_init__(self) -> None:
         for each in fields(self):

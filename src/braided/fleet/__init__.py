@@ -1,0 +1,9 @@
+"""Keyed fleets: `Fleet`, a model for each key with shared strength."""
+
+from __future__ import annotations
+
+from braided.fleet.fleet import KIND, SHARES, Fleet
+from braided.fleet.key_learners import KeyLearners
+from braided.fleet.shared import SHARED
+
+__all__ = ["KIND", "SHARED", "SHARES", "Fleet", "KeyLearners"]

@@ -1,0 +1,299 @@
+"""A whole model for each key: `share="none"` and `share="start"`."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.checkpoint import pack_name, prefixed, unpack_names, unprefixed
+from braided.errors import BraidedError
+from braided.estimators import frames
+from braided.estimators.base import MODL
+from braided.estimators.chunks import listed, weights_of
+from braided.estimators.features import ClassSpace
+from braided.estimators.frames import Frame
+from braided.estimators.progress import Progress
+from braided.estimators.sparse import is_sparse
+from braided.estimators.tasks import REGRESSION
+from braided.fleet.keys import restored_keys
+from braided.fleet.rows import KeyLimits
+from braided.fleet.shared import SHARED
+from braided.fleet.spill import SpillFolder
+from braided.state import checked
+from braided.values import as_weight
+
+Floats = NDArray[np.float64]
+Arrays = Mapping[str, NDArray[Any]]
+_KIND = "FleetModel"
+_WHAT = "state of the fleet"
+
+
+class SeparateModels:
+    """A model for each key, which learns the records of that key alone.
+
+    Parameters
+    ----------
+    model
+        What a new key starts as; it has learned nothing yet.
+    limits
+        How many keys there may be, and how many models in memory.
+    start
+        Whether there is a model that learns every record, of which a new key starts as a copy.
+    """
+
+    def __init__(self, model: MODL, limits: KeyLimits, start: bool) -> None:
+        self.model = model
+        self.start = start
+        self.limits = limits
+        self.known: OrderedDict[str, None] = OrderedDict()
+        self._regression = model.task == REGRESSION
+        self._space = ClassSpace(model.max_classes)
+        #: Those in memory, the ones used last at the end; the others by their files.
+        self._models: OrderedDict[str, MODL] = OrderedDict()
+        self._files: dict[str, int] = {}
+        self._spill = SpillFolder(limits.folder)
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far, by any key."""
+        return list(self._space.places)
+
+    @property
+    def learner_names(self) -> list[str]:
+        """Those of a model; and the shared one, if there is one."""
+        return [*self.model.learner_names, *([SHARED] if self.start else [])]
+
+    @property
+    def health(self) -> dict[str, dict[str, int]]:
+        """Not followed: each key has its own."""
+        return {name: {"skipped": 0, "resets": 0} for name in self.learner_names}
+
+    def _model(self, key: str | None) -> MODL | None:
+        """The model of a key, in memory; for one that is not known the shared one, if there is one."""
+        if key is None or key not in self.known:
+            return self.model if self.start else None
+        if key not in self._models:
+            self._hold(key, self._read(key))
+            self._spill.remove(self._files.pop(key))
+        self._models.move_to_end(key)
+        return self._models[key]
+
+    def _hold(self, key: str, model: MODL) -> None:
+        """Have a model in memory, and for that another one on disk if there are too many."""
+        while len(self._models) >= self.limits.in_memory:
+            oldest, old = next(iter(self._models.items()))
+            self._files[oldest] = self._spill.add(_KIND, *old.snapshot())
+            del self._models[oldest]
+        self._models[key] = model
+
+    def _read(self, key: str) -> MODL:
+        checkpoint = self._spill.read(self._files[key], _KIND)
+        return type(self.model).restore(checkpoint.metadata, checkpoint.arrays, self.model.learners)
+
+    def _new_model(self) -> MODL:
+        """What a new key starts as: a copy of the shared model as it is now, or a fresh one."""
+        return copy.deepcopy(self.model) if self.start else self.model.clone()
+
+    def _make_known(self, key: str, model: MODL) -> None:
+        """Let a new key have a model; where there are too many keys, the oldest is forgotten."""
+        if len(self.known) >= self.limits.max_keys:
+            oldest, _ = self.known.popitem(last=False)
+            self._models.pop(oldest, None)
+            if oldest in self._files:
+                self._spill.remove(self._files.pop(oldest))
+        self._hold(key, model)
+        self.known[key] = None
+
+    def predict_one(self, key: str | None, x: Mapping[Hashable, Any]) -> Floats | None:
+        """Probabilities in the order of `classes`, or a value; None before anything was learned."""
+        model = self._model(key)
+        row = None if model is None else model._predict_row(x)
+        if model is None or row is None or self._regression:
+            return row
+        own = model.classes
+        found = np.zeros(len(self._space))
+        found[[self._space.places[label] for label in own]] = 1.0 if len(own) == 1 else row[: len(own)]
+        return found
+
+    def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        """Learn one record."""
+        new = key not in self.known
+        model = self._new_model() if new else self._model(key)
+        assert model is not None
+        if self.start:
+            self.model.learn_one(x, y, w)
+        model.learn_one(x, y, w)
+        if as_weight(w, 0) == 0.0:
+            return
+        if new:
+            self._make_known(key, model)
+        self.known.move_to_end(key)
+        if not self._regression:
+            self._space.admit(model._target(y, 0))
+
+    def _opened(self, X: Any, names: Sequence[Hashable] | None) -> tuple[Any, list[Hashable], Frame | None]:
+        """A table of which rows can be taken, its names, and the frame that it was."""
+        if is_sparse(X):
+            raise BraidedError("X is a sparse matrix, and a fleet takes arrays and frames: give X.toarray()")
+        frame = frames.opened(X)
+        if frame is not None and self.model._encoder is None:
+            return *frame.table(1), frame
+        columns, n = frames.raw_columns(X, names) if frame is None else frame.raw_columns(1)
+        if frame is None and isinstance(X, np.ndarray):
+            return X, list(columns), None
+        table = np.empty((n, len(columns)), dtype=object)
+        for place, cells in enumerate(columns.values()):
+            table[:, place] = cells
+        return table, list(columns), frame
+
+    def predict_learn_many(
+        self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
+    ) -> Progress:
+        """Predict each record, then learn it."""
+        table, columns, frame = self._opened(X, names)
+        labels, n = listed(frames.targets(y)), len(keys)
+        if len(labels) != n:
+            raise BraidedError(f"X has {n} records and y has {len(labels)} labels: they must be as many")
+        weights = weights_of(sample_weight, n, 1)
+        heavy = np.ones(n) if weights is None else weights
+        self.model.clone().dry_run().learn_many(table, labels, columns, weights)
+        if not self._regression:
+            new = [self.model._target(label, 0) for label, weight in zip(labels, heavy, strict=True) if weight > 0.0]
+            new = [label for label in dict.fromkeys(new) if label not in self._space.places]
+            self._space.check_room(new)
+            for label in new:
+                self._space.admit(label)
+        progress = self._nothing_said(n)
+        done = 0
+        while done < n:
+            stop = done
+            while stop < n and (keys[stop] in self.known or heavy[stop] == 0.0):
+                stop += 1
+            self._learn_part(table, labels, columns, heavy, keys, progress, slice(done, stop))
+            key = keys[stop] if stop < n else None
+            if key is not None:
+                self._make_known(key, self._new_model())
+            done = stop
+        return progress if frame is None else self._framed(frame, progress)
+
+    def _learn_part(
+        self,
+        table: Any,
+        labels: list[Any],
+        columns: list[Hashable],
+        weights: Floats,
+        keys: list[str | None],
+        progress: Progress,
+        part: slice,
+    ) -> None:
+        """Records among which no key is new, key by key."""
+        rows = np.arange(part.start, part.stop)
+        if not rows.size:
+            return
+        if self.start:
+            shared = self.model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
+            self._note(self.model, shared, rows, progress, alone=True)
+        groups: dict[str | None, list[int]] = {}
+        for row in rows.tolist():
+            groups.setdefault(keys[row] if keys[row] in self.known else None, []).append(row)
+        for key, some in groups.items():
+            model = self._model(key)
+            if key is None or model is None:
+                if self.start:
+                    progress.predictions[some] = 0.0
+                    self._note(self.model, shared, rows, progress, only=some)
+                continue
+            said = model.predict_learn_many(table[some], [labels[i] for i in some], columns, weights[some])
+            self._note(model, said, np.array(some), progress)
+        for row in rows.tolist():
+            key = keys[row]
+            if key is not None and key in self.known and weights[row] > 0.0:
+                self.known.move_to_end(key)
+
+    def _nothing_said(self, n: int) -> Progress:
+        unknown = 0.0 if self._regression else -1.0
+        own = np.full((n, len(self.learner_names)), unknown)
+        return Progress(np.zeros((n, 1 if self._regression else len(self._space))), own)
+
+    def _note(
+        self,
+        model: MODL,
+        said: Progress,
+        rows: NDArray[np.int64],
+        progress: Progress,
+        alone: bool = False,
+        only: Sequence[int] | None = None,
+    ) -> None:
+        """Enter what a model said of some records, by the fleet's classes; `alone`: as what it says by itself."""
+        chosen = np.arange(rows.size) if only is None else np.searchsorted(rows, only)
+        at, n = rows[chosen], len(model.learner_names)
+        if self._regression:
+            values = np.asarray(said.predictions)[chosen]
+            if alone:
+                progress.own[at, -1] = values[:, 0]
+            else:
+                progress.predictions[at], progress.own[at, :n] = values, np.asarray(said.own)[chosen]
+            return
+        places = np.array([self._space.places[label] for label in model.classes], dtype=np.int64)
+        found = np.asarray(said.predictions)[chosen]
+        if alone:
+            likeliest = places[found.argmax(axis=1)] if places.size else np.full(at.size, -1)
+            progress.own[at, -1] = np.where(found.any(axis=1), likeliest, -1)
+            return
+        progress.predictions[np.ix_(at, places)] = found
+        own = np.asarray(said.own)[chosen].astype(np.int64)
+        progress.own[at, :n] = np.where(own >= 0, np.append(places, -1)[own], -1)
+
+    def _framed(self, frame: Frame, progress: Progress) -> Progress:
+        own = frame.frame(progress.own, self.learner_names)
+        if self._regression:
+            return progress._replace(predictions=frame.series(progress.predictions[:, 0]), own=own)
+        return progress._replace(predictions=frame.frame(progress.predictions, self.classes), own=own)
+
+    def progress_many(self, keys: list[str | None], X: Any, names: Sequence[Hashable] | None) -> Progress:
+        """Predict the records."""
+        table, columns, frame = self._opened(X, names)
+        progress = self._nothing_said(len(keys))
+        groups: dict[str | None, list[int]] = {}
+        for row, key in enumerate(keys):
+            groups.setdefault(key if key in self.known else None, []).append(row)
+        for key, rows in groups.items():
+            model = self._model(key)
+            if model is not None:
+                self._note(model, model.progress_many(table[rows], columns), np.array(rows), progress)
+        if self.start and len(keys):
+            shared = self.model.progress_many(table, columns)
+            self._note(self.model, shared, np.arange(len(keys)), progress, alone=True)
+        return progress if frame is None else self._framed(frame, progress)
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything needed to go on exactly from here."""
+        model, arrays = self.model.snapshot()
+        found, models = prefixed(SHARED, arrays), []
+        for place, key in enumerate(self.known):
+            one, rows = (self._models[key] if key in self._models else self._read(key)).snapshot()
+            models.append(one)
+            found |= prefixed(f"key {place}", rows)
+        labels = [pack_name(label) for label in self.classes]
+        return {"model": model, "keys": list(self.known), "models": models, "labels": labels}, found
+
+    def load(self, metadata: Any, arrays: Arrays, learners: Any) -> None:
+        """Take over a `snapshot`."""
+        kind = type(self.model)
+        self.model = kind.restore(checked(_WHAT, metadata, "model", dict), unprefixed(SHARED, arrays), learners)
+        keys, models = restored_keys(_WHAT, metadata), checked(_WHAT, metadata, "models", list)
+        if len(keys) != len(models) or len(keys) > self.limits.max_keys:
+            raise BraidedError(f"{_WHAT} has {len(keys)} keys and {len(models)} models; give a file written by save")
+        for label in unpack_names("labels", checked(_WHAT, metadata, "labels", list)):
+            self._space.admit(self._space.label(label, 0))
+        for place, (key, one) in enumerate(zip(keys, models, strict=True)):
+            model = kind.restore(one, unprefixed(f"key {place}", arrays), learners)
+            if not set(model.classes) <= set(self._space.places):
+                raise BraidedError(f"{_WHAT}: a key has classes that the fleet does not; give a file written by save")
+            self._hold(key, model)
+            self.known[key] = None

@@ -1,0 +1,168 @@
+"""One shared model, and beside it learners of each key's own: `share="braid"`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.checkpoint import prefixed, unprefixed
+from braided.errors import BraidedError
+from braided.estimators.base import MODL
+from braided.estimators.chunks import checked_array
+from braided.estimators.frames import Frame
+from braided.estimators.progress import Progress
+from braided.estimators.sparse import is_sparse
+from braided.estimators.tasks import REGRESSION
+from braided.fleet.key_learners import KeyLearners, New
+from braided.fleet.rows import KeyLimits
+from braided.state import checked
+from braided.values import as_weight
+
+Floats = NDArray[np.float64]
+Arrays = Mapping[str, NDArray[Any]]
+#: What the shared model alone is called among the learners.
+SHARED = "shared"
+_KEYS = "keys"
+
+
+class SharedModel:
+    """A model that learns every record, with `KeyLearners` beside it.
+
+    Parameters
+    ----------
+    model
+        The model; it has learned nothing yet.
+    limits
+        How many keys there may be.
+    """
+
+    def __init__(self, model: MODL, limits: KeyLimits) -> None:
+        self.model = model
+        self._regression = model.task == REGRESSION
+        self.own = KeyLearners(self._regression, model.seed, limits)
+
+    @property
+    def known(self) -> Mapping[str, None]:
+        """The keys that have learned something, those that did last at the end."""
+        return self.own.rows.known
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far."""
+        return self.model.classes
+
+    @property
+    def learner_names(self) -> list[str]:
+        """Those of the shared model, and that model itself."""
+        return [*self.model.learner_names, SHARED]
+
+    @property
+    def health(self) -> dict[str, dict[str, int]]:
+        """That of the shared model's learners."""
+        return {**self.model.health, SHARED: {"skipped": 0, "resets": 0}}
+
+    def _said_one(self, x: Mapping[Hashable, Any], keep: bool) -> Floats | None:
+        """What the shared model says of a record of numbers."""
+        row = self.model._predict_encoded(x, keep=keep)
+        if row is None or self._regression:
+            return row
+        n = len(self.model.classes)
+        return np.ones(1) if n == 1 else row[:n].copy()
+
+    def predict_one(self, key: str | None, x: Mapping[Hashable, Any]) -> Floats | None:
+        """Probabilities in the order of `classes`, or a value; None before anything was learned."""
+        if self.model._encoder is not None:
+            x = self.model._encoder.encode_one(x, learn=False)
+        said = self._said_one(x, keep=True)
+        return None if said is None else self.own.predict_one(x, key, said)
+
+    def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        """Learn one record."""
+        if self.model._encoder is None:
+            self._learn_one(key, x, y, w)
+            return
+        learn = as_weight(w, self.model.records_learned + 1) > 0.0
+        with self.model._encoder.trial():
+            self._learn_one(key, self.model._encoder.encode_one(x, learn), y, w)
+
+    def _learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        model, record = self.model, self.model.records_learned + 1
+        weight = as_weight(w, record)
+        if weight == 0.0:
+            model._learn_one(x, y, w)
+            return
+        said, new, before = self._said_one(x, keep=False), model._features.new_in(x), len(model.classes)
+        model._learn_one(x, y, w)
+        n = 1 if self._regression else len(model.classes)
+        shared = np.zeros((1, n))
+        if said is not None:
+            shared[0, : said.size] = said
+        target = model._target(y, record)
+        if not self._regression:
+            target = model._classes.places[target]
+        self.own.learn_one(x, key, float(target), weight, shared, record == 1, New(new, len(model.classes) - before))
+
+    def _opened(
+        self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
+    ) -> tuple[Any, Any, Frame | None]:
+        if is_sparse(X):
+            raise BraidedError("X is a sparse matrix, and a fleet takes arrays and frames: give X.toarray()")
+        return self.model._opened(X, names, learn, sample_weight)
+
+    def predict_learn_many(
+        self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
+    ) -> Progress:
+        """Predict each record, then learn it."""
+        model, first = self.model, self.model.records_learned == 0
+        with model._growing():
+            X, names, frame = self._opened(X, names, True, sample_weight)
+            chunk = model._checked(X, y, names, sample_weight)
+            progress = model._predict_learn(X, y, names, sample_weight, frame)
+        predictions = self.own.learn(chunk, keys, progress.predictions, first)
+        progress = self._with_own(progress, predictions)
+        return progress if frame is None else self._framed(frame, progress)
+
+    def _with_own(self, progress: Progress, predictions: Floats) -> Progress:
+        """What was said with the keys' learners, the shared model's answer as one more of what learners say."""
+        shared = progress.predictions
+        if self._regression:
+            alone = shared[:, 0]
+        else:
+            alone = np.where(shared.any(axis=1), shared.argmax(axis=1) if shared.shape[1] else 0, -1)
+        return Progress(predictions, np.column_stack([progress.own, alone]).astype(np.float64))
+
+    def _framed(self, frame: Frame, progress: Progress) -> Progress:
+        own = frame.frame(progress.own, self.learner_names)
+        return progress._replace(predictions=self.model._framed(frame, progress.predictions), own=own)
+
+    def progress_many(self, keys: list[str | None], X: Any, names: Sequence[Hashable] | None) -> Progress:
+        """Predict the records."""
+        X, names, frame = self._opened(X, names)
+        values, columns = checked_array(X, names, self.model.records_learned + 1)
+        # The values are encoded by now, and a model that would encode them again is asked behind its encoder.
+        encoder, self.model._encoder = self.model._encoder, None
+        try:
+            shared = self.model.progress_many(values, columns)
+        finally:
+            self.model._encoder = encoder
+        predictions = np.asarray(shared.predictions)
+        if self.model.records_learned:
+            predictions = self.own.predict(values, columns, keys, predictions)
+        progress = self._with_own(shared, predictions)
+        return progress if frame is None else self._framed(frame, progress)
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything needed to go on exactly from here."""
+        model, arrays = self.model.snapshot()
+        own, rows = self.own.snapshot()
+        return {"model": model, "own": own}, {**prefixed(SHARED, arrays), **prefixed(_KEYS, rows)}
+
+    def load(self, metadata: Any, arrays: Arrays, learners: Any) -> None:
+        """Take over a `snapshot`."""
+        model = checked("the fleet", metadata, "model", dict)
+        self.model = type(self.model).restore(model, unprefixed(SHARED, arrays), learners)
+        own = checked("the fleet", metadata, "own", dict)
+        self.own.load(len(self.model.classes), own, unprefixed(_KEYS, arrays))

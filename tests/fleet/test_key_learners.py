@@ -1,0 +1,167 @@
+"""The keys' learners against a direct implementation, and states that could not be one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from help_fleet import CLASSIFICATION, NAMES, REGRESSION, TASKS, fleet, stream
+
+from braided import BraidedError, Fleet
+from braided.estimators.chunks import Chunk
+from braided.fleet.key_learners import KeyLearners
+from braided.fleet.layout import RowLayout
+from braided.fleet.rows import KeyLimits, KeyRows
+from braided.kernels import keyed
+
+
+def _chunk(values: Any, targets: Any, new_labels: dict[int, Any]) -> Chunk:
+    names = list(range(values.shape[1]))
+    return Chunk(values, names, np.array(targets, dtype=float), None, {0: names}, new_labels)
+
+
+def _standardised(own: KeyLearners, row: Any) -> Any:
+    """A record as the kernel sees it before it is learned."""
+    from braided.kernels.scale import encode
+
+    x, active = np.zeros(32, dtype=np.float32), np.zeros(33, dtype=np.int64)
+    encode(row, np.arange(row.size), np.arange(row.size), own.statistics, True, x, active)
+    return np.concatenate([[1.0], x[: row.size].astype(float)])
+
+
+def test_the_first_own_learner_is_kalmans_recursion_around_the_shared_score() -> None:
+    random = np.random.default_rng(5)
+    values, shared = random.normal(size=(60, 3)), random.dirichlet([2.0, 2.0], size=60)
+    labels = [0, 1, *(values[2:, 0] > 0).astype(int)]
+    own = KeyLearners(regression=False, seed=0, limits=KeyLimits(10))
+    mean, covariance = np.zeros((2, 4)), np.eye(4) * keyed.VARIANCES[0] / 2.0
+    for t in range(60):
+        record = _chunk(values[t : t + 1], labels[t : t + 1], {0: t} if t < 2 else {})
+        own.learn(record, ["a"], shared[t : t + 1, : min(t + 1, 2)], first=t == 0)
+    own = KeyLearners(regression=False, seed=0, limits=KeyLimits(10))
+    for t in range(60):
+        n_classes = min(t + 1, 2)
+        u = _standardised(own, values[t])
+        score = np.log(np.maximum(shared[t, :n_classes], keyed.FLOOR))
+        score -= score.mean()
+        latent = score + (mean @ u)[:n_classes]
+        p = np.exp(latent - latent.max())
+        p /= p.sum()
+        v, q = (2.0 * p * (1.0 - p)).max(), u @ covariance @ u
+        gain = covariance @ u / (1.0 + v * q)
+        for k in range(n_classes):
+            mean[k] += gain * ((labels[t] == k) - p[k])
+        covariance = covariance - v * np.outer(gain, covariance @ u)
+        record = _chunk(values[t : t + 1], labels[t : t + 1], {0: t} if t < 2 else {})
+        own.learn(record, ["a"], shared[t : t + 1, :n_classes], first=t == 0)
+    start, length = own.rows.layout.parts["mean 0"]
+    found = own.rows.single[own.rows.resident["a"], start : start + length].reshape(2, -1)[:, :4]
+    np.testing.assert_allclose(found, mean, rtol=1e-3, atol=1e-5)
+
+
+def test_rows_that_grow_keep_what_they_hold() -> None:
+    small, large = RowLayout(False, 8, 2), RowLayout(False, 32, 4)
+    rows = np.arange(2 * small.size, dtype=np.float32).reshape(2, -1)
+    grown = large.grown(rows, small)
+    for own in range(keyed.OWN):
+        start, length = small.parts[f"mean {own}"]
+        old = rows[:, start : start + length].reshape(2, 2, -1)
+        start, length = large.parts[f"mean {own}"]
+        new = grown[:, start : start + length].reshape(2, 4, -1)
+        np.testing.assert_array_equal(new[:, :2, : old.shape[2]], old)
+        assert not new[:, 2:].any()
+        assert not new[:, :, old.shape[2] :].any()
+    start, length = large.parts["covariance 0"]
+    half = grown[0, start : start + length]
+    lower = np.zeros((33, 33))
+    lower[np.tril_indices(33)] = half
+    np.testing.assert_array_equal(lower[:9, :9][np.tril_indices(9)], rows[0, slice(*_part(small, "covariance 0"))])
+    np.testing.assert_array_equal(lower[9:], np.eye(33)[9:] * np.float32(keyed.VARIANCES[0] / 2.0))
+
+
+def _part(layout: RowLayout, name: str) -> tuple[int, int]:
+    start, length = layout.parts[name]
+    return start, start + length
+
+
+def test_files_that_nobody_needs_are_removed() -> None:
+    rows = KeyRows(RowLayout(True, 8, 1), KeyLimits(4))
+    random = np.random.default_rng(0)
+    for _ in range(600):
+        key = f"s{random.integers(40)}"
+        place = rows.places([key], [True])[0]
+        rows.double[place, 0] += 1.0
+    assert rows._spill._path is not None
+    files = list(rows._spill._path.rglob("*.braided"))
+    assert len(files) == len(rows._files) < 60
+    assert rows.all_rows()[1][:, 0].sum() == 600
+
+
+def _change(arrays: dict[str, Any], name: str, value: float, place: tuple[int, ...]) -> None:
+    arrays[name] = arrays[name].copy()
+    arrays[name][place] = value
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("name", "value", "place"),
+    [
+        ("keys/single", np.nan, (0, 0)),
+        ("keys/single", 1e9, (0, 0)),
+        ("keys/single", -1.0, (1, -1)),
+        ("keys/double", -1.0, (0, keyed.COUNT)),
+        ("keys/double", 0.5, (0, keyed.COUNT)),
+        ("keys/double", np.inf, (0, keyed.LAST)),
+        ("keys/double", -1.0, (0, keyed.NOISE)),
+        ("keys/fleet", np.nan, (0,)),
+        ("keys/fleet", 5.0, (20,)),
+        ("keys/statistics", -1.0, (0, 0)),
+    ],
+)
+def test_changed_numbers_are_refused(task: str, name: str, value: float, place: tuple[int, ...]) -> None:
+    metadata, arrays = _learned(task).snapshot()
+    Fleet.restore(metadata, arrays)
+    _change(arrays, name, value, place)
+    with pytest.raises(BraidedError, match="state of the fleet"):
+        Fleet.restore(metadata, arrays)
+
+
+def _learned(task: str) -> Fleet:
+    model = fleet(task)
+    values, labels, keys = stream(task, n=30)
+    model.learn_many(values, labels, NAMES, keys=keys)
+    return model
+
+
+def test_a_covariance_beyond_its_variances_is_refused() -> None:
+    model = _learned(CLASSIFICATION)
+    metadata, arrays = model.snapshot()
+    start, _ = model._inside.own.rows.layout.parts["covariance 1"]  # type: ignore[union-attr]
+    _change(arrays, "keys/single", 0.49, (0, start + 1))
+    with pytest.raises(BraidedError, match="a key's covariance is none"):
+        Fleet.restore(metadata, arrays)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["inside"]["own"]["keys"].append("i1"), "keys and"),
+        (lambda m: m["inside"]["own"]["keys"].__setitem__(0, "x1"), "no key"),
+        (lambda m: m["inside"]["own"]["keys"].__setitem__(0, "i01"), "no key"),
+        (lambda m: m["inside"]["own"]["keys"].__setitem__(0, m["inside"]["own"]["keys"][1]), "twice"),
+        (lambda m: m["inside"]["own"]["names"].append("more"), "should have shape"),
+        (lambda m: m["inside"]["own"].pop("names"), "is missing"),
+        (lambda m: m["inside"].pop("own"), "is missing"),
+        (lambda m: m["parameters"].__setitem__("share", "all"), "not known"),
+        (lambda m: m["parameters"].__setitem__("in_memory", "many"), "should be a int"),
+        (lambda m: m["parameters"].__setitem__("max_keys", 2), "too many"),
+        (lambda m: m.__setitem__("estimator", "Exec"), "not known to this braided"),
+        (lambda m: m.__setitem__("learned", -1), "should be from 0"),
+    ],
+)
+def test_changed_metadata_is_refused(change: Any, message: str) -> None:
+    metadata, arrays = _learned(REGRESSION).snapshot()
+    change(metadata)
+    with pytest.raises(BraidedError, match=message):
+        Fleet.restore(metadata, arrays)

@@ -1,0 +1,143 @@
+"""`--key COLUMN`: each key has a model of its own, and the column is no feature."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import braided
+from braided import BraidedError, Fleet, MODLRegressor
+from braided.evaluation.key_tally import KeyTally
+from braided.run import Job, RunOptions
+from command import braided as command
+
+N = 620
+RANDOM = np.random.default_rng(0)
+VALUES, KEYS = RANDOM.normal(size=(N, 2)), RANDOM.integers(5, size=N)
+COLOURS = RANDOM.choice(["red", "green"], size=N)
+TARGETS = np.round(VALUES[:, 0] * (KEYS - 2) + 0.1 * RANDOM.normal(size=N), 4)
+
+
+def finished(job: Job) -> Job:
+    for _ in job.run():
+        pass
+    return job
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("keys") / "records.csv"
+    rows = [
+        f"{a!r},{key},{b!r},{colour},{y}"
+        for (a, b), key, colour, y in zip(VALUES.tolist(), KEYS, COLOURS, TARGETS.tolist(), strict=True)
+    ]
+    path.write_text("\n".join(["a,machine,b,colour,y", *rows]) + "\n")
+    return path
+
+
+def options(stream: Path, **more: Any) -> RunOptions:
+    return RunOptions(stream=str(stream), target="y", key="machine", preset="lean", task="regression", **more)
+
+
+def test_a_run_is_a_fleet_and_says_which_keys_are_the_worst(stream: Path) -> None:
+    job = finished(Job(options(stream)))
+    result = job.document()["runs"][0]
+    assert job.n_features == 4, "a, b, and two colours"
+    assert result["keys"]["keys"] == 5
+    assert {row["key"] for row in result["keys"]["most"]} == {"0", "1", "2", "3", "4"}
+    assert sum(row["records"] for row in result["keys"]["most"]) == N
+    assert result["metrics"]["mae"] < 0.7 * result["learners"]["shared"]["mae"]
+    assert result["keys"]["ahead"] >= 4
+    ages = result["keys"]["ages"]
+    assert [row["from"] for row in ages] == [0, 1, 5, 20, 100]
+    assert ages[0]["loss"] == ages[0]["shared"], "a new key is the shared model"
+    assert ages[-1]["loss"] < 0.5 * ages[-1]["shared"]
+    lost = sum(row["records"] * row["loss"] for row in result["keys"]["most"]) / N
+    assert lost == pytest.approx(result["metrics"]["mae"])
+    one_model = finished(Job(RunOptions(stream=str(stream), target="y", drop=("machine",), preset="lean")))
+    assert one_model.document()["runs"][0]["metrics"]["mae"] == result["learners"]["shared"]["mae"]
+
+
+def test_the_report_has_the_keys(stream: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed: run make test")
+    from braided.report.page import page
+
+    found = page(finished(Job(options(stream))))
+    assert "<h2>Keys</h2>" in found
+    assert "5 keys: ahead of the shared model for" in found
+    assert "<td>0</td><td>5</td>" in found, "the first record of each key"
+    assert "<td>100 or more</td>" in found
+
+
+@pytest.mark.parametrize("more", [{}, {"delay": 3}, {"share": "start"}])
+def test_a_run_that_was_broken_off_ends_in_the_same_bits(stream: Path, tmp_path: Path, more: dict[str, Any]) -> None:
+    straight = finished(Job(options(stream, **more)))
+    broken = Job(options(stream, **more), checkpoint=tmp_path / "c", every=0.0)
+    for progress in broken.run():
+        if progress.evaluation.seen >= 500:
+            break
+    resumed = finished(Job(options(stream, **more), checkpoint=tmp_path / "c", resume=True))
+    found, expected = (job.document()["runs"][0] for job in (resumed, straight))
+    for name in ("state_sha256", "metrics", "keys"):
+        assert found[name] == expected[name]
+    again = Job(options(stream, **more), checkpoint=tmp_path / "c", resume=True)
+    assert again.document()["runs"][0]["keys"] == expected["keys"]
+
+
+def test_what_it_leaves_behind_takes_raw_records(stream: Path, tmp_path: Path) -> None:
+    finished(Job(options(stream), checkpoint=tmp_path / "c"))
+    fleet = Fleet.load(tmp_path / "c")
+    assert sorted(map(str, fleet.keys)) == ["0", "1", "2", "3", "4"]
+    told = [fleet.predict_one({"machine": key, "a": 1.0, "b": 0.0, "colour": "red"}) for key in ("0", "4")]
+    assert told[0] < -1.0 < 1.0 < told[1]
+
+
+def test_the_command_prints_the_keys(stream: Path) -> None:
+    told = command("run", str(stream), "--target", "y", "--key", "machine", "--preset", "lean")
+    assert "5 keys: ahead of the shared model for" in told.stdout
+    assert "shared alone" in told.stdout
+
+
+def test_json_lines_have_the_key_as_a_field(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    rows = [{"x": {"a": float(a), "machine": f"m{key}"}, "y": "up" if a > 0 else "down"} for (a, _), key in
+            zip(VALUES, KEYS, strict=True)]  # fmt: skip
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    job = finished(Job(RunOptions(stream=str(path), key="machine", preset="lean")))
+    assert job.document()["runs"][0]["keys"]["keys"] == 5
+    assert job.n_features == 1
+
+
+def test_what_cannot_be_is_refused(stream: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        BraidedError, match=r"'machin': there is no such column, or it is empty: choose it from .*machine"
+    ):
+        finished(Job(RunOptions(stream=str(stream), target="y", key="machin")))
+    with pytest.raises(BraidedError, match="--key 'machine' is for models that can share, and river-linear cannot"):
+        finished(Job(options(stream, models=("river-linear",))))
+    with pytest.raises(BraidedError, match="--share 'all' is not known"):
+        Job(options(stream, share="all"))
+    path = tmp_path / "gap.csv"
+    lines = stream.read_text().splitlines()[:20]
+    path.write_text("\n".join([*lines, "1.0,,1.0,red,2.0"]) + "\n")
+    with pytest.raises(BraidedError, match=r"gap\.csv:21: there is no key in column 'machine'"):
+        finished(Job(options(path)))
+    job = finished(Job(options(path, on_error="skip")))
+    assert (job.document()["records"], job.document()["skipped_records"]) == (19, 1)
+
+
+def test_record_takes_a_fleet() -> None:
+    pairs = [({"a": a, "machine": f"m{key}"}, float(y)) for (a, _), key, y in zip(VALUES, KEYS, TARGETS, strict=True)]
+    history = braided.record(Fleet(MODLRegressor(preset="lean"), key="machine"), pairs)
+    assert history.learner_errors["shared"] > 1.3 * history.error
+
+
+def test_a_changed_tally_is_refused() -> None:
+    tally = KeyTally(regression=True)
+    for keys, sums in ((["a", "a"], np.zeros((2, 4))), ([1], np.zeros((1, 4))), (["a"], -np.ones((1, 4)))):
+        with pytest.raises(BraidedError, match="the keys of the run"):
+            tally.load_state(keys, {"sums": sums, "ages": np.zeros((6, 3))})
