@@ -23,7 +23,7 @@ WITH_LISTS = (
     "braided.sklearn", "braided.streams",
 )  # fmt: skip
 PUBLIC = """
-braided: BraidedError Encoder History MODLClassifier MODLRegressor __version__ record
+braided: BraidedError Encoder Fleet History MODLClassifier MODLRegressor __version__ record
 braided.capymoa: Columns MODL MODLRegressor
 braided.combiners: COMBINERS Combiner Ensemble Greedy KalmanTanh KalmanWeights MixtureOfExperts Multiplication
     ScoreSum build
@@ -34,6 +34,7 @@ braided.estimators.drift: DETECTORS Watch build
 braided.estimators.explain: Explanation Part
 braided.estimators.progress: Progress
 braided.evaluation: Evaluation History Tally metrics record
+braided.fleet: KeyLearners
 braided.learners: CompiledLearner Folklore FolkloreConfig ForestConfig ForestValueConfig FourierConfig FourierLinear
     FourierLinearConfig FourierLogistic HedgeConfig HedgeNetwork LEARNERS Learner LearnerConfig LinearConfig
     LinearRegression LogisticConfig LogisticRegression MLP MLPConfig MondrianForest MondrianForestRegressor OLVF
@@ -77,7 +78,7 @@ MODLRegressor: braid classes coverage coverage_counts drifts dry_run effects_one
     progress_many records_learned restore save snapshot task
 """
 COMMANDS = (
-    "bench, bench default, bench depth, bench evaluation, bench memory, bench serve, bench speed, datasets, "
+    "bench, bench default, bench depth, bench evaluation, bench fleet, bench memory, bench serve, bench speed, datasets, "
     "datasets fetch, datasets list, datasets sheet, datasets verify, feed, inspect, reproduce, run, serve, serve "
     "backup, serve repair, serve restore, warm-up"
 )
