@@ -78,9 +78,9 @@ MODLRegressor: braid classes coverage coverage_counts drifts dry_run effects_one
     progress_many records_learned restore save snapshot task
 """
 COMMANDS = (
-    "bench, bench default, bench depth, bench evaluation, bench fleet, bench memory, bench serve, bench speed, datasets, "
-    "datasets fetch, datasets list, datasets sheet, datasets verify, feed, inspect, reproduce, run, serve, serve "
-    "backup, serve repair, serve restore, warm-up"
+    "bench, bench default, bench depth, bench evaluation, bench fleet, bench memory, bench serve, bench speed, "
+    "datasets, datasets fetch, datasets list, datasets sheet, datasets verify, feed, inspect, reproduce, run, serve, "
+    "serve backup, serve repair, serve restore, warm-up"
 )
 
 
