@@ -75,8 +75,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     >>> from river import datasets, evaluate, metrics
     >>> fleet = Fleet(MODLRegressor(), key="chick")
     >>> error = evaluate.progressive_val_score(datasets.ChickWeights(), fleet, metrics.MAE())
-    >>> print(f"{error.get():.1f}, {fleet.n_keys} keys")
-    6.7, 50 keys
+    >>> print(f"{error.get():.0f}, {fleet.n_keys} keys")
+    7, 50 keys
     """
 
     def __new__(cls, model: Any = None, *arguments: Any, **settings: Any) -> Self:

@@ -27,6 +27,15 @@ _LARGEST = 1e280
 _WHAT = "state of the fleet"
 
 
+def _row(x: Mapping[Hashable, Any], names: Sequence[Hashable]) -> Floats:
+    """A record that was checked before as a table of one row, NaN where it has no value."""
+    values = [x.get(name) for name in names]
+    row = [
+        value if type(value) is float else as_number(name, value, 0) for name, value in zip(names, values, strict=True)
+    ]
+    return np.array([row], dtype=np.float64)
+
+
 def _unit(seat: np.uint64, place: int) -> float:
     """A draw from [0, 1)."""
     return float(unit_interval(np.uint64(mix(seat, np.uint64(place)))))
@@ -83,13 +92,15 @@ class KeyLearners:
     0.003. What the shared model says is what W_0 = 0 leaves as it is.
 
     For a numeric target the same, in units of the root mean square of the shared model's residuals e = y - s: the three
-    learners are linear in e with the noise that they have, and f has, in place of the frequencies, the key's last e,
-    running means of it of rates 0.3 and 0.05, its last y less s, and its last y less the one before. A residual r that
-    is far off counts for 3 / (2 + r^2 / noise) of one. W has the variance 0.3.
+    learners are linear in e with the noise that they have. A fourth, of prior variance 1, does without the shared
+    model: it is linear in y - y_1, y_1 the first target of the key, and what it says less s is one more of f. In place
+    of the frequencies f has the key's last e, running means of it of rates 0.3 and 0.05, its last y less s, its last y
+    less the one before, and the last residual of the fourth learner. A residual r that is far off counts for
+    3 / (2 + r^2 / noise) of one. W starts from 1/4 for the learners and has the variance 0.3.
 
     A record of weight c is one step of c times the curvature; beyond 1, it moves a score by 4 at most. The features are
     the first 32 that came, the classes the first 32: for others the shared model speaks alone. A key takes 3.5 kB with
-    8 features and two classes, 8 kB with 32 features, and 20.5 kB with 32 features and 32 classes.
+    8 features and two classes or a number, 8 to 10 kB with 32 features, and 20.5 kB with 32 features and 32 classes.
 
     Parameters
     ----------
@@ -121,10 +132,11 @@ class KeyLearners:
         n, first = self.rows.layout.n_weights, 0 if self._regression else 1
         weights, variances = np.zeros(n), np.zeros(n)
         weights[:first] = 1.0
-        weights[first : first + keyed.OWN] = 1.0 / keyed.OWN
+        n_own = self.rows.layout.n_own
+        weights[first : first + n_own] = 1.0 / n_own
         variances[first:] = keyed.FLEET_VALUE_VARIANCE if self._regression else keyed.FLEET_VARIANCE
         more = np.zeros(keyed.FLEET_MORE)
-        more[[keyed.FLEET_NOISE, *range(keyed.OWN_NOISE, keyed.OWN_NOISE + keyed.OWN)]] = 1.0
+        more[[keyed.FLEET_NOISE, *range(keyed.OWN_NOISE, keyed.UNIT)]] = 1.0
         return np.concatenate([weights, np.diag(variances).ravel(), more])
 
     def _bind(self) -> None:
@@ -220,9 +232,8 @@ class KeyLearners:
     ) -> None:
         """The same of one record; `new` has its features and the number of classes that were not known before it."""
         columns = [*self.names, *(name for name in new.features if name not in self.names)]
-        values = np.array([[as_number(name, x.get(name), 0) for name in columns]], dtype=np.float64)
         chunk = Chunk(
-            values.reshape(1, len(columns)),
+            _row(x, columns),
             columns,
             np.array([target], dtype=np.float64),
             None if weight == 1.0 else np.array([weight]),
@@ -235,8 +246,8 @@ class KeyLearners:
         """What is said of one record of which the shared model says `shared`, (n_outputs,)."""
         if key is None or key not in self.rows.known:
             return shared
-        values = np.array([[as_number(name, x.get(name), 0) for name in self.names]], dtype=np.float64)
-        found: Floats = self.predict(values.reshape(1, len(self.names)), list(self.names), [key], shared[None])[0]
+        names = list(self.names)
+        found: Floats = self.predict(_row(x, names), names, [key], shared[None])[0]
         return found
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

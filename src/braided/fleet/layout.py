@@ -34,7 +34,7 @@ class RowLayout:
     >>> layout.features, layout.classes, layout.size
     (8, 2, 853)
     >>> 4 * layout.size + 8 * keyed.DOUBLES  # bytes of a key
-    3468
+    3484
     """
 
     regression: bool
@@ -51,15 +51,20 @@ class RowLayout:
         """How many weights are learned for each key."""
         return keyed.VALUE_INPUTS if self.regression else keyed.CLASS_INPUTS
 
+    @property
+    def n_own(self) -> int:
+        """How many learners of its own a key has."""
+        return keyed.VALUE_OWN if self.regression else keyed.OWN
+
     def inputs(self, own: int) -> int:
         """How many inputs one of a key's own learners has."""
-        return 1 + (keyed.COSINES if own == keyed.OWN - 1 else self.features)
+        return 1 + (keyed.COSINES if own == keyed.WAVES else self.features)
 
     @cached_property
     def parts(self) -> dict[str, tuple[int, int]]:
         """Where each part of a row starts and how long it is, in order."""
-        sizes = {f"mean {own}": self.classes * self.inputs(own) for own in range(keyed.OWN)}
-        sizes |= {f"covariance {own}": _half(self.inputs(own)) for own in range(keyed.OWN)}
+        sizes = {f"mean {own}": self.classes * self.inputs(own) for own in range(self.n_own)}
+        sizes |= {f"covariance {own}": _half(self.inputs(own)) for own in range(self.n_own)}
         sizes["past"] = 0 if self.regression else len(keyed.RATES) * self.classes
         sizes |= {"weights": self.n_weights, "weight covariance": self.n_weights**2}
         found, start = {}, 0
@@ -86,16 +91,17 @@ class RowLayout:
     def shape(self, n_features: int, n_classes: int) -> NDArray[np.int64]:
         """What the kernel is told, with the sizes in use."""
         places = [self.parts[name][0] for name in ("past", "weights", "weight covariance")]
-        means = [self.parts[f"mean {own}"][0] for own in range(keyed.OWN)]
-        covariances = [self.parts[f"covariance {own}"][0] for own in range(keyed.OWN)]
+        means = [self.parts[f"mean {own}"][0] for own in range(self.n_own)]
+        covariances = [self.parts[f"covariance {own}"][0] for own in range(self.n_own)]
         outputs = 1 if self.regression else min(max(n_classes, 1), self.classes)
         sizes = [int(self.regression), 1 + self.features, self.classes, min(n_features, self.features), outputs]
-        return np.array([*sizes, *places, *means, *covariances], dtype=np.int64)
+        room = [0] * (keyed.VALUE_OWN - self.n_own)
+        return np.array([*sizes, *places, *means, *room, *covariances, *room], dtype=np.int64)
 
     def fresh(self) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """The row of a key that has learned nothing."""
         single, double = np.zeros(self.size, dtype=np.float32), np.zeros(keyed.DOUBLES)
-        for own in range(keyed.OWN):
+        for own in range(self.n_own):
             start, _ = self.parts[f"covariance {own}"]
             single[start + _diagonal(self.inputs(own))] = self.variance(own)
         start, length = self.parts["weight covariance"]
@@ -125,7 +131,7 @@ class RowLayout:
         """Refuse rows that could not have been learned."""
         n = len(double) if double.ndim else 0
         low, high = np.full(self.size, -keyed.MOST_WEIGHT), np.full(self.size, keyed.MOST_WEIGHT)
-        for own in range(keyed.OWN):
+        for own in range(self.n_own):
             start, length = self.parts[f"covariance {own}"]
             high[start : start + length] = 2.1 * self.variance(own)
             low[start : start + length] = -high[start : start + length]
@@ -144,7 +150,7 @@ class RowLayout:
             "double": ArrayRule((n, keyed.DOUBLES), "float64", least, most, whole),
         }
         check_arrays(what, rules, {"single": single, "double": double})
-        for own in range(keyed.OWN):
+        for own in range(self.n_own):
             start, length = self.parts[f"covariance {own}"]
             _check_halves(what, single[:, start : start + length], self.inputs(own))
 

@@ -43,6 +43,8 @@ class SharedModel:
         self.model = model
         self._regression = model.task == REGRESSION
         self.own = KeyLearners(self._regression, model.seed, limits)
+        #: How many records had been learned, the record that the shared model was asked last, and what it said.
+        self._last: tuple[int, dict[Hashable, Any], Floats | None] | None = None
 
     @property
     def known(self) -> Mapping[str, None]:
@@ -65,12 +67,16 @@ class SharedModel:
         return {**self.model.health, SHARED: {"skipped": 0, "resets": 0}}
 
     def _said_one(self, x: Mapping[Hashable, Any], keep: bool) -> Floats | None:
-        """What the shared model says of a record of numbers."""
-        row = self.model._predict_encoded(x, keep=keep)
-        if row is None or self._regression:
-            return row
-        n = len(self.model.classes)
-        return np.ones(1) if n == 1 else row[:n].copy()
+        """What the shared model says of a record of numbers, which it is not asked twice before it learns again."""
+        learned = self.model.records_learned
+        if not keep and self._last is not None and self._last[:2] == (learned, x):
+            return self._last[2]
+        said = self.model._predict_encoded(x, keep=keep)
+        if said is not None and not self._regression:
+            n = len(self.model.classes)
+            said = np.ones(1) if n == 1 else said[:n].copy()
+        self._last = (learned, dict(x), said)
+        return said
 
     def predict_one(self, key: str | None, x: Mapping[Hashable, Any]) -> Floats | None:
         """Probabilities in the order of `classes`, or a value; None before anything was learned."""
@@ -163,6 +169,6 @@ class SharedModel:
     def load(self, metadata: Any, arrays: Arrays, learners: Any) -> None:
         """Take over a `snapshot`."""
         model = checked("the fleet", metadata, "model", dict)
-        self.model = type(self.model).restore(model, unprefixed(SHARED, arrays), learners)
+        self.model, self._last = type(self.model).restore(model, unprefixed(SHARED, arrays), learners), None
         own = checked("the fleet", metadata, "own", dict)
         self.own.load(len(self.model.classes), own, unprefixed(_KEYS, arrays))

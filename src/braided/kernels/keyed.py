@@ -15,18 +15,20 @@ from braided.kernels.compile import CACHED, kernel
 from braided.kernels.record_weight import LARGEST_MOVE, counted
 from braided.kernels.scale import clipped, encode, remember
 
-#: For each of a key's own learners the prior variance of a weight, and how fast it goes back to it. The last one sees
-#: cosines of the record, the others its values.
-VARIANCES = (0.03, 0.5, 0.1)
-FORGETTING = (0.0, 1e-3, 0.0)
-OWN = len(VARIANCES)
+#: For each of a key's own learners the prior variance of a weight, and how fast it goes back to it. One sees cosines of
+#: the record, the others its values; the last, which only numbers have, is around the key's first target.
+VARIANCES = (0.03, 0.5, 0.1, 1.0)
+FORGETTING = (0.0, 1e-3, 0.0, 0.0)
+WAVES, FREE = 2, 3
+OWN, VALUE_OWN = 3, 4
 #: Cosines, each of two features; and how fast a key's running frequencies of labels follow.
 COSINES = 32
 RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
-#: A key's past of numbers: the last residual, running means of it of these rates, and two differences.
+#: A key's past of numbers: the last residual, running means of it of these rates, two differences, and the last
+#: residual of the learner around the first target.
 RESIDUAL_RATES = (0.3, 0.05)
 #: What is weighed: the shared score and a key's own, and its frequencies; of numbers, its own scores and its past.
-CLASS_INPUTS, VALUE_INPUTS = 1 + OWN + len(RATES), OWN + 3 + len(RESIDUAL_RATES)
+CLASS_INPUTS, VALUE_INPUTS = 1 + OWN + len(RATES), VALUE_OWN + 4 + len(RESIDUAL_RATES)
 #: Prior variances of the fleet's weights, of classes and of numbers, and of what a key's differ from them; forgetting.
 FLEET_VARIANCE, FLEET_VALUE_VARIANCE, KEY_VARIANCE, WEIGHT_FORGETTING = 0.03, 0.3, 0.003, 1e-4
 #: A shared probability counts for this much at least, and a score for this much at most.
@@ -46,15 +48,16 @@ _SHARE, _FREQUENCY_FLOOR = 0.02, 1e-3
 # Places in `shape`.
 REGRESSION, INPUTS, OUTPUTS, N_FEATURES, N_OUTPUTS, PAST, WEIGHTS, WEIGHT_COVARIANCE = range(8)
 MEANS = 8
-COVARIANCES = MEANS + OWN
-SHAPE = COVARIANCES + OWN
-# Columns of `double`: records learned, noise, the last two targets, the last residual and its running means.
-COUNT, NOISE, LAST, BEFORE_LAST, RESIDUAL, RUNNING = range(6)
+COVARIANCES = MEANS + VALUE_OWN
+SHAPE = COVARIANCES + VALUE_OWN
+# Columns of `double`: records learned, noise, the first target and the last two, the last residuals of the shared model
+# and of the learner around the first target, and running means of the former.
+COUNT, NOISE, FIRST, LAST, BEFORE_LAST, RESIDUAL, FREE_RESIDUAL, RUNNING = range(8)
 DOUBLES = RUNNING + len(RESIDUAL_RATES)
 # Places in the fleet's numbers, after the weights and their covariance: noise, that of each own learner, the mean
 # square of the shared model's residuals, and over how many it is.
 FLEET_NOISE, OWN_NOISE = 0, 1
-UNIT, UNITS = OWN_NOISE + OWN, OWN_NOISE + OWN + 1
+UNIT, UNITS = OWN_NOISE + VALUE_OWN, OWN_NOISE + VALUE_OWN + 1
 FLEET_MORE = UNITS + 1
 
 
@@ -184,7 +187,7 @@ def _list_class(row, shape, shared, u, waves, inputs):
             if i == 0:
                 value = np.log(max(shared[k], FLOOR))
             elif i <= OWN:
-                value = _own_scores(row, shape, i - 1, waves if i == OWN else u, k)
+                value = _own_scores(row, shape, i - 1, waves if i - 1 == WAVES else u, k)
             else:
                 value = np.log((row[start + k] + _SHARE / n_outputs) / total + _FREQUENCY_FLOOR)
             inputs[i, k] = value
@@ -227,7 +230,7 @@ def _learn_class(row, past, shape, fleet, label, weight, u, waves, inputs, laten
         _relax(covariance, 1, FLEET_VARIANCE)
         _tame(weights)
     for own in range(OWN):
-        _learn_own_class(row, shape, own, waves if own == OWN - 1 else u, inputs[0], label, weight, latent, p, pu)
+        _learn_own_class(row, shape, own, waves if own == WAVES else u, inputs[0], label, weight, latent, p, pu)
     for s in range(len(RATES)):
         start = shape[PAST] + s * shape[OUTPUTS]
         for k in range(n_outputs):
@@ -241,14 +244,16 @@ def _predict_value(row, past, shape, fleet, shared, u, waves, inputs):
     """The weighed inputs of a numeric target, in units of the shared model's residuals; fills `inputs`."""
     unit = np.sqrt(fleet[VALUE_INPUTS + VALUE_INPUTS * VALUE_INPUTS + UNIT])
     inverse = 1.0 / unit if unit > 0.0 else 0.0
-    for own in range(OWN):
-        inputs[own] = clipped(_own_scores(row, shape, own, waves if own == OWN - 1 else u, 0), LARGEST_VALUE)
-    inputs[OWN] = past[RESIDUAL] * inverse
+    for own in range(VALUE_OWN):
+        inputs[own] = _own_scores(row, shape, own, waves if own == WAVES else u, 0)
+    inputs[FREE] = inputs[FREE] + (past[FIRST] - shared) * inverse if past[COUNT] > 0.0 else 0.0
+    inputs[VALUE_OWN] = past[RESIDUAL] * inverse
     for k in range(len(RESIDUAL_RATES)):
-        inputs[OWN + 1 + k] = past[RUNNING + k] * inverse
-    at = OWN + 1 + len(RESIDUAL_RATES)
+        inputs[VALUE_OWN + 1 + k] = past[RUNNING + k] * inverse
+    at = VALUE_OWN + 1 + len(RESIDUAL_RATES)
     inputs[at] = (past[LAST] - shared) * inverse if past[COUNT] > 0.0 else 0.0
     inputs[at + 1] = (past[LAST] - past[BEFORE_LAST]) * inverse if past[COUNT] > 1.0 else 0.0
+    inputs[at + 2] = past[FREE_RESIDUAL] * inverse
     total = 0.0
     for i in range(VALUE_INPUTS):
         inputs[i] = clipped(inputs[i], LARGEST_VALUE)
@@ -280,7 +285,7 @@ def _learn_own_value(row, shape, own, u, residual, precision, pu):
 
 
 @kernel()
-def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, predicted, pu, scratch):
+def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, predicted, pu):
     """Learn a target that the shared model had a say on."""
     n = VALUE_INPUTS
     more = fleet[n + n * n :]
@@ -292,9 +297,7 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
         off, variance = aim - predicted, max(past[NOISE], LEAST_NOISE)
         share = newton.trust(off, variance)
         own_covariance = row[start : start + n * n].reshape(n, n)
-        newton.step_value(
-            row[shape[WEIGHTS] : start], own_covariance, inputs, off, weight * share / variance, scratch[0]
-        )
+        newton.step_value(row[shape[WEIGHTS] : start], own_covariance, inputs, off, weight * share / variance, pu)
         newton.relax(own_covariance, WEIGHT_FORGETTING, KEY_VARIANCE)
         _tame(row[shape[WEIGHTS] : start])
         past[NOISE] = _follow(past[NOISE], off, share, past[COUNT] + BEFORE)
@@ -305,14 +308,18 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
             variance = max(more[FLEET_NOISE], LEAST_NOISE)
             share = newton.trust(off, variance)
             covariance = fleet[n : n + n * n].reshape(n, n)
-            newton.step_value(fleet[:n], covariance, inputs, off, weight * share / variance, scratch[0])
+            newton.step_value(fleet[:n], covariance, inputs, off, weight * share / variance, pu)
             _relax(covariance, 0, FLEET_VALUE_VARIANCE)
             _tame(fleet[:n])
             more[FLEET_NOISE] = _follow(more[FLEET_NOISE], off, share, more[UNITS] + BEFORE)
-        for own in range(OWN):
+        for own in range(VALUE_OWN):
             off, variance = aim - inputs[own], max(more[OWN_NOISE + own], LEAST_NOISE)
+            if own == FREE:
+                known = _own_scores(row, shape, own, u, 0)
+                off = clipped((y - past[FIRST]) / unit, LARGEST_RESIDUAL) - known
+                past[FREE_RESIDUAL] = clipped(off * unit, _LARGEST_TARGET)
             share = newton.trust(off, variance)
-            _learn_own_value(row, shape, own, waves if own == OWN - 1 else u, off, weight * share / variance, pu)
+            _learn_own_value(row, shape, own, waves if own == WAVES else u, off, weight * share / variance, pu)
             more[OWN_NOISE + own] = _follow(more[OWN_NOISE + own], off, share, more[UNITS] + BEFORE)
     trusted = more[UNITS] > _TRUSTED and more[UNIT] > 0.0
     more[UNITS] = min(more[UNITS] + 1.0, MEMORY)
@@ -361,9 +368,11 @@ def run(
                 predictions[t, 0] = shared[t, 0] + found * unit if past[COUNT] > 0.0 else shared[t, 0]
                 if learned:
                     y = clipped(targets[t], _LARGEST_TARGET)
+                    if past[COUNT] == 0.0:
+                        past[FIRST] = y
                     if spoken[t]:
                         weight = counted(weights, t)
-                        _learn_value(row, past, shape, fleet, said, y, weight, u, waves, of_value, found, pu, scratch)
+                        _learn_value(row, past, shape, fleet, said, y, weight, u, waves, of_value, found, pu)
                     past[BEFORE_LAST], past[LAST] = past[LAST], y
                     past[COUNT] += 1.0
             else:
