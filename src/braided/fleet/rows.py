@@ -15,6 +15,7 @@ from braided.errors import BraidedError
 from braided.fleet.layout import RowLayout
 from braided.fleet.spill import SpillFolder
 from braided.kernels import keyed
+from braided.state import holding_together
 
 Single = NDArray[np.float32]
 Double = NDArray[np.float64]
@@ -199,17 +200,16 @@ class KeyRows:
             self._files[number] = self._files.pop(number)  # looked at last
             return
         rest = [key for key in keys if self._file.get(key) == number]
-        single, double = self._read(number)
-        at = [keys.index(key) for key in rest]
-        self._write(rest, single[at], double[at])
+        self._write(rest, *self._read(number, [keys.index(key) for key in rest]))
 
-    def _read(self, number: int) -> tuple[Single, Double]:
-        """The rows of a file, in the present layout."""
-        checkpoint = self._spill.read(number, _KIND)
-        sizes = checkpoint.metadata
-        old = RowLayout(self.layout.regression, int(sizes["features"]), int(sizes["classes"]))
-        old.check("rows on disk", checkpoint.arrays["single"], checkpoint.arrays["double"])
-        return self.layout.grown(checkpoint.arrays["single"], old), checkpoint.arrays["double"]
+    def _read(self, number: int, at: list[int]) -> tuple[Single, Double]:
+        """Some rows of a file, checked, in the present layout."""
+        sizes, arrays = self._spill.read(number, _KIND)[1:]
+        with holding_together("a file of keys on disk"):
+            old = RowLayout(self.layout.regression, int(sizes["features"]), int(sizes["classes"]))
+            single, double = arrays["single"][at], arrays["double"][at]
+        old.check("keys on disk", single, double)
+        return self.layout.grown(single, old), double
 
     def _bring(self, keys: list[str]) -> None:
         """Have keys in memory: from their files, each of which is read once, or as new ones."""
@@ -221,9 +221,8 @@ class KeyRows:
             if number is None:
                 self.single[places], self.double[places] = self.layout.fresh()
             else:
-                single, double = self._read(number)
                 at = [self._files[number][0].index(key) for key in group]
-                self.single[places], self.double[places] = single[at], double[at]
+                self.single[places], self.double[places] = self._read(number, at)
             self.resident |= dict(zip(group, places, strict=True))
 
     def forget_oldest(self) -> str:
@@ -244,9 +243,8 @@ class KeyRows:
         single[at], double[at] = self.single[places], self.double[places]
         for number, (keys, _) in self._files.items():
             rest = [place for place, key in enumerate(keys) if self._file.get(key) == number]
-            rows = self._read(number)
             at = [order[keys[place]] for place in rest]
-            single[at], double[at] = rows[0][rest], rows[1][rest]
+            single[at], double[at] = self._read(number, rest)
         return single, double
 
     def load(self, keys: list[str], single: Single, double: Double) -> None:
