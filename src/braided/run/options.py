@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from braided import checks, presets, zoo
+from braided.brokers.address import is_broker
 from braided.combiners import COMBINERS
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
@@ -25,7 +26,7 @@ from braided.run import decision as decisions
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
 from braided.streams.encode.rules import ReadingCounts
-from braided.streams.readers.sql import without_password
+from braided.streams.passwords import without_password
 
 AUTO = "auto"
 #: Options that may be others when a run is resumed: they do not touch what has been learned.
@@ -219,10 +220,18 @@ class RunOptions(ReadingOptions):
     seeds: Annotated[int, Option(help="Number of seeds.")] = 1
     limit: Annotated[int | None, Option(help="Stop after this many records.")] = None
     follow: Annotated[
-        bool, Option("--follow", help="Wait for more lines of a CSV or JSON lines file, or files in a folder.")
+        bool,
+        Option(
+            "--follow",
+            help="Wait for more lines of a CSV or JSON lines file, or files in a folder; a broker is always followed.",
+        ),
     ] = False
     idle: Annotated[
-        float | None, Option(help="End --follow after this many seconds without a record; otherwise Ctrl-C ends it.")
+        float | None,
+        Option(
+            help="End --follow, or a broker's stream, after this many seconds without a record; otherwise Ctrl-C or "
+            "SIGTERM ends it."
+        ),
     ] = None
     max_features: Annotated[int, Option(help="Refuse a stream with more features than this.")] = 10_000
     max_classes: Annotated[int, Option(help="Refuse a stream with more classes than this.")] = 1_000
@@ -272,6 +281,7 @@ class RunOptions(ReadingOptions):
             available=available if self.available is None else self.available,
             always=always if self.always is None else self.always,
             shuffle=shuffle if self.shuffle is None else self.shuffle,
+            follow=self.follow or is_broker(self.stream),
             class_weight=decisions.as_json("--class-weight", self.class_weight),
             costs=decisions.as_json("--costs", self.costs),
         )
@@ -308,9 +318,18 @@ class RunOptions(ReadingOptions):
             raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out of a regression")
         if self.follow:
             if len(self.models) * self.seeds > 1:
-                raise BraidedError("--follow takes one model and one seed: another would not see the same records")
+                raise BraidedError(
+                    f"{self.followed} takes one model and one seed: another would not see the same records"
+                )
             if self.shuffle or self.available < 1.0 or self.mask != "iid":
-                raise BraidedError("--follow takes records as they come: leave out --shuffle, --mask and --available")
+                raise BraidedError(
+                    f"{self.followed} takes records as they come: leave out --shuffle, --mask and --available"
+                )
+
+    @property
+    def followed(self) -> str:
+        """What to call a stream without an end in a message."""
+        return "a broker's stream" if is_broker(self.stream) else "--follow"
 
     @property
     def most_names(self) -> int:

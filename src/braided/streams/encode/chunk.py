@@ -24,7 +24,7 @@ class Chunk:
     source
         The file that errors name.
     places
-        Line or row of each record; none for a record that is of no file.
+        Line or row of each record, or in words where it stands; none for a record that is of no file.
     columns
         Cells of each feature column; None is missing.
     labels
@@ -44,7 +44,7 @@ class Chunk:
     """
 
     source: str
-    places: Sequence[int]
+    places: Sequence[int | str]
     columns: dict[Hashable, Cells]
     labels: Sequence[Any]
     by_row: bool = False
@@ -85,8 +85,10 @@ class Chunk:
         return cls(source, places, columns, batch.labels, by_row=True, after=after)
 
 
-def at(source: str, place: int, by_row: bool = False) -> str:
+def at(source: str, place: int | str, by_row: bool = False) -> str:
     """File and line, or row, as errors write them."""
+    if isinstance(place, str):
+        return f"{source}: {place}"
     return f"{source}: row {place}" if by_row else f"{source}:{place}"
 
 

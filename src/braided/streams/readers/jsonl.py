@@ -20,12 +20,12 @@ from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.mappings import Splitter, chunked
 
 
-def parse(line: str) -> Any:
-    """What one line holds."""
+def parse(line: str, unit: str = "line") -> Any:
+    """What one line, or another unit of text, holds."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BraidedError(f"not JSON ({error}): give one record per line") from None
+        raise BraidedError(f"not JSON ({error}): give one record per {unit}") from None
 
 
 @dataclass(frozen=True)

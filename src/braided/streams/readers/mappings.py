@@ -47,14 +47,24 @@ class Splitter:
     Parameters
     ----------
     target
-        The label's name. None: records are `{"x": {...}, "y": label}`, with the record's weight as `"w"` where it has
-        one, or have a name like target, label, class or y.
+        The label's name. None: records are `{"x": {...}, "y": label}`, with the record's weight as `"w"` and what it is
+        of as `"key"`, a column of its own, where it has them; or they have a name like target, label, class or y.
     """
 
     def __init__(self, target: Hashable | None) -> None:
         self.target = target
         self._paired = False
         self._settled = target is not None
+
+    @property
+    def form(self) -> tuple[bool, Hashable | None]:
+        """What is settled: whether records are of features and label, and the label's name."""
+        return self._paired, self.target
+
+    @form.setter
+    def form(self, settled: tuple[bool, Hashable | None]) -> None:
+        self._paired, self.target = settled
+        self._settled = self._paired or self.target is not None
 
     def split(self, record: Any) -> Pair:
         """The features, flat, the label and the weight of one record, None where it has none."""
@@ -67,7 +77,8 @@ class Splitter:
         if self._paired:
             if not isinstance(record.get("x"), Mapping):
                 raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}')
-            return flatten(record["x"]), record.get("y"), record.get("w")
+            features = record["x"] if "key" not in record else {"key": record["key"], **record["x"]}
+            return flatten(features), record.get("y"), record.get("w")
         features = flatten({name: value for name, value in record.items() if name != self.target})
         return features, record.get(self.target), None
 
@@ -110,7 +121,9 @@ def chunked(
     return in_chunks(split(), partial(pairs_chunk, source, by_row=by_row))
 
 
-def pairs_chunk(source: str, places: list[int], pairs: list[Pair], after: Any = None, by_row: bool = False) -> Chunk:
+def pairs_chunk(
+    source: str, places: Sequence[int | str], pairs: list[Pair], after: Any = None, by_row: bool = False
+) -> Chunk:
     """Flat records with their labels and weights as a chunk."""
     weights = [w for _, _, w in pairs]
     weighted = weights if any(w is not None for w in weights) else None
