@@ -36,6 +36,22 @@ def made_up(n: int, seed: int = 0) -> list[bytes]:
     return bodies
 
 
+def with_late_labels(n: int) -> list[bytes]:
+    """The same, but for every third record the label comes some messages later on its own."""
+    draw = random.Random(5)
+    bodies: list[bytes] = []
+    due: list[tuple[int, bytes]] = []
+    for number, body in enumerate(made_up(n)):
+        record = json.loads(body)
+        if number % 3 == 0:
+            label = json.dumps({"id": f"r{number}", "y": record.pop("y")}).encode()
+            due.append((number + draw.randrange(1, 60), label))
+            body = json.dumps({"id": f"r{number}", **record}).encode()
+        bodies.append(body)
+        bodies += [label for when, label in due if when == number]
+    return bodies
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     found = started(request.param, tmp_path_factory.mktemp(request.param))
@@ -76,8 +92,9 @@ def of_file(folder: Path, bodies: list[bytes], **more: Any) -> dict[str, Any]:
 def outcome(document: dict[str, Any]) -> list[Any]:
     """What must be the same, to the last bit."""
     (found,) = document["runs"]
+    late = found.get("late_labels")
     names = ("records", "unlabelled", "features", "skipped_records", "first_problem")
-    return [found["state_sha256"], found["metrics"], found["window_metrics"], *(document[name] for name in names)]
+    return [found["state_sha256"], found["metrics"], found["window_metrics"], late, *(document[name] for name in names)]
 
 
 def test_a_broker_gives_what_a_file_gives(server: Server, topic: str, tmp_path: Path) -> None:
@@ -93,20 +110,22 @@ def braided_process(*arguments: str) -> subprocess.Popen[str]:
 
 
 def test_killed_it_goes_on_in_the_same_bits(server: Server, topic: str, tmp_path: Path) -> None:
-    bodies = made_up(500)
+    bodies = with_late_labels(450)
     sent = f"{topic}-sent"
     server.make(sent)
     if server.kind == "mqtt":
         server.listen(sent)  # type: ignore[attr-defined]
     checkpoint = tmp_path / "c"
-    arguments = [server.address(topic), "--model", "olr", "--task", "classification", "--limit", "500", "--json"]
+    arguments = [server.address(topic), "--model", "olr", "--task", "classification", "--limit", "450", "--json"]
     arguments += ["--checkpoint", str(checkpoint), "--resume", "--predictions", server.address(sent)]
+    arguments += ["--late-count", "8"]
     server.publish(topic, bodies[:200])
     process = braided_process(*arguments)
     try:
         wait_for(lambda: checkpoint.exists() or process.poll() is not None)
         server.publish(topic, bodies[200:300])
-        wait_for(lambda: len(server.received(sent)) >= 300 or process.poll() is not None)
+        asked = sum(b'"x"' in body for body in bodies[:300])
+        wait_for(lambda: len(server.received(sent)) >= asked or process.poll() is not None)
         assert process.poll() is None, process.communicate()[1]
     finally:
         process.send_signal(signal.SIGKILL)
@@ -114,15 +133,17 @@ def test_killed_it_goes_on_in_the_same_bits(server: Server, topic: str, tmp_path
     server.publish(topic, bodies[300:])
     resumed = braided(*("run", *arguments))
     found = json.loads(resumed.stdout)
-    assert found["records"] == 500
+    assert found["records"] + found["unlabelled"] == 450
+    assert min(found["runs"][0]["late_labels"][name] for name in ("joined", "too_late")) > 10
     numbers = [message["record"] for message in server.received(sent)]
-    assert set(numbers) == set(range(1, 501)), "each prediction was sent, at least once"
-    expected = of_file(tmp_path, bodies)
+    assert set(numbers) == set(range(1, 451)), "each prediction was sent, at least once"
+    expected = of_file(tmp_path, bodies, limit=450, late_count=8)
     if server.kind == "mqtt" and outcome(found) != outcome(expected):
         return  # at least once: killed between a checkpoint and the acknowledgement, some records come again
     assert outcome(found) == outcome(expected)
     if server.kind != "mqtt":
-        assert outcome(run(options(server.address(topic)))) == outcome(expected), "read again, without a checkpoint"
+        again = run(options(server.address(topic), limit=450, late_count=8))
+        assert outcome(again) == outcome(expected), "read again, without a checkpoint"
 
 
 def test_a_poisoned_message_stops_or_is_skipped(server: Server, topic: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, 
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
+from braided.evaluation.late_labels import late_labels_line
 from braided.run import Job, RunOptions
 from braided.run.progress import Display
 from braided.streams.passwords import without_password
@@ -100,6 +101,9 @@ def run(
     document = job.document()
     for warning in document["warnings"]:
         tell(f"warning: {warning}")
+    for found in document["runs"]:
+        if "late_labels" in found:
+            tell(late_labels_line(found["late_labels"]))
     if out is not None:
         for path in write_folder(job, out, shlex.join(["braided", *map(_shown, sys.argv[1:])])):
             tell(f"wrote {path}")

@@ -34,7 +34,7 @@ from braided.run.options import AUTO, RunOptions
 from braided.run.prediction_topic import PredictionTopic
 from braided.run.predictions import PredictionFile, Written
 from braided.run.target import LOOKED_AT, NumericTargets, guessed, spelling
-from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
+from braided.streams import MASKS, ArrayStream, Batch, Limited, Peeked, Stream, read_whole, shuffled
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.broker import BrokerStream
@@ -195,7 +195,7 @@ class Job:
         if len(self.finished) < len(self.options.models) * self.options.seeds:
             if not isinstance(self._source, Peeked):
                 self._source = Peeked(self._source, records)
-            self._first = [label for batch in self._source.first for label in batch.labels][:records]
+            self._first = _labels(self._source.first)[:records]
 
     def _labels_there_now(self, stream: LiveStream, records: int) -> list[Any]:
         """The first labels of a followed stream, which may be quiet for long. What does not fit is told later."""
@@ -204,8 +204,8 @@ class Job:
         if isinstance(stream, BrokerStream):  # what it was sent may not come twice
             looked_at: Any = stream.there_now(records, rules)
         else:
-            looked_at = lenient.open(self.options.stream, self.data_dir, rules)
-        labels = [label for batch in Peeked(looked_at, records).first for label in batch.labels]
+            looked_at = lenient.open(self.options.stream, self.data_dir, rules, record_id=self.options.id)
+        labels = _labels(Peeked(looked_at, records).first)
         stream.counts.plan, stream.counts.encoder = looked_at.counts.plan, looked_at.counts.encoder
         return labels[:records]
 
@@ -216,6 +216,7 @@ class Job:
         more: dict[str, Any] = (
             {"follow": True, "idle": options.idle, "position": self._position} if options.follow else {}
         )
+        more["record_id"] = options.id
         stream = options.open(options.stream, self.data_dir, rules, **more)
         if isinstance(stream, BrokerStream):
             stream.keep_until_saved = self._checkpoint is not None
@@ -275,7 +276,7 @@ class Job:
         compile_model(model, self._tell)
         history = History(name, model.learner_names, self.options.task == REGRESSION)
         listener = None if self._predictions is None else self._predictions.write
-        return Evaluation(model, history, self.options.delay, listener)
+        return Evaluation(model, history, self.options.delay, listener, self.options.late_labels())
 
     def run(self) -> Iterator[JobProgress]:
         """Do what is left, yielding after each batch."""
@@ -333,7 +334,7 @@ class Job:
         """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new."""
         due = time.monotonic() - self._saved >= self.every
         due = due or (isinstance(self._source, LiveStream) and self._source.wants_saving)
-        if evaluation.seen != self._saved_records and due:
+        if _taken(evaluation) != self._saved_records and due:
             self._save(evaluation)
 
     def _save(self, evaluation: Evaluation) -> None:
@@ -355,7 +356,7 @@ class Job:
             position=self._position,
             predicted=None if self._predictions is None else self._predictions.written,
         )
-        self._saved_records = evaluation.seen if running else -1
+        self._saved_records = _taken(evaluation) if running else -1
         if isinstance(self._source, LiveStream):
             self._source.saved(self._position)
 
@@ -426,6 +427,16 @@ def _fleet(name: str, model: Any, options: RunOptions) -> Fleet:
     if not isinstance(model, MODL):
         raise BraidedError(f"--key {options.key!r} is for models that can share, and {name} cannot: use modl")
     return Fleet(model, key=options.key, share=options.share)
+
+
+def _taken(evaluation: Evaluation) -> int:
+    """Records that an evaluation has seen, and labels that came to them later."""
+    return evaluation.seen + evaluation.late_labels.heard
+
+
+def _labels(batches: list[Batch]) -> list[Any]:
+    """All labels of some batches, those that come later on their own among them."""
+    return [label for batch in batches for label in (*batch.labels, *(late.label for late in batch.late))]
 
 
 def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> None:

@@ -20,6 +20,7 @@ from braided.estimators.decision import DECISIONS, LIKELIEST
 from braided.estimators.drift import DETECTORS
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation.availability import MOST_NAMES
+from braided.evaluation.late_labels import MOST_SECONDS, MOST_WAITING, LateLabels
 from braided.evaluation.metrics import METRICS
 from braided.fleet import SHARES
 from braided.run import decision as decisions
@@ -198,6 +199,17 @@ class RunOptions(ReadingOptions):
         int,
         Option(help="Learn each label this many records late: that of record t just before record t + N is predicted."),
     ] = 0
+    id: Annotated[
+        str | None,
+        Option(
+            help="Column of flat JSON records that names each; a label may come later with it alone. In records of x "
+            'and y it is "id".'
+        ),
+    ] = None
+    late_count: Annotated[int, Option(help="Records with an ID that may wait for a label that comes later.")] = (
+        MOST_WAITING
+    )
+    late_seconds: Annotated[float, Option(help="Seconds that they may wait, by the broker's clock.")] = MOST_SECONDS
     metrics: Annotated[
         tuple[str, ...],
         Option("--metric", help=_METRICS),
@@ -307,12 +319,17 @@ class RunOptions(ReadingOptions):
             ("--seed", self.seed, 0),
             ("--limit", self.limit, 1),
             ("--delay", self.delay, 0),
+            ("--late-count", self.late_count, 1),
             ("--max-features", self.max_features, 1),
             ("--max-classes", self.max_classes, 1),
             ("--expire-after", self.expire_after, 1),
         ):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
+        if not 0.0 < self.late_seconds < float("inf"):
+            raise BraidedError(f"--late-seconds is {self.late_seconds}: give a number of seconds above 0")
+        if self.id is not None and self.id == self.target:
+            raise BraidedError(f"--id and --target are both {self.id!r}: give two columns")
         self.rules()
         if decisions.settings(self.decision, self.class_weight, self.costs) and self.task == REGRESSION:
             raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out of a regression")
@@ -325,6 +342,10 @@ class RunOptions(ReadingOptions):
                 raise BraidedError(
                     f"{self.followed} takes records as they come: leave out --shuffle, --mask and --available"
                 )
+
+    def late_labels(self) -> LateLabels:
+        """Where records wait whose labels come later on their own."""
+        return LateLabels(self.late_count, self.late_seconds)
 
     @property
     def followed(self) -> str:

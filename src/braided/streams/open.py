@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,6 +49,7 @@ def open_stream(
     idle: float | None = None,
     position: dict[str, Any] | None = None,
     rules: Rules | None = None,
+    record_id: str | None = None,
 ) -> Stream:
     """The stream that `source` names.
 
@@ -75,6 +77,8 @@ def open_stream(
         Where to go on following, from `FollowStream.position`.
     rules
         How cells become features.
+    record_id
+        Of flat JSON records: the name of the column with their IDs, under which labels may come later.
     """
     rules = rules or Rules()
     if delimiter is not None:
@@ -90,13 +94,14 @@ def open_stream(
             "postgresql://..."
         )
     live: dict[str, Any] = {"target": target, "idle": idle, "rules": rules, "position": position}
+    live["record_id"] = record_id
     if is_broker(source):
         _check_broker_options(source, header, delimiter, rules)
         return BrokerStream(parse(source), **live)
     path = Path(source)
 
     def reader(path: Path) -> EncodedStream:
-        return _open_file(path, target, header, delimiter, rules)
+        return _open_file(path, target, header, delimiter, rules, record_id)
 
     if follow:
         if not path.exists():
@@ -109,7 +114,7 @@ def open_stream(
             raise BraidedError(f"{sql.without_password(source)!r} is a data base: give {option('query')} 'SELECT ...'")
         stream: Stream = sql.open_address(source, query, target, rules)
     elif source == "-":
-        stream = standard_input(target, rules)
+        stream = standard_input(target, rules, record_id)
     elif source in NAMED_STREAMS:
         stream = NAMED_STREAMS[source].load(data_dir)
     elif path.is_dir():
@@ -117,6 +122,8 @@ def open_stream(
     else:
         stream = cast(Stream, reader(path))
     _check_options(stream, source, target, header, delimiter, rules)
+    if record_id is not None and not isinstance(stream, JSONLinesStream | FolderStream):
+        raise BraidedError(f"{option('id')} {record_id!r} is for records of JSON, and {source!r} has none")
     return stream
 
 
@@ -154,7 +161,12 @@ def _check_options(
 
 
 def _open_file(
-    path: Path, target: str | None, header: bool | None, delimiter: str | None, rules: Rules
+    path: Path,
+    target: str | None,
+    header: bool | None,
+    delimiter: str | None,
+    rules: Rules,
+    record_id: str | None = None,
 ) -> EncodedStream:
     """The reader of a file, by its name's ending, else by how it begins."""
     if not path.is_file():
@@ -168,7 +180,8 @@ def _open_file(
         return CSVStream(path, target, None, header, between, rules=rules)
 
     def as_json() -> EncodedStream:
-        return JSONLinesStream(str(path), lambda: text_files.lines(path, rules.encoding), target, rules=rules)
+        lines = partial(text_files.lines, path, rules.encoding)
+        return JSONLinesStream(str(path), lines, target, record_id, rules=rules)
 
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
     kind = suffixes[-1] if suffixes else ""

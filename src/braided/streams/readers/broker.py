@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from braided.brokers.connect import source_of
 from braided.brokers.outage import CONNECT_S
 from braided.errors import BraidedError
 from braided.streams import text_files
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Piece, at
+from braided.streams.base import LateLabel
+from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, LabelPiece, Piece, at
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.rules import Rules
 from braided.streams.readers import jsonl
@@ -45,7 +46,7 @@ def _checked_form(form: Any) -> tuple[bool, str | None]:
 
 
 class _Gathering:
-    """Messages in order as chunks, with what cannot be read between them.
+    """Messages in order as chunks, with labels of earlier records and what cannot be read between them.
 
     Parameters
     ----------
@@ -63,27 +64,37 @@ class _Gathering:
         self._encoder = encoder
         self._places: list[str] = []
         self._pairs: list[Pair] = []
+        self._labels: list[LateLabel] = []
 
-    def add(self, message: Message) -> str | None:
-        """Take a message; why it is no record, if it is none."""
+    def add(self, message: Message, after: Callable[[], Any]) -> Iterator[Piece]:
+        """Take a message; gives what goes before it, and what is wrong with it. `after` is where the source stands."""
         if not message.body:
-            return None  # like an empty line
+            return  # like an empty line
         try:
-            pair = self._splitter.split(_record(message))
+            found = self._splitter.split(_record(message))
         except UndecidedError as error:
             raise BraidedError(f"{at(self._shown, message.where)}: {error}") from None
         except BraidedError as error:
-            return str(error)
-        self._encoder.target = self._encoder.target or self._splitter.target
+            yield from self.rest(after())
+            yield BadRecord(at(self._shown, message.where), str(error))
+            return
+        other = self._pairs if isinstance(found, LateLabel) else self._labels
+        if other:
+            yield from self.rest(after())
         self._places.append(message.where)
-        self._pairs.append(pair)
-        return None
+        if isinstance(found, LateLabel):
+            self._labels.append(found._replace(time=message.time))
+        else:
+            self._encoder.target = self._encoder.target or self._splitter.target
+            self._pairs.append(found._replace(time=message.time))
 
-    def chunk(self, after: Any) -> Iterator[Piece]:
-        """The records gathered so far, if there are any; `after` is where the source stands."""
+    def rest(self, after: Any) -> Iterator[Piece]:
+        """What was gathered so far, if there is any: records, or labels of earlier ones."""
         if self._pairs:
             yield pairs_chunk(self._shown, self._places, self._pairs, after)
-            self._places, self._pairs = [], []
+        elif self._labels:
+            yield LabelPiece([at(self._shown, place) for place in self._places], self._labels, after)
+        self._places, self._pairs, self._labels = [], [], []
 
 
 @dataclass(frozen=True)
@@ -93,16 +104,14 @@ class _ThereNow(EncodedStream):
     name: str
     messages: list[Message]
     target: str | None
+    record_id: str | None
 
     def chunks(self, encoder: Encoder) -> Generator[Piece]:
         encoder.target = self.target
-        gathering = _Gathering(self.name, Splitter(self.target), encoder)
+        gathering = _Gathering(self.name, Splitter(self.target, self.record_id), encoder)
         for message in self.messages:
-            wrong = gathering.add(message)
-            if wrong is not None:
-                yield from gathering.chunk(None)
-                yield BadRecord(at(self.name, message.where), wrong)
-        yield from gathering.chunk(None)
+            yield from gathering.add(message, lambda: None)
+        yield from gathering.rest(None)
 
 
 @dataclass
@@ -159,7 +168,7 @@ class BrokerStream(LiveStream):
             if self._source.caught_up:
                 break
             until = time.monotonic() + CONNECT_S if found else until
-        return _ThereNow(self.name, list(self._looked_at), self.target, rules=rules)
+        return _ThereNow(self.name, list(self._looked_at), self.target, self.record_id, rules=rules)
 
     def saved(self, position: dict[str, Any] | None) -> None:
         """Tell the broker what it need not keep."""
@@ -186,7 +195,7 @@ class BrokerStream(LiveStream):
         return found
 
     def _pieces(self, encoder: Encoder, start: dict[str, Any] | None) -> Iterator[Piece]:
-        splitter = Splitter(self.target)
+        splitter = Splitter(self.target, self.record_id)
         if self._form is not None:
             splitter.form = self._form
         gathering = _Gathering(self.name, splitter, encoder)
@@ -216,14 +225,11 @@ class BrokerStream(LiveStream):
         return min(left, CHUNK_RECORDS)
 
     def _as_pieces(self, messages: list[Message], gathering: _Gathering, splitter: Splitter) -> Iterator[Piece]:
-        for message in messages:
-            wrong = gathering.add(message)
-            if wrong is not None:
-                yield from gathering.chunk(self._after(splitter))
-                yield BadRecord(at(self.name, message.where), wrong)
-            self._source.take(message)
-        yield from gathering.chunk(self._after(splitter))
+        def after() -> dict[str, Any]:
+            """The reader's part of `position`."""
+            return {"place": self._source.place, "form": list(splitter.form)}
 
-    def _after(self, splitter: Splitter) -> dict[str, Any]:
-        """The reader's part of `position`."""
-        return {"place": self._source.place, "form": list(splitter.form)}
+        for message in messages:
+            yield from gathering.add(message, after)
+            self._source.take(message)
+        yield from gathering.rest(after())

@@ -13,8 +13,8 @@ from typing import Any
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams import text_files
-from braided.streams.base import Batch
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Piece
+from braided.streams.base import Batch, LateLabel
+from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.readers import csv, jsonl
 from braided.streams.readers.base import EncodedStream
@@ -153,7 +153,7 @@ class FollowStream(LiveStream):
         for piece in reader.widened(self._width).chunks(encoder):
             if piece is None:
                 continue
-            if isinstance(piece, BadRecord):
+            if isinstance(piece, BadRecord | LabelPiece):
                 yield piece
                 continue
             at += len(piece)
@@ -203,13 +203,18 @@ class FollowStream(LiveStream):
             if record is None:
                 break
             self._last = time.monotonic()
+            if isinstance(record, LateLabel):
+                yield from gathered()
+                place = (tail.offset, tail.line)
+                yield LabelPiece([f"{tail.path}:{tail.line}"], [record], self._after(tail.position(*place)))
+                continue
             places.append(tail.line)
             taken.append(record)
             place = (tail.offset, tail.line)
         yield from gathered()
 
     def _json(self, tail: Tail, encoder: Encoder) -> Iterator[Piece]:
-        splitter = Splitter(self.target)
+        splitter = Splitter(self.target, self.record_id)
         source = str(tail.path)
 
         def records() -> Iterator[tuple[Any, str | None]]:

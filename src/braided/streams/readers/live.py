@@ -30,6 +30,8 @@ class LiveStream(ABC):
     ----------
     target
         The label's name, where columns have names.
+    record_id
+        As of `Splitter`, for JSON.
     idle
         Seconds; None: for ever.
     rules
@@ -42,6 +44,7 @@ class LiveStream(ABC):
     """
 
     target: str | None = None
+    record_id: str | None = None
     idle: float | None = None
     rules: Rules = DEFAULT_RULES
     position: dict[str, Any] | None = None
@@ -61,6 +64,11 @@ class LiveStream(ABC):
     def records_before(self) -> int:
         """Records before the first that `batches` would give."""
         return 0 if self.position is None else int(self.position["records"])
+
+    @property
+    def labels_before(self) -> int:
+        """Labels on their own that came before it."""
+        return 0 if self.position is None else int(self.position.get("labels", 0))
 
     def stop(self) -> None:
         """End the stream with the records that are complete."""
@@ -96,7 +104,7 @@ class LiveStream(ABC):
         encoder.target = self.target
         start = self.position
         with holding_together("the position in the stream"):
-            records = self.records_before
+            records, labels = self.records_before, self.labels_before
             self._begin(start)
             if start is not None:
                 encoder.load_state(start["encoder"])
@@ -105,8 +113,8 @@ class LiveStream(ABC):
                 self.rules.say(line)
         self._last = time.monotonic()
         for batch, after in encoder.encode(self._pieces(encoder, start)):
-            records += len(batch)
-            self.position = {**after, "records": records, "encoder": encoder.state()}
+            records, labels = records + len(batch), labels + len(batch.late)
+            self.position = {**after, "records": records, "labels": labels, "encoder": encoder.state()}
             yield batch
             self._last = time.monotonic()
 
