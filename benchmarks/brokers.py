@@ -4,7 +4,7 @@
 
 Each address must be empty; a subject of JetStream needs a stream. The records, of 8 numbers and a label, are sent
 there, then read to the end, once alone and once with the model `olr`, which is small, predicting and learning each.
-MQTT gives its messages once, so they are sent twice.
+The best of three rounds counts. MQTT gives its messages once, so they are sent again for each.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from braided.streams import open_stream
 
 #: Seconds without a record after which a stream has shown all; they are taken off.
 _IDLE_S = 1.0
+_ROUNDS = 3
 
 
 def bodies(records: int) -> list[bytes]:
@@ -69,12 +70,19 @@ def learn(source: str) -> int:
     return int(job.document()["records"])
 
 
-def rate(work: Callable[[str], int], source: str, records: int) -> str:
-    """Records per second."""
-    start = time.perf_counter()
-    found = work(source)
-    spent = time.perf_counter() - start - (_IDLE_S if is_broker(source) else 0.0)
-    return f"{records / spent:,.0f}" if found == records else f"{found:,} of {records:,} came"
+def rate(work: Callable[[str], int], source: str, messages: list[bytes]) -> str:
+    """Records per second, in the best of the rounds."""
+    best = 0.0
+    for _ in range(_ROUNDS):
+        if is_broker(source) and parse(source).kind == MQTT:
+            send(source, messages)
+        start = time.perf_counter()
+        found = work(source)
+        spent = time.perf_counter() - start - (_IDLE_S if is_broker(source) else 0.0)
+        if found != len(messages):
+            return f"{found:,} of {len(messages):,} came"
+        best = max(best, found / spent)
+    return f"{best:,.0f}"
 
 
 def main() -> None:
@@ -90,14 +98,13 @@ def main() -> None:
         learn(str(path))  # compiles
         print("| source | sent, records/s | read alone, records/s | read and learned, records/s |")
         print("|---|---:|---:|---:|")
-        alone, learned = (rate(work, str(path), len(messages)) for work in (read, learn))
-        print(f"| a JSON lines file | | {alone} | {learned} |")
+        print(f"| a JSON lines file | | {rate(read, str(path), messages)} | {rate(learn, str(path), messages)} |")
         for address in asked.addresses:
             sent = len(messages) / send(address, messages)
-            alone = rate(read, address, len(messages))
             if parse(address).kind == MQTT:
-                send(address, messages)
-            print(f"| {public(address)} | {sent:,.0f} | {alone} | {rate(learn, address, len(messages))} |", flush=True)
+                read(address)
+            alone, learned = rate(read, address, messages), rate(learn, address, messages)
+            print(f"| {public(address)} | {sent:,.0f} | {alone} | {learned} |", flush=True)
 
 
 if __name__ == "__main__":

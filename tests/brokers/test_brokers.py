@@ -282,6 +282,9 @@ def test_partitions_come_in_the_order_of_their_timestamps(tmp_path: Path) -> Non
             first = min((times[rows[0]], number) for number, rows in left.items() if rows)[1]
             expected.append(left[first].pop(0))
         assert labels == expected
+        server.publish("fresh", bodies[:40], partitions[:40])
+        fresh = open_stream(address.replace("many", "fresh"), idle=0.2)
+        assert sum(map(len, fresh.batches())) == 40, "what waits for other partitions has come"
         halves = open_stream(address, idle=0.7)
         first_batch = next(batches := halves.batches()).labels
         batches.close()  # type: ignore[attr-defined]

@@ -83,6 +83,11 @@ class Source(ABC):
         self.place = message.place
 
     @property
+    def holds(self) -> bool:
+        """Whether messages have come whose turn has not."""
+        return False
+
+    @property
     def wants_saving(self) -> bool:
         """Whether the broker gives no more until `saved` is called."""
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,7 +22,9 @@ from braided.errors import BraidedError
 #: Seconds after which the server forgets a consumer that asks for nothing; another is then made.
 _FORGOTTEN_S = 300.0
 #: Messages on their way to the server.
-_MOST_SENT = 1_000
+_MOST_SENT = 500
+#: Seconds after which a stream that does not answer is taken for gone: a server that was started again takes some.
+_NO_STREAM_S = 10.0
 
 
 class _Connection:
@@ -195,7 +196,6 @@ class JetStreamSink(Sink):
     def open(self) -> None:
         """Connect, and look whether a stream takes the subject."""
         self._connection = _Connection(self.address, self.outage)
-        self._sent: deque[tuple[Any, bytes]] = deque()
         try:
             self._connection.stream()
         except BaseException:
@@ -203,36 +203,31 @@ class JetStreamSink(Sink):
             raise
 
     def send(self, bodies: Sequence[bytes]) -> None:
-        """Publish, with a bounded number of acknowledgements awaited."""
-        for body in bodies:
-            self._sent.append((self._publish(body), body))
-            while len(self._sent) >= _MOST_SENT:
-                self._settle_first()
-
-    def _publish(self, body: bytes) -> Any:
-        work = self._connection.js.publish(self.address.name, body, timeout=CONNECT_S)
-        return asyncio.run_coroutine_threadsafe(work, self._connection._loop)
-
-    def _settle_first(self) -> None:
-        """Wait for the oldest acknowledgement; a message without one is sent again."""
-        answer, body = self._sent[0]
-        try:
-            answer.result()
-        except NoStreamResponseError:
-            if not self.outage.active:
-                raise BraidedError(f"{self.address.shown}: no stream takes this subject any more: make one") from None
+        """Publish, some at a time, and again what was not acknowledged."""
+        left = list(bodies)
+        lost_since: float | None = None
+        while left:
+            part = left[:_MOST_SENT]
+            answers = self._connection.run(self._publish(part))
+            lost = [body for body, answer in zip(part, answers, strict=True) if isinstance(answer, BaseException)]
+            left = lost + left[len(part) :]
+            if not lost:
+                lost_since = None
+                continue
+            nobody = any(isinstance(answer, NoStreamResponseError) for answer in answers) and not self.outage.active
+            lost_since = (lost_since or time.monotonic()) if nobody else None
+            if lost_since is not None and time.monotonic() - lost_since > _NO_STREAM_S:
+                raise BraidedError(f"{self.address.shown}: no stream takes this subject any more: make one")
             self.wait()
-            self._sent[0] = (self._publish(body), body)
-        except (NATSError, APIError, OSError, TimeoutError):
-            self.wait()
-            self._sent[0] = (self._publish(body), body)
-        else:
-            self._sent.popleft()
+
+    async def _publish(self, bodies: list[bytes]) -> list[Any]:
+        """The acknowledgement of each message, or the error in its place."""
+        js, name = self._connection.js, self.address.name
+        sent = [js.publish(name, body, timeout=CONNECT_S) for body in bodies]
+        return list(await asyncio.gather(*sent, return_exceptions=True))
 
     def flush(self) -> None:
-        """Wait for all acknowledgements."""
-        while self._sent:
-            self._settle_first()
+        """Nothing is on its way once `send` has returned."""
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -29,7 +29,12 @@ _FULL, _LOW = 2_000, 500
 #: Seconds that a message waits for older ones of quiet partitions.
 _WAIT_S = 1
 #: What librdkafka may fetch in advance.
-_PREFETCH = {"queued.min.messages": 2_000, "queued.max.messages.kbytes": 16_384, "fetch.message.max.bytes": 2**20}
+_PREFETCH = {
+    "queued.min.messages": 2_000,
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.message.max.bytes": 2**20,
+    "fetch.queue.backoff.ms": 10,  # usually a second, for which a queue of this size does not last
+}
 #: The environment's name for a file of librdkafka's settings, lines of `name=value`.
 SETTINGS_FILE = "BRAIDED_KAFKA_SETTINGS"
 _GONE = {ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE}
@@ -173,8 +178,13 @@ class KafkaSource(Source):
             self._gather([] if first is None else [first, *self._consumer.consume(most, 0.0)])
             found = self._merged(most)
         self._balance()
-        self.caught_up = not found and len(self._at_end) == len(self._waiting) and not any(self._waiting.values())
+        self.caught_up = not found and len(self._at_end) == len(self._waiting) and not self.holds
         return found
+
+    @property
+    def holds(self) -> bool:
+        """Whether messages wait for older ones of other partitions."""
+        return any(self._waiting.values())
 
     def _gather(self, messages: Sequence[Any]) -> None:
         """Put messages to those of their partition that wait."""
@@ -252,7 +262,11 @@ class KafkaSink(Sink):
             self._producer = ck.Producer(settings)
         except ck.KafkaException as error:
             raise BraidedError(f"{self.address.shown}: librdkafka says: {_words(error.args[0])}") from None
-        _partitions(self._producer, self.address)
+        there = _partitions(self._producer, self.address)
+        one = self.address.number("partition", None)
+        if one is not None and one not in there:
+            raise BraidedError(f"{self.address.shown}: there is no partition {one}: give one up to {there[-1]}")
+        self._to = {} if one is None else {"partition": one}
 
     def _on_error(self, error: Any) -> None:
         if error.code() == ck.KafkaError._ALL_BROKERS_DOWN:
@@ -274,7 +288,7 @@ class KafkaSink(Sink):
         for body in bodies:
             while True:
                 try:
-                    self._producer.produce(self.address.name, body, on_delivery=self._on_delivery)
+                    self._producer.produce(self.address.name, body, on_delivery=self._on_delivery, **self._to)
                     break
                 except BufferError:
                     self._look()

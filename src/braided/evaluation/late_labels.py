@@ -228,15 +228,8 @@ def late_labels_line(counts: Mapping[str, int]) -> str:
     """The counts in words.
 
     >>> late_labels_line({"asked": 9, "joined": 5, "too_late": 1, "repeated": 0, "unknown": 2, "waiting": 3})
-    'of 9 records with an ID and no label, 5 got theirs later and 3 still wait; 3 labels found no record: 1 came too
-    late, 0 twice, 2 with an ID that is not known'
+    'labels that came later: 5 joined, 1 too late, 0 repeated, 2 unknown; records that still wait for theirs: 3 of 9'
     """
-    lost = counts["too_late"] + counts["repeated"] + counts["unknown"]
-    line = f"of {counts['asked']:,} records with an ID and no label, {counts['joined']:,} got theirs later and "
-    line += f"{counts['waiting']:,} still wait"
-    if not lost:
-        return line
-    return (
-        f"{line}; {lost:,} labels found no record: {counts['too_late']:,} came too late, {counts['repeated']:,} twice, "
-        f"{counts['unknown']:,} with an ID that is not known"
-    )
+    came = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in _COUNTS if name != "asked")
+    waiting = f"{counts['waiting']:,} of {counts['asked']:,}"
+    return f"labels that came later: {came}; records that still wait for theirs: {waiting}"
