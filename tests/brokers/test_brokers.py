@@ -330,6 +330,66 @@ def test_entries_with_several_fields_are_flat_records(tmp_path: Path) -> None:
         server.stop()
 
 
+def test_mqtt_acknowledges_what_a_checkpoint_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = started("mqtt", tmp_path)
+    from braided.brokers import mqtt
+
+    monkeypatch.setattr(mqtt, "WINDOW", 50)
+    bodies = made_up(320)
+    try:
+        server.make("plant")
+        server.publish("plant", bodies)
+        asked, checkpoint = options(server.address("plant")), tmp_path / "checkpoint"
+        found = run(asked, checkpoint=checkpoint, every=1_000.0)
+        assert found["records"] == 320, "a window that is full is saved, and the broker goes on"
+        again = run(asked, checkpoint=checkpoint, every=1_000.0, resume=True)
+        assert outcome(again) == outcome(found) == outcome(of_file(tmp_path, bodies)), "nothing comes twice"
+        server.publish("plant", bodies[:7])
+        broken = Job(asked, checkpoint=checkpoint, every=1_000.0, resume=True)
+        next(steps := broken.run())
+        broken._source.close()  # type: ignore[attr-defined]
+        del steps
+        assert run(asked, checkpoint=checkpoint, resume=True)["records"] == 327, "what no checkpoint holds comes again"
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("kind", ["redis", "mqtt"])
+def test_the_task_is_seen_from_what_is_there_and_nothing_is_lost_by_it(kind: str, tmp_path: Path) -> None:
+    server = started(kind, tmp_path)
+    try:
+        for name in ("numbers", "quiet"):
+            server.make(name)
+        server.publish("numbers", [json.dumps({"x": {"t": i % 7}, "y": i % 7 + 0.5}).encode() for i in range(60)])
+        found = run(options(server.address("numbers"), task="auto"))
+        assert (found["task"], found["records"]) == ("regression", 60)
+        told: list[str] = []
+        with pytest.raises(BraidedError, match="has no records: give at least one"):
+            run(options(server.address("quiet"), task="auto", idle=0.0), tell=told.append)
+        assert "no target to look at yet" in told[0]
+    finally:
+        server.stop()
+
+
+def test_predictions_that_were_not_taken_are_in_no_checkpoint(tmp_path: Path) -> None:
+    server = started("redis", tmp_path)
+    checkpoint, bodies = tmp_path / "checkpoint", made_up(1_200)
+    asked = options(as_file(tmp_path, bodies), idle=None)
+    job = Job(asked, checkpoint=checkpoint, every=0.0, predictions=server.address("said"))
+    steps = job.run()
+    next(steps)
+    server.stop()
+    job.stop()
+    with pytest.raises(BraidedError, match="is away, and has not all predictions"):
+        list(steps)
+    server.start()
+    try:
+        run(asked, checkpoint=checkpoint, resume=True, predictions=server.address("said"))
+        assert {row["record"] for row in server.received("said")} == set(range(1, 1_201))
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [

@@ -48,6 +48,8 @@ def inspect(
         if counts is None or counts.plan is None:
             raise
         wrong = error
+    if isinstance(opened, BrokerStream):
+        opened.close()
     if counts is None or counts.plan is None:
         raise BraidedError(f"{stream!r} is a data set with a name, whose columns are numbers: give a file to look at")
     if as_json:

@@ -195,7 +195,7 @@ class RunCheckpoint:
             )
         if run.get("source", "") != self.source:
             raise BraidedError(
-                f"checkpoint {self.path} was made from another file: {options.stream} has changed since; "
+                f"checkpoint {self.path} was made from another file: {options.stored()['stream']} has changed since; "
                 "give the same file, or another checkpoint file"
             )
         packed = run.get("histories") or [None]

@@ -285,6 +285,8 @@ class Job:
         finally:
             # Without a checkpoint nobody goes on with a file that was broken off: what there is of it is whole.
             over = len(self.finished) == len(self.options.models) * self.options.seeds
+            if isinstance(self._source, BrokerStream):
+                self._source.close()
             if self._predictions is not None:
                 self._predictions.close(whole=over or self._checkpoint is None)
 
@@ -339,8 +341,8 @@ class Job:
 
     def _save(self, evaluation: Evaluation) -> None:
         """Write the job with the model in progress, or the last one, if there is a checkpoint to write."""
-        if self._checkpoint is None:
-            return
+        if self._checkpoint is None or (self._predictions is not None and self._predictions.broken):
+            return  # what was learned and not told is to be told again
         running = self._current is not None
         self._saved = time.monotonic()
         if running and not isinstance(evaluation.model, MODL | Fleet):

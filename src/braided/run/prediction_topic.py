@@ -36,6 +36,8 @@ class PredictionTopic:
         self._sink = sink_of(parse(address), say)
         self._sent = 0
         self._open = False
+        #: Whether a prediction could not be sent.
+        self.broken = False
 
     @property
     def written(self) -> Written:
@@ -59,7 +61,9 @@ class PredictionTopic:
         for row, name in zip(rows, batch.ids or (), strict=False):
             if name is not None:
                 row["id"] = name.id
+        self.broken = True
         self._sink.send([json.dumps(row).encode() for row in rows])
+        self.broken = False
         self._sent += len(batch)
 
     def sync(self) -> None:
@@ -76,7 +80,7 @@ class PredictionTopic:
         if not self._open:
             return
         try:
-            if whole:
+            if whole and not self.broken:
                 self._sink.flush()
         finally:
             self._open = False

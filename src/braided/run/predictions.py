@@ -57,6 +57,8 @@ class PredictionFile:
         if path.suffix not in _FORMATS:
             raise BraidedError(f"--predictions {path}: give a file that ends in {', '.join(_FORMATS)}")
         self.path = path
+        #: Whether a prediction could not be written; a file says so by an error of the system.
+        self.broken = False
         self._rows = 0
         self._parquet = path.suffix == ".parquet"
         if self._parquet:

@@ -127,7 +127,7 @@ class BrokerStream(LiveStream):
     address
         The source, from `braided.brokers.address.parse`.
     keep_until_saved
-        Whether a broker without places is to keep messages until `saved` is called.
+        Whether a broker without places is to keep messages until `saved` is called. `close` is then left to the caller.
     """
 
     address: Address
@@ -213,11 +213,17 @@ class BrokerStream(LiveStream):
                 if not messages:
                     if room <= 0 or self._source.caught_up or self._stopped:
                         yield None
-                    if self._ended():
+                    if self._over():
                         return
                     self._pause()
         finally:
-            self.close()
+            if not self.keep_until_saved:
+                self.close()
+
+    def _over(self) -> bool:
+        """Whether the stream has ended; not before what is there was fetched, unless that takes long."""
+        late = time.monotonic() - self._last > CONNECT_S
+        return self._ended() and (self._stopped or self._source.caught_up or late)
 
     def _room(self, held: int) -> int:
         """How many records may still be asked for; `held` of those given so far are not counted yet."""
