@@ -317,6 +317,30 @@ def test_credentials_are_used_and_shown_nowhere(tmp_path: Path, monkeypatch: pyt
         server.stop()
 
 
+@pytest.mark.parametrize("kind", ["nats", "mqtt"])
+def test_a_broker_that_refuses_is_one_line(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {"nats": ["--user", "ann", "--pass", "s3cret"], "mqtt": []}[kind]
+    server = started(kind, tmp_path)
+    server.stop()
+    command = server.command()
+    if kind == "mqtt":
+        settings = (tmp_path / "mosquitto.conf").read_text()
+        (tmp_path / "mosquitto.conf").write_text(settings.replace("anonymous true", "anonymous false"))
+    monkeypatch.setattr(server, "command", lambda: [*command, *more])
+    server.start()
+    try:
+        address = server.address("plant").replace("//", "//ann:wr0ng@")
+        for stream in (address, str(tmp_path / "r.jsonl")):
+            (tmp_path / "r.jsonl").write_bytes(b"\n".join(made_up(3)))
+            sent = [] if stream == address else ["--predictions", address]
+            done = braided("run", stream, *sent, "--model", "olr", "--quiet", code=2)
+            (line,) = done.stderr.splitlines()
+            assert re.search(r"the broker refuses: .*(Authorization|Not authorized)", line), line
+            assert "wr0ng" not in line
+    finally:
+        server.stop()
+
+
 def test_entries_with_several_fields_are_flat_records(tmp_path: Path) -> None:
     server = started("redis", tmp_path)
     try:
@@ -344,12 +368,19 @@ def test_mqtt_acknowledges_what_a_checkpoint_holds(tmp_path: Path, monkeypatch: 
         assert found["records"] == 320, "a window that is full is saved, and the broker goes on"
         again = run(asked, checkpoint=checkpoint, every=1_000.0, resume=True)
         assert outcome(again) == outcome(found) == outcome(of_file(tmp_path, bodies)), "nothing comes twice"
+        server.publish("plant", [b"oops"] * 130)
+        server.publish("plant", bodies[:7])
+        skipping = replace(asked, on_error="skip")
+        found = run(skipping, checkpoint=checkpoint, every=1_000.0, resume=True)
+        assert (found["records"], found["skipped_records"]) == (327, 130), "what is no record is acknowledged too"
+        found = run(skipping, checkpoint=checkpoint, every=1_000.0, resume=True)
+        assert (found["records"], found["skipped_records"]) == (327, 130)
         server.publish("plant", bodies[:7])
         broken = Job(asked, checkpoint=checkpoint, every=1_000.0, resume=True)
         next(steps := broken.run())
         broken._source.close()  # type: ignore[attr-defined]
         del steps
-        assert run(asked, checkpoint=checkpoint, resume=True)["records"] == 327, "what no checkpoint holds comes again"
+        assert run(asked, checkpoint=checkpoint, resume=True)["records"] == 334, "what no checkpoint holds comes again"
     finally:
         server.stop()
 

@@ -66,8 +66,11 @@ class _Connection:
         if address.password is not None:
             known = {"user": address.user, "password": address.password}
 
-        async def ignore(_: Exception) -> None:
-            """Errors are seen where they happen."""
+        said: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            """Why the first connection fails, which is tried for ever; later errors are seen where they happen."""
+            said[:] = [error]
 
         async def gone() -> None:
             if not self.client.is_closed:
@@ -77,16 +80,21 @@ class _Connection:
             self.reconnected = True
             self._outage.end()
 
-        return await nats.connect(
+        first = nats.connect(
             f"nats://{address.host}:{address.port}",
             connect_timeout=CONNECT_S,
             max_reconnect_attempts=-1,
             reconnect_time_wait=0.5,
-            error_cb=ignore,
+            error_cb=note,
             disconnected_cb=gone,
             reconnected_cb=back,
             **known,
         )
+        try:
+            return await asyncio.wait_for(first, CONNECT_S)
+        except TimeoutError:
+            why = reason_of(said[-1]) if said else f"no answer in {CONNECT_S:g} s"
+            raise BraidedError(f"{address.shown}: the broker refuses: {why}; give what it wants") from None
 
     def stream(self) -> str:
         """The stream that takes the subject."""
@@ -138,6 +146,7 @@ class JetStreamSource(Source):
                 )
             self.place = self._last = 0 if place is None else place
             self._pull: Any = self._connection.run(self._consumer())
+            self._failing_since: float | None = None
         except BaseException:
             self._connection.close()
             raise
@@ -171,9 +180,14 @@ class JetStreamSource(Source):
                 self._pull = self._connection.run(self._consumer())
             found = self._connection.run(self._next(most, wait_s))
         except BraidedError:
+            now = time.monotonic()
+            self._failing_since = self._failing_since or now
+            if now - self._failing_since > _NO_STREAM_S and not self.outage.active:
+                raise
             self._connection.reconnected = True
             time.sleep(wait_s)
             return []
+        self._failing_since = None
         self.caught_up = not found
         messages = []
         for each in found:

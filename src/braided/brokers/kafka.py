@@ -124,6 +124,9 @@ class KafkaSource(Source):
             raise BraidedError(f"{self.address.shown}: librdkafka says: {_words(error.args[0])}") from None
         try:
             self._begin(self._chosen(_partitions(self._consumer, self.address)), place)
+        except ck.KafkaException as error:
+            self._consumer.close()
+            raise BraidedError(f"{self.address.shown}: Kafka says: {_words(error.args[0])}") from None
         except BaseException:
             self._consumer.close()
             raise

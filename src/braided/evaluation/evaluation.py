@@ -309,7 +309,7 @@ class Evaluation:
         for batch in stream.batches():
             passed = min(skip_labels, len(batch.late))
             skip_labels -= passed
-            if (batch.late and passed == len(batch.late)) or (not batch.late and skip >= len(batch)):
+            if (batch.late and passed == len(batch.late)) or (skip and not batch.late and skip >= len(batch)):
                 skip -= len(batch)
                 continue
             batch = replace(batch, late=batch.late[passed:])

@@ -334,9 +334,8 @@ class Job:
 
     def _save_if_due(self, evaluation: Evaluation) -> None:
         """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new."""
-        due = time.monotonic() - self._saved >= self.every
-        due = due or (isinstance(self._source, LiveStream) and self._source.wants_saving)
-        if _taken(evaluation) != self._saved_records and due:
+        due = time.monotonic() - self._saved >= self.every and _taken(evaluation) != self._saved_records
+        if due or (isinstance(self._source, LiveStream) and self._source.wants_saving):
             self._save(evaluation)
 
     def _save(self, evaluation: Evaluation) -> None:

@@ -61,7 +61,7 @@ class WeightColumn:
         """The batches, with weights and without their column."""
         seen, found = self.records_before, False
         for batch in self._stream.batches():
-            if batch.late:
+            if not len(batch):
                 yield batch
                 continue
             if batch.weights is not None:

@@ -109,7 +109,10 @@ class BadRecord:
 
 @dataclass(frozen=True)
 class LabelPiece:
-    """Labels that come on their own, as they were read, each with where it stands; `after` as of `Chunk`."""
+    """Labels that come on their own, as they were read, each with where it stands; `after` as of `Chunk`.
+
+    Without any it says where the reader stands after what was no record.
+    """
 
     where: Sequence[str]
     labels: Sequence[LateLabel]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.option_names import option
-from braided.streams.base import Batch, joined
+from braided.streams.base import Batch, LateLabel, joined
 from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.cells import BadCell, Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Misfit, Piece
@@ -212,19 +212,17 @@ class Encoder(ColumnKinds):
             self.problem(where, "a label on its own, and records do not wait for theirs here: give whole records")
 
     def _labels(self, piece: LabelPiece) -> Iterator[tuple[Batch, Any]]:
-        """Labels that come on their own, in a batch without records."""
+        """Labels that come on their own, in a batch without records; with none, it says where the reader stands."""
+        found: list[LateLabel] = []
         if not self.rules.unlabelled:
             self._refuse_labels(piece)
-            return
-        found = []
-        for where, label in zip(piece.where, piece.labels, strict=True):
+        for where, label in zip(piece.where, piece.labels, strict=True) if self.rules.unlabelled else ():
             try:
                 weight = None if label.weight is None else weight_of(label.weight)
                 found.append(label._replace(label=cells.as_label(label.label, False, self.form), weight=weight))
             except BraidedError as error:
                 self.problem(where, str(error))
-        if found:
-            yield Batch((), np.empty((0, 0)), [], late=tuple(found)), piece.after
+        yield Batch((), np.empty((0, 0)), [], late=tuple(found)), piece.after
 
     def _release(self, held: list[Chunk | Batch | BadRecord | LabelPiece]) -> Iterator[tuple[Batch, Any]]:
         records = [piece for piece in held if isinstance(piece, Chunk | Batch)]

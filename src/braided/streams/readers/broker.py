@@ -88,6 +88,11 @@ class _Gathering:
             self._encoder.target = self._encoder.target or self._splitter.target
             self._pairs.append(found._replace(time=message.time))
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is gathered."""
+        return not self._places
+
     def rest(self, after: Any) -> Iterator[Piece]:
         """What was gathered so far, if there is any: records, or labels of earlier ones."""
         if self._pairs:
@@ -238,4 +243,6 @@ class BrokerStream(LiveStream):
         for message in messages:
             yield from gathering.add(message, after)
             self._source.take(message)
+        if messages and gathering.empty:
+            yield LabelPiece((), (), after())  # the last was no record, and need not be read again
         yield from gathering.rest(after())
