@@ -177,8 +177,9 @@ def _alone(batch: Batch, row: int) -> Batch:
     values = batch.values[row]
     there = np.flatnonzero(~np.isnan(values))
     names = tuple(batch.names[place] for place in there.tolist())
-    weights = None if batch.weights is None else batch.weights[row : row + 1].copy()
-    return Batch(names, values[there][None, :], [None], weights)
+    alone = batch.part(row, row + 1)
+    weights = None if alone.weights is None else alone.weights.copy()
+    return replace(alone, names=names, values=values[there][None, :], weights=weights, categories={}, ids=None)
 
 
 def _row(said: Progress, row: int) -> Progress:
