@@ -59,7 +59,7 @@ def _settings(address: Address, environment: Mapping[str, str]) -> dict[str, Any
     path = environment.get(SETTINGS_FILE)
     if path:
         try:
-            lines = Path(path).read_text().splitlines()
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
         except OSError as error:
             raise BraidedError(f"{SETTINGS_FILE} is {path}: {reason_of(error)}") from None
         pairs = [line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#")]
