@@ -60,7 +60,7 @@ def _settings(address: Address, environment: Mapping[str, str]) -> dict[str, Any
     if path:
         try:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise BraidedError(f"{SETTINGS_FILE} is {path}: {reason_of(error)}") from None
         pairs = [line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#")]
         found |= {name.strip(): value.strip() for name, _, value in pairs}
