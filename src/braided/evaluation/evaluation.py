@@ -256,12 +256,14 @@ class Evaluation:
         if found is None:
             return
         record, start = labelled(found, label), time.perf_counter()
-        judged = {"said": found.said} if isinstance(self.model, MODL) else {}
+        judged: dict[str, Any] = {"said": found.said} if isinstance(self.model, MODL) else {}
         self.model.learn_many(record.values, record.labels, record.names, **_weights(record), **judged)
         spent = time.perf_counter() - start
         self.seconds += spent
         self.unlabelled -= 1
         self.history.note(self.model, record, found.said, spent)
+        if self.keys is not None and record.keys is not None:
+            self.keys.note(record.keys, found.said, record.labels, self.model.classes)
 
     def _late(self, piece: Batch) -> tuple[Progress, list[Any]]:
         """Predict record by record; before each, learn the record that was predicted `delay` records ago.

@@ -31,6 +31,8 @@ _COUNTS = ("asked", "joined", "too_late", "repeated", "unknown")
 _SAID = "said"
 #: Of a record that has no time.
 _NO_TIME = -1.0
+#: In place of a decision: it is the likeliest class.
+_LIKELIEST = -2
 
 
 class Awaited(NamedTuple):
@@ -138,16 +140,18 @@ class LateLabels:
             "columns": np.asarray(columns, dtype=np.int64),
             "values": np.asarray(values, dtype=np.float64),
             "own": np.concatenate([item.said.own for item in items]) if items else np.zeros((0, 0)),
+            **_pack_answers([item.said for item in items]),
         }
         about = {
             "counts": dict(self.counts),
             "ids": list(self._waiting),
             "gone": [[name, labelled] for name, labelled in self._gone.items()],
             "names": [pack_name(name) for name in places],
+            "keys": [None if item.record.keys is None else item.record.keys[0] for item in items],
         }
         return about, arrays | prefixed(_SAID, pack_said([item.said for item in items]))
 
-    def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int, regression: bool) -> None:
+    def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> None:
         """Go on from a `state`; one that cannot be is refused."""
         kept = checked(_WHAT, about, "counts", dict)
         self.counts = {name: checked(_WHAT, kept, name, int) for name in _COUNTS}
@@ -158,17 +162,16 @@ class LateLabels:
         names = unpack_names("names of features", checked(_WHAT, about, "names", list))
         if max(len(ids), len(gone)) > self.most:
             raise BraidedError(f"{_WHAT} are {len(ids)}, and can be {self.most} at most; use an older copy")
-        records = _records(len(ids), names, arrays)
+        records = _records(_keys(about, len(ids)), names, arrays)
         own = arrays["own"] if ids else np.zeros((0, n_learners))
         check_arrays(_WHAT, {"own": ArrayRule((len(ids), n_learners), finite=False)}, {"own": own})
         said = unpack_said(unprefixed(_SAID, arrays), len(ids), n_learners, _WHAT)
+        answers = _unpack_answers(len(ids), arrays)
         self._waiting, self._values = OrderedDict(), 0
         for row, (name, (time, record)) in enumerate(zip(ids, records, strict=True)):
-            known = said[row]
-            assert known is not None
-            if regression and known.predictions.shape[1] == 0:
-                known = known._replace(predictions=np.zeros((1, 1)))
-            self._waiting[name] = Awaited(time, record, known._replace(own=own[row : row + 1]))
+            known, (predictions, decided) = said[row], answers[row]
+            sure = None if known is None else known.sure
+            self._waiting[name] = Awaited(time, record, Progress(predictions, own[row : row + 1], decided, sure))
             self._values += record.values.size
 
 
@@ -189,6 +192,39 @@ def _row(said: Progress, row: int) -> Progress:
     return Progress(said.predictions[rows].copy(), said.own[rows].copy(), decided, sure)
 
 
+def _pack_answers(said: list[Progress]) -> Arrays:
+    """What was answered to each record; `pack_said` keeps it of those alone that say how sure they are."""
+    widths = [one.predictions.shape[1] for one in said]
+    predictions = np.zeros((len(said), max(widths, default=0)))
+    for row, one in enumerate(said):
+        predictions[row, : widths[row]] = one.predictions[0]
+    decided = [_LIKELIEST if one.decided is None else int(one.decided[0]) for one in said]
+    return {
+        "widths": np.array(widths, dtype=np.int64),
+        "predictions": predictions,
+        "decided": np.array(decided, dtype=np.int64),
+    }
+
+
+def _unpack_answers(
+    n: int, arrays: Mapping[str, NDArray[Any]]
+) -> list[tuple[NDArray[np.float64], NDArray[np.int64] | None]]:
+    """The inverse of `_pack_answers` for n records."""
+    found = arrays.get("predictions", np.zeros(0))
+    width = found.shape[1] if found.ndim == 2 else 0
+    rules = {
+        "widths": counts(n, high=width),
+        "predictions": ArrayRule((n, width), finite=False),
+        "decided": ArrayRule((n,), "int64", low=_LIKELIEST, high=width),
+    }
+    check_arrays(_WHAT, rules, arrays)
+    rows = [slice(row, row + 1) for row in range(n)]
+    return [
+        (arrays["predictions"][row, : int(size)], None if decided == _LIKELIEST else arrays["decided"][row])
+        for row, size, decided in zip(rows, arrays["widths"].tolist(), arrays["decided"].tolist(), strict=True)
+    ]
+
+
 def _ids(found: list[Any]) -> list[str | int]:
     """Different IDs."""
     if not all(type(name) in (str, int) for name in found) or len(set(found)) != len(found):
@@ -196,9 +232,19 @@ def _ids(found: list[Any]) -> list[str | int]:
     return found
 
 
-def _records(n: int, names: list[Hashable], arrays: Mapping[str, NDArray[Any]]) -> list[tuple[float | None, Batch]]:
+def _keys(about: Any, n: int) -> list[str | None]:
+    """The keys of n records, None for one without."""
+    keys = checked(_WHAT, about, "keys", list)
+    if len(keys) != n or not all(key is None or isinstance(key, str) for key in keys):
+        raise BraidedError(f"{_WHAT}: keys are not {n} texts; use an older copy")
+    return list(keys)
+
+
+def _records(
+    keys: list[str | None], names: list[Hashable], arrays: Mapping[str, NDArray[Any]]
+) -> list[tuple[float | None, Batch]]:
     """Records with their times, out of a `state`."""
-    size = length(arrays, "values")
+    n, size = len(keys), length(arrays, "values")
     rules = {
         "times": ArrayRule((n,), low=_NO_TIME),
         "weights": ArrayRule((n,), low=0.0),
@@ -215,6 +261,7 @@ def _records(n: int, names: list[Hashable], arrays: Mapping[str, NDArray[Any]]) 
         own = tuple(names[place] for place in arrays["columns"][inside].tolist())
         time, weight = float(arrays["times"][row]), arrays["weights"][row : row + 1]
         record = Batch(own, arrays["values"][inside][None, :].copy(), [None], None if weight[0] == 1.0 else weight)
+        record = record if keys[row] is None else replace(record, keys=[keys[row]])
         found.append((None if time == _NO_TIME else time, record))
     return found
 

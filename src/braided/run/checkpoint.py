@@ -253,8 +253,8 @@ class RunCheckpoint:
         evaluation.seconds = checked(_WHAT, run, "seconds", float)
         evaluation.unlabelled = checked(_WHAT, {"unlabelled": 0, **run}, "unlabelled", int)
         if run.get("late") is not None:  # an earlier version had no such labels
-            late, regression = unprefixed(_LATE, saved.arrays), model.task == REGRESSION
-            evaluation.late_labels.load_state(run["late"], late, len(model.learner_names), regression)
+            late = unprefixed(_LATE, saved.arrays)
+            evaluation.late_labels.load_state(run["late"], late, len(model.learner_names))
         if run.get("waiting") is not None:
             records = _unpack_batch(checked(_WHAT, run, "waiting", dict), saved.arrays, options.delay)
             said = unpack_said(unprefixed(_SAID, saved.arrays), len(records), len(model.learner_names), _WHAT)
