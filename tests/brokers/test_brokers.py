@@ -174,9 +174,15 @@ def test_the_limit_is_where_it_goes_on(server: Server, topic: str, tmp_path: Pat
     assert sum(map(len, rest.batches())) == 60
 
 
-@pytest.mark.parametrize("kind", ["redis", "mqtt"])
-def test_sigterm_ends_it_with_its_checkpoint(kind: str, tmp_path: Path) -> None:
-    server, topic, bodies = started(kind, tmp_path), "plant", made_up(90)
+@pytest.fixture(params=["redis", "mqtt"])
+def own_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+    found = started(request.param, tmp_path)
+    yield found
+    found.stop()
+
+
+def test_sigterm_ends_it_with_its_checkpoint(own_server: Server, tmp_path: Path) -> None:
+    server, topic, bodies = own_server, "plant", made_up(90)
     server.make(topic)
     checkpoint = tmp_path / "checkpoint"
     server.publish(topic, bodies)
@@ -193,7 +199,6 @@ def test_sigterm_ends_it_with_its_checkpoint(kind: str, tmp_path: Path) -> None:
     assert json.loads(stdout)["records"] == 90
     server.publish(topic, bodies[:10])
     assert run(options(server.address(topic)), checkpoint=checkpoint, resume=True)["records"] == 100
-    server.stop()
 
 
 def test_predictions_are_those_of_a_file(server: Server, topic: str, tmp_path: Path) -> None:
