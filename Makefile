@@ -22,6 +22,8 @@ wanted=; \
 $(HAVE_POSTGRESQL) >/dev/null 2>&1 || wanted="$$wanted postgresql"; \
 command -v java >/dev/null || wanted="$$wanted openjdk-17-jre-headless"; \
 command -v curl >/dev/null || wanted="$$wanted curl"; \
+for broker in redis-server mosquitto nats-server; do \
+PATH="$$PATH:/usr/sbin" command -v $$broker >/dev/null || wanted="$$wanted $$broker"; done; \
 test -z "$$wanted" || { test "$$(id -u)" = 0 && command -v apt-get && timeout 120 apt-get -qq update && \
 timeout 900 env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$wanted; } >/dev/null 2>&1 || \
 echo "could not be installed, so that their tests will be skipped:$$wanted"

@@ -56,11 +56,13 @@ braided.streams.open: open_stream
 braided.streams.readers.arff: ARFFStream
 braided.streams.readers.arrow: ArrowStream
 braided.streams.readers.base: EncodedStream
+braided.streams.readers.broker: BrokerStream
 braided.streams.readers.csv: CSVStream
 braided.streams.readers.folder: FolderStream
 braided.streams.readers.follow: FollowStream
 braided.streams.readers.jsonl: JSONLinesStream
 braided.streams.readers.libsvm: LibsvmStream
+braided.streams.readers.live: LiveStream
 braided.zoo: ModelOptions build names_for
 """
 METHODS = """

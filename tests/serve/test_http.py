@@ -106,6 +106,27 @@ def test_observe_now_label_later(client: Client) -> None:
     is_problem(client.post("/models/m/label", json={"id": "unknown", "y": 1}), 404, "unknown or has expired")
 
 
+def test_predict_with_an_id_and_label_later(client: Client) -> None:
+    client.post("/models/m/learn", json={"records": ITEMS[:30]})
+    before = exported(client)
+    asked = {"x": ITEMS[30]["x"]}
+    seen = client.post("/models/m/predict", json={**asked, "id": "a-1"}).json()
+    plain = client.post("/models/m/predict", json=asked).json()
+    assert seen == {"id": "a-1", **plain}
+    client.post("/models/m/predict", json={"x": ITEMS[31]["x"], "id": "a-2"})
+    client.post("/models/m/predict", json={**asked, "id": "a-2"})
+    assert exported(client) == before
+    assert client.get("/models/m").json()["waiting_for_labels"] == 2, "an ID that comes again is the later record's"
+    for name, learned in (("a-2", 31), ("a-1", 32)):
+        body = {"id": name, "y": ITEMS[30]["y"]}
+        assert client.post("/models/m/label", json=body).json()["records"] == learned
+    assert exported(client) == state_digest(taught([*ITEMS[:31], ITEMS[30]]))
+    is_problem(client.post("/models/m/predict", json={**asked, "id": "a-1"}), 409, "has its label")
+    is_problem(client.post("/models/m/predict", json={**asked, "id": ""}), 422, "id has 0 characters")
+    several = {"records": [asked, asked], "id": "a-3"}
+    is_problem(client.post("/models/m/predict", json=several), 422, "give it with one record")
+
+
 def test_lines_in_lines_out(client: Client) -> None:
     answer = client.post("/models/m/learn?client=c&sequence=0", content=ndjson(ITEMS), headers=LINES)
     last = json.loads(answer.text.strip().split("\n")[-1])

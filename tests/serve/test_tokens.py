@@ -71,6 +71,7 @@ def test_what_each_scope_may_do(client: Client) -> None:
         ("POST", "learn", {"json": ITEMS[0]}, "learn"),
         ("POST", "observe", {"json": {"x": {}}}, "learn"),
         ("POST", "label", {"json": {"id": "a", "y": 1}}, "learn"),
+        ("POST", "predict", {"json": {"x": {}, "id": "a"}}, "learn"),
         ("PUT", "", {"json": SMALL_SPEC}, "administer"),
         ("PUT", "checkpoint", {"content": b"junk", "headers_": "octets"}, "administer"),
         ("DELETE", "", {}, "administer"),

@@ -130,6 +130,15 @@ def observed(count: int) -> ModelState:
     return state
 
 
+def test_an_id_that_comes_again_is_that_of_the_later_record() -> None:
+    state = ModelState("m", small_model(), Limits())
+    for i in range(5):
+        state._wait("a", Observation(float(i), {f"f{j}": 1.0 for j in range(i)}))
+    state._wait("b", Observation(5.0, {"f": 1.0}))
+    assert [(name, len(item.x)) for name, item in state.waiting.items()] == [("a", 4), ("b", 1)]
+    assert state._waiting_values == 5, "what was replaced takes no room"
+
+
 def test_observed_values_are_no_part_of_the_one_text_in_a_snapshot() -> None:
     """The text is made in one call, during which no other thread of Python runs."""
     found = decode(observed(50).snapshot(), "snapshot", *ESTIMATORS)

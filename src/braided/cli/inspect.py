@@ -8,10 +8,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from braided.brokers.address import is_broker
 from braided.cli.options import DataDirOption, JsonOption, teller, with_options
 from braided.errors import BraidedError
 from braided.run.options import ReadingOptions
 from braided.streams import Peeked
+from braided.streams.passwords import without_password
+from braided.streams.readers.broker import BrokerStream
+
+#: Seconds without a message after which a broker has shown what it has.
+_QUIET_S = 2.0
 
 
 @with_options(ReadingOptions, "reading")
@@ -28,16 +34,22 @@ def inspect(
     `braided run` prints the same before it begins. If it would stop at one of these records, the plan is followed by
     what is wrong there, and the exit status is 2.
     """
-    opened = reading.open(stream, data_dir, reading.rules(unlabelled=True))
+    # What a broker has now, without an acknowledgement.
+    more = {"idle": _QUIET_S} if is_broker(stream) else {}
+    opened = reading.open(stream, data_dir, reading.rules(unlabelled=True), **more)
+    if isinstance(opened, BrokerStream):
+        opened.keep_until_saved = True
     counts = getattr(opened, "counts", None)
     wrong = None
     try:
         if not Peeked(reading.weighted(opened, counts), 1).first:
-            raise BraidedError(f"stream {stream!r} has no records: give at least one")
+            raise BraidedError(f"stream {without_password(stream)!r} has no records: give at least one")
     except BraidedError as error:
         if counts is None or counts.plan is None:
             raise
         wrong = error
+    if isinstance(opened, BrokerStream):
+        opened.close()
     if counts is None or counts.plan is None:
         raise BraidedError(f"{stream!r} is a data set with a name, whose columns are numbers: give a file to look at")
     if as_json:

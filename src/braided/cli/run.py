@@ -19,17 +19,25 @@ from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, 
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
+from braided.evaluation.late_labels import late_labels_line
 from braided.run import Job, RunOptions
 from braided.run.progress import Display
-from braided.streams.readers.follow import stopped_by_interrupt
-from braided.streams.readers.sql import without_password
+from braided.streams.passwords import without_password
+from braided.streams.readers.live import stopped_by_signals
 
 _NAMED = f"Data set (shuttle, {', '.join(CATALOGUE)}; of River's {', '.join(RIVER_STREAMS)})"
 _STREAM = (
     f"{_NAMED}, a file (CSV, TSV, JSON lines, ARFF or LIBSVM, plain, .gz or .zst; Parquet, Arrow or Feather), a folder "
-    "of such files, sqlite:///FILE or postgresql://... with --query, or - for JSON lines "
+    "of such files, sqlite:///FILE or postgresql://... with --query, a broker's kafka://HOST:PORT/TOPIC, "
+    "redis://HOST/STREAM, mqtt://HOST/TOPIC (at least once) or nats://HOST/SUBJECT, or - for JSON lines "
     '{"x": {...}, "y": ...} on standard input, with "w" for a weight.'
 )
+
+
+def _shown(argument: str) -> str:
+    """An argument as a report may show it; an address may stand behind the = of an option."""
+    option, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+    return f"{option}{equals}{without_password(value)}"
 
 
 @with_options(RunOptions, "options")
@@ -44,9 +52,10 @@ def run(
         Path | None, typer.Option(help="Folder for report.html, curve.csv, metrics.json and curve.png.")
     ] = None,
     predictions: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="File for every prediction: .csv, .jsonl or .parquet; a row without a label is predicted too."
+            help="File for every prediction: .csv, .jsonl or .parquet; a row without a label is predicted too. Or a "
+            "broker's address, to which each is sent at least once, with the number of its record."
         ),
     ] = None,
     checkpoint: Annotated[
@@ -83,7 +92,7 @@ def run(
         tell=tell,
     )
     try:
-        with Display(errors) as display, stopped_by_interrupt(job.stop if options.follow else None):
+        with Display(errors) as display, stopped_by_signals(job.stop if job.options.follow else None):
             display.follow(job.run())
     except KeyboardInterrupt:
         again = "" if checkpoint is None else "; the same command with --resume goes on from its checkpoint"
@@ -92,11 +101,14 @@ def run(
     document = job.document()
     for warning in document["warnings"]:
         tell(f"warning: {warning}")
+    for found in document["runs"]:
+        if "late_labels" in found:
+            tell(late_labels_line(found["late_labels"]))
     if out is not None:
-        for path in write_folder(job, out, shlex.join(["braided", *map(without_password, sys.argv[1:])])):
+        for path in write_folder(job, out, shlex.join(["braided", *map(_shown, sys.argv[1:])])):
             tell(f"wrote {path}")
     if predictions is not None:
-        tell(f"wrote {predictions}")
+        tell(f"wrote {without_password(predictions)}")
     if as_json:
         typer.echo(json.dumps(document))
     else:

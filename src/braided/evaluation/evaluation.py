@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
@@ -18,11 +19,13 @@ from braided.estimators.river_model import RiverModel
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation.history import History
 from braided.evaluation.key_tally import KeyTally
+from braided.evaluation.late_labels import LateLabels, labelled
 from braided.fleet import SHARED, Fleet
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS
+from braided.option_names import option
 from braided.streams import Batch, Stream
-from braided.streams.base import joined, records_before
+from braided.streams.base import LateLabel, joined, labels_before, records_before
 from braided.values import printable
 
 #: Features whose importance a result lists.
@@ -157,6 +160,8 @@ class Evaluation:
         predicted, as River's `progressive_val_score` has it; 0 for immediately.
     on_predictions
         Is told of every prediction.
+    late_labels
+        Where records wait whose labels come later on their own; of the usual bounds if not given.
 
     Attributes
     ----------
@@ -174,6 +179,7 @@ class Evaluation:
         history: History | None = None,
         delay: int = 0,
         on_predictions: Listener | None = None,
+        late_labels: LateLabels | None = None,
     ) -> None:
         self.model: Model = model
         if delay and isinstance(model, MODL | Fleet):
@@ -184,6 +190,7 @@ class Evaluation:
         self.seconds = 0.0
         self.unlabelled = 0
         self.on_predictions = on_predictions
+        self.late_labels = LateLabels() if late_labels is None else late_labels
         self._waiting: deque[Late] = deque()
         shares = isinstance(model, Fleet) and SHARED in model.learner_names
         self.keys = KeyTally(model.task == REGRESSION) if shares else None
@@ -203,6 +210,8 @@ class Evaluation:
         self.history.begin(self.model)
         if isinstance(self.model, RiverModel):
             self.model.know_categories(batch.categories)
+        for label in batch.late:
+            self._learn_late(label)
         start = 0
         for known, stop in _runs(batch.labels):
             part = batch.part(start, stop)
@@ -216,6 +225,7 @@ class Evaluation:
                 else:
                     self.unlabelled += len(piece)
                     self.history.hear(come or ())
+                    self._await_labels(piece, progress)
                 if self.on_predictions is not None:
                     self.on_predictions(first, piece, progress, self.model.classes)
             start = stop
@@ -231,6 +241,29 @@ class Evaluation:
             progress = self.model.progress_many(piece.values, piece.names, **_keys(piece))
         self.seconds += time.perf_counter() - start
         return progress, come
+
+    def _await_labels(self, piece: Batch, progress: Progress) -> None:
+        """Let records without a label wait for it, if they have an ID."""
+        if piece.ids is None:
+            return
+        if self.delay:
+            raise BraidedError(f"records with IDs wait for their own labels: leave out {option('delay')}")
+        self.late_labels.keep(piece, progress)
+
+    def _learn_late(self, label: LateLabel) -> None:
+        """Count and learn a record whose label has come on its own; its error is that of what was said of it."""
+        found = self.late_labels.take(label)
+        if found is None:
+            return
+        record, start = labelled(found, label), time.perf_counter()
+        judged: dict[str, Any] = {"said": found.said} if isinstance(self.model, MODL) else {}
+        self.model.learn_many(record.values, record.labels, record.names, **_weights(record), **judged)
+        spent = time.perf_counter() - start
+        self.seconds += spent
+        self.unlabelled -= 1
+        self.history.note(self.model, record, found.said, spent)
+        if self.keys is not None and record.keys is not None:
+            self.keys.note(record.keys, found.said, record.labels, self.model.classes)
 
     def _late(self, piece: Batch) -> tuple[Progress, list[Any]]:
         """Predict record by record; before each, learn the record that was predicted `delay` records ago.
@@ -269,15 +302,19 @@ class Evaluation:
     def run(self, stream: Stream) -> Iterator[Batch]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was observed."""
         skip = self.seen - records_before(stream)
+        skip_labels = self.late_labels.heard - labels_before(stream)
         if skip < 0:
             raise BraidedError(
                 f"the stream goes on {-skip} records after where the checkpoint stands: give the same stream, or "
                 "another checkpoint file"
             )
         for batch in stream.batches():
-            if skip >= len(batch):
+            passed = min(skip_labels, len(batch.late))
+            skip_labels -= passed
+            if (batch.late and passed == len(batch.late)) or (skip and not batch.late and skip >= len(batch)):
                 skip -= len(batch)
                 continue
+            batch = replace(batch, late=batch.late[passed:])
             rest = batch.part(skip, len(batch))
             skip = 0
             self.observe(rest)
@@ -302,4 +339,7 @@ class Evaluation:
     def result(self) -> dict[str, Any]:
         """The figures of this run."""
         result = result_of(self.history, self.model.health, self.unlabelled, round(self.seconds, 6))
+        late = self.late_labels
+        if any(late.counts.values()):
+            result["late_labels"] = {**late.counts, "waiting": len(late)}
         return result if self.keys is None else {**result, "keys": self.keys.result()}

@@ -54,6 +54,8 @@ _WHAT = "the checkpoint's run"
 _SAID = "run/said"
 #: And those that count what went wrong for each key.
 _KEYS = "run/keys"
+#: And what is of records whose labels come later on their own.
+_LATE = "run/late"
 #: A value that waits is finite, or NaN for a missing one.
 _LOWEST = float(np.finfo(np.float64).min)
 
@@ -147,6 +149,10 @@ class RunCheckpoint:
         if waiting is not None:
             arrays["run/waiting"] = waiting.records.values
             arrays |= prefixed(_SAID, pack_said(waiting.said))
+        late = None
+        if running and any(evaluation.late_labels.counts.values()):
+            late, late_arrays = evaluation.late_labels.state()
+            arrays |= prefixed(_LATE, late_arrays)
         metadata["run"] = {
             "options": options.stored(),
             "preset": _settings(options),
@@ -161,6 +167,7 @@ class RunCheckpoint:
             "features": model.n_features,
             "histories": packed,
             "waiting": None if waiting is None else _pack_names(waiting.records),
+            "late": late,
             "rows_predicted": None if predicted is None else predicted.rows,
             "columns_predicted": [] if predicted is None else list(predicted.columns),
             **({} if keys is None else {"keys": keys}),
@@ -188,7 +195,7 @@ class RunCheckpoint:
             )
         if run.get("source", "") != self.source:
             raise BraidedError(
-                f"checkpoint {self.path} was made from another file: {options.stream} has changed since; "
+                f"checkpoint {self.path} was made from another file: {options.stored()['stream']} has changed since; "
                 "give the same file, or another checkpoint file"
             )
         packed = run.get("histories") or [None]
@@ -240,15 +247,18 @@ class RunCheckpoint:
         history = histories[-1]
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
             raise BraidedError(f"checkpoint {self.path}: its history is of another model; use an older copy")
-        evaluation = Evaluation(model, history, options.delay)
+        evaluation = Evaluation(model, history, options.delay, late_labels=options.late_labels())
         if evaluation.keys is not None:
             evaluation.keys.load_state(run.get("keys"), unprefixed(_KEYS, saved.arrays))
         evaluation.seconds = checked(_WHAT, run, "seconds", float)
         evaluation.unlabelled = checked(_WHAT, {"unlabelled": 0, **run}, "unlabelled", int)
+        if run.get("late") is not None:  # an earlier version had no such labels
+            late = unprefixed(_LATE, saved.arrays)
+            evaluation.late_labels.load_state(run["late"], late, len(model.learner_names))
         if run.get("waiting") is not None:
-            late = _unpack_batch(checked(_WHAT, run, "waiting", dict), saved.arrays, options.delay)
-            said = unpack_said(unprefixed(_SAID, saved.arrays), len(late), len(model.learner_names), _WHAT)
-            evaluation.wait_for(Waiting(late, said))
+            records = _unpack_batch(checked(_WHAT, run, "waiting", dict), saved.arrays, options.delay)
+            said = unpack_said(unprefixed(_SAID, saved.arrays), len(records), len(model.learner_names), _WHAT)
+            evaluation.wait_for(Waiting(records, said))
         return evaluation
 
     def _check_options(self, then: dict[str, Any], options: RunOptions) -> None:
@@ -338,6 +348,9 @@ def _finished(item: Any, history: History) -> FinishedRun:
     result["state_sha256"] = None if digest is None else checked(_WHAT, kept, "state_sha256", str)
     if "keys" in kept:
         result["keys"] = checked_keys(kept["keys"])
+    if "late_labels" in kept:
+        counted = checked(_WHAT, kept, "late_labels", dict)
+        result["late_labels"] = {str(name): checked(_WHAT, counted, name, int) for name in counted}
     if "drifts" in kept:
         result["drifts"] = checked(_WHAT, kept, "drifts", int)
     return FinishedRun(model, seed, result, history)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from braided import zoo
+from braided.brokers.address import is_broker, public
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
@@ -30,12 +31,14 @@ from braided.run import decision as decisions
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
 from braided.run.compiling import compile_model
 from braided.run.options import AUTO, RunOptions
+from braided.run.prediction_topic import PredictionTopic
 from braided.run.predictions import PredictionFile, Written
 from braided.run.target import LOOKED_AT, NumericTargets, guessed, spelling
-from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
+from braided.streams import MASKS, ArrayStream, Batch, Limited, Peeked, Stream, read_whole, shuffled
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.named import NAMED_STREAMS
-from braided.streams.readers.follow import FollowStream
+from braided.streams.readers.broker import BrokerStream
+from braided.streams.readers.live import LiveStream
 
 
 @dataclass
@@ -66,7 +69,7 @@ class Job:
     source
         The stream, where it is open already.
     predictions
-        File to write every prediction to.
+        File to write every prediction to, or the address of a broker to send it to.
     tell
         Is called with a line of text when there is something to tell: the kinds of the columns, the task that was
         found, that a followed file was replaced.
@@ -80,7 +83,7 @@ class Job:
         every: float = 2.0,
         resume: bool = False,
         source: Stream | None = None,
-        predictions: Path | None = None,
+        predictions: Path | str | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self.options = options.resolved()
@@ -95,9 +98,7 @@ class Job:
         several = len(self.options.models) * self.options.seeds > 1
         if not 0 <= every < math.inf:
             raise BraidedError(f"--checkpoint-every is {every}: give a number of seconds from 0 on")
-        if predictions is not None:
-            _check_apart(predictions, checkpoint, self.options.stream)
-        self._predictions = None if predictions is None else PredictionFile(predictions, several)
+        self._predictions = None if predictions is None else self._writer(predictions, checkpoint, several)
         self._checkpoint = None
         if checkpoint is not None:
             self._checkpoint = RunCheckpoint(checkpoint, source_fingerprint(self.options, data_dir))
@@ -125,8 +126,8 @@ class Job:
         self._take_counts()
         if self.options.task == REGRESSION and self.options.follow and self.options.on_error == "skip":
             raise BraidedError(
-                "--follow takes no --on-error skip for a regression: give missing, and a record whose target is no "
-                "number is predicted and not learned"
+                f"{self.options.followed} takes no --on-error skip for a regression: give missing, and a record whose "
+                "target is no number is predicted and not learned"
             )
         if self.options.weight is not None and isinstance(self._source, ArrayStream):
             self._source = read_whole(self.options.weighted(self._source, self.counts))
@@ -136,6 +137,18 @@ class Job:
             self._predictions.begin((begun and begun.predicted) or Written())
             if self._current is not None:
                 self._current.on_predictions = self._predictions.write
+
+    def _writer(
+        self, predictions: Path | str, checkpoint: Path | None, several: bool
+    ) -> PredictionFile | PredictionTopic:
+        """What writes or sends predictions."""
+        if isinstance(predictions, str) and is_broker(predictions):
+            if public(predictions) == public(self.options.stream):
+                raise BraidedError(f"--predictions {public(predictions)} is the stream: give another topic")
+            return PredictionTopic(predictions, several, self._tell)
+        path = Path(predictions)
+        _check_apart(path, checkpoint, self.options.stream)
+        return PredictionFile(path, several)
 
     @property
     def sample(self) -> bool:
@@ -173,21 +186,26 @@ class Job:
         if isinstance(self._source, ArrayStream):
             self._first = self._source.table.labels[:records]
             return
-        if isinstance(self._source, FollowStream):
+        if isinstance(self._source, LiveStream):
+            if isinstance(self._source, BrokerStream):
+                self._source.connect()
             if self._position is None:
                 self._first = self._labels_there_now(self._source, records)
             return
         if len(self.finished) < len(self.options.models) * self.options.seeds:
             if not isinstance(self._source, Peeked):
                 self._source = Peeked(self._source, records)
-            self._first = [label for batch in self._source.first for label in batch.labels][:records]
+            self._first = _labels(self._source.first)[:records]
 
-    def _labels_there_now(self, stream: FollowStream, records: int) -> list[Any]:
+    def _labels_there_now(self, stream: LiveStream, records: int) -> list[Any]:
         """The first labels of a followed stream, which may be quiet for long. What does not fit is told later."""
         lenient = replace(self.options, on_error="missing")
         rules = lenient.rules(self.options.most_names, self._tell, unlabelled=True)
-        looked_at: Any = lenient.open(self.options.stream, self.data_dir, rules)
-        labels = [label for batch in Peeked(looked_at, records).first for label in batch.labels]
+        if isinstance(stream, BrokerStream):  # what it was sent may not come twice
+            looked_at: Any = stream.there_now(records, rules)
+        else:
+            looked_at = lenient.open(self.options.stream, self.data_dir, rules, record_id=self.options.id)
+        labels = _labels(Peeked(looked_at, records).first)
         stream.counts.plan, stream.counts.encoder = looked_at.counts.plan, looked_at.counts.encoder
         return labels[:records]
 
@@ -198,7 +216,12 @@ class Job:
         more: dict[str, Any] = (
             {"follow": True, "idle": options.idle, "position": self._position} if options.follow else {}
         )
+        more["record_id"] = options.id
         stream = options.open(options.stream, self.data_dir, rules, **more)
+        if isinstance(stream, BrokerStream):
+            stream.keep_until_saved = self._checkpoint is not None
+        if isinstance(stream, LiveStream):
+            stream.limit = options.limit
         self._read = stream
         several = len(options.models) * options.seeds > 1
         if options.shuffle or (several and options.stream == "-"):
@@ -217,8 +240,10 @@ class Job:
 
     def stop(self) -> None:
         """End a stream that is followed, with what it has given so far."""
-        if isinstance(self._source, FollowStream):
+        if isinstance(self._source, LiveStream):
             self._source.stop()
+        if self._predictions is not None:
+            self._predictions.give_up()
 
     def stream(self, seed: int) -> Stream:
         """The stream as this seed shuffles and masks it."""
@@ -251,7 +276,7 @@ class Job:
         compile_model(model, self._tell)
         history = History(name, model.learner_names, self.options.task == REGRESSION)
         listener = None if self._predictions is None else self._predictions.write
-        return Evaluation(model, history, self.options.delay, listener)
+        return Evaluation(model, history, self.options.delay, listener, self.options.late_labels())
 
     def run(self) -> Iterator[JobProgress]:
         """Do what is left, yielding after each batch."""
@@ -260,6 +285,8 @@ class Job:
         finally:
             # Without a checkpoint nobody goes on with a file that was broken off: what there is of it is whole.
             over = len(self.finished) == len(self.options.models) * self.options.seeds
+            if isinstance(self._source, BrokerStream):
+                self._source.close()
             if self._predictions is not None:
                 self._predictions.close(whole=over or self._checkpoint is None)
 
@@ -274,7 +301,7 @@ class Job:
             evaluation = self._current or self._fresh(name, seed)
             self._current = evaluation
             evaluation.history.columns = self._columns
-            if isinstance(self._source, FollowStream):
+            if isinstance(self._source, LiveStream):
                 self._source.on_pause = functools.partial(self._save_if_due, evaluation)
             try:
                 for _ in evaluation.run(stream):
@@ -307,13 +334,14 @@ class Job:
 
     def _save_if_due(self, evaluation: Evaluation) -> None:
         """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new."""
-        if evaluation.seen != self._saved_records and time.monotonic() - self._saved >= self.every:
+        due = time.monotonic() - self._saved >= self.every and _taken(evaluation) != self._saved_records
+        if due or (isinstance(self._source, LiveStream) and self._source.wants_saving):
             self._save(evaluation)
 
     def _save(self, evaluation: Evaluation) -> None:
         """Write the job with the model in progress, or the last one, if there is a checkpoint to write."""
-        if self._checkpoint is None:
-            return
+        if self._checkpoint is None or (self._predictions is not None and self._predictions.broken):
+            return  # what was learned and not told is to be told again
         running = self._current is not None
         self._saved = time.monotonic()
         if running and not isinstance(evaluation.model, MODL | Fleet):
@@ -329,7 +357,9 @@ class Job:
             position=self._position,
             predicted=None if self._predictions is None else self._predictions.written,
         )
-        self._saved_records = evaluation.seen if running else -1
+        self._saved_records = _taken(evaluation) if running else -1
+        if isinstance(self._source, LiveStream):
+            self._source.saved(self._position)
 
     def document(self) -> dict[str, Any]:
         """All results, as `--json` prints them."""
@@ -398,6 +428,16 @@ def _fleet(name: str, model: Any, options: RunOptions) -> Fleet:
     if not isinstance(model, MODL):
         raise BraidedError(f"--key {options.key!r} is for models that can share, and {name} cannot: use modl")
     return Fleet(model, key=options.key, share=options.share)
+
+
+def _taken(evaluation: Evaluation) -> int:
+    """Records that an evaluation has seen, and labels that came to them later."""
+    return evaluation.seen + evaluation.late_labels.heard
+
+
+def _labels(batches: list[Batch]) -> list[Any]:
+    """All labels of some batches, those that come later on their own among them."""
+    return [label for batch in batches for label in (*batch.labels, *(late.label for late in batch.late))]
 
 
 def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from braided import checks, presets, zoo
+from braided.brokers.address import is_broker
 from braided.combiners import COMBINERS
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
@@ -19,13 +20,14 @@ from braided.estimators.decision import DECISIONS, LIKELIEST
 from braided.estimators.drift import DETECTORS
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation.availability import MOST_NAMES
+from braided.evaluation.late_labels import MOST_SECONDS, MOST_WAITING, LateLabels
 from braided.evaluation.metrics import METRICS
 from braided.fleet import SHARES
 from braided.run import decision as decisions
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
 from braided.streams.encode.rules import ReadingCounts
-from braided.streams.readers.sql import without_password
+from braided.streams.passwords import without_password
 
 AUTO = "auto"
 #: Options that may be others when a run is resumed: they do not touch what has been learned.
@@ -197,6 +199,17 @@ class RunOptions(ReadingOptions):
         int,
         Option(help="Learn each label this many records late: that of record t just before record t + N is predicted."),
     ] = 0
+    id: Annotated[
+        str | None,
+        Option(
+            help="Column of flat JSON records that names each; a label may come later with it alone. In records of x "
+            'and y it is "id".'
+        ),
+    ] = None
+    late_count: Annotated[int, Option(help="Records with an ID that may wait for a label that comes later.")] = (
+        MOST_WAITING
+    )
+    late_seconds: Annotated[float, Option(help="Seconds that they may wait, by the broker's clock.")] = MOST_SECONDS
     metrics: Annotated[
         tuple[str, ...],
         Option("--metric", help=_METRICS),
@@ -219,10 +232,18 @@ class RunOptions(ReadingOptions):
     seeds: Annotated[int, Option(help="Number of seeds.")] = 1
     limit: Annotated[int | None, Option(help="Stop after this many records.")] = None
     follow: Annotated[
-        bool, Option("--follow", help="Wait for more lines of a CSV or JSON lines file, or files in a folder.")
+        bool,
+        Option(
+            "--follow",
+            help="Wait for more lines of a CSV or JSON lines file, or files in a folder; a broker is always followed.",
+        ),
     ] = False
     idle: Annotated[
-        float | None, Option(help="End --follow after this many seconds without a record; otherwise Ctrl-C ends it.")
+        float | None,
+        Option(
+            help="End --follow, or a broker's stream, after this many seconds without a record; otherwise Ctrl-C or "
+            "SIGTERM ends it."
+        ),
     ] = None
     max_features: Annotated[int, Option(help="Refuse a stream with more features than this.")] = 10_000
     max_classes: Annotated[int, Option(help="Refuse a stream with more classes than this.")] = 1_000
@@ -272,6 +293,7 @@ class RunOptions(ReadingOptions):
             available=available if self.available is None else self.available,
             always=always if self.always is None else self.always,
             shuffle=shuffle if self.shuffle is None else self.shuffle,
+            follow=self.follow or is_broker(self.stream),
             class_weight=decisions.as_json("--class-weight", self.class_weight),
             costs=decisions.as_json("--costs", self.costs),
         )
@@ -297,20 +319,38 @@ class RunOptions(ReadingOptions):
             ("--seed", self.seed, 0),
             ("--limit", self.limit, 1),
             ("--delay", self.delay, 0),
+            ("--late-count", self.late_count, 1),
             ("--max-features", self.max_features, 1),
             ("--max-classes", self.max_classes, 1),
             ("--expire-after", self.expire_after, 1),
         ):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
+        if not 0.0 < self.late_seconds < float("inf"):
+            raise BraidedError(f"--late-seconds is {self.late_seconds}: give a number of seconds above 0")
+        if self.id is not None and self.id == self.target:
+            raise BraidedError(f"--id and --target are both {self.id!r}: give two columns")
         self.rules()
         if decisions.settings(self.decision, self.class_weight, self.costs) and self.task == REGRESSION:
             raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out of a regression")
         if self.follow:
             if len(self.models) * self.seeds > 1:
-                raise BraidedError("--follow takes one model and one seed: another would not see the same records")
+                raise BraidedError(
+                    f"{self.followed} takes one model and one seed: another would not see the same records"
+                )
             if self.shuffle or self.available < 1.0 or self.mask != "iid":
-                raise BraidedError("--follow takes records as they come: leave out --shuffle, --mask and --available")
+                raise BraidedError(
+                    f"{self.followed} takes records as they come: leave out --shuffle, --mask and --available"
+                )
+
+    def late_labels(self) -> LateLabels:
+        """Where records wait whose labels come later on their own."""
+        return LateLabels(self.late_count, self.late_seconds)
+
+    @property
+    def followed(self) -> str:
+        """What to call a stream without an end in a message."""
+        return "a broker's stream" if is_broker(self.stream) else "--follow"
 
     @property
     def most_names(self) -> int:

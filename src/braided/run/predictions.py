@@ -1,9 +1,4 @@
-"""`--predictions FILE`: every prediction as a row of a CSV, JSON lines or Parquet file, written as it goes.
-
-The columns are the record's number, its label if it has one, the prediction, and for each class its probability; where
-a command runs several models or seeds, the model and the seed come first. A probability is left out where it is 0,
-as that of a class that was not known yet.
-"""
+"""`--predictions FILE`: every prediction as a row of a CSV, JSON lines or Parquet file, written as it goes."""
 
 from __future__ import annotations
 
@@ -20,12 +15,11 @@ from typing import IO, Any
 from braided import extras, portable
 from braided.checkpoint import remove_leftovers, temporary_beside
 from braided.errors import BraidedError
-from braided.estimators.progress import Progress, answered
+from braided.estimators.progress import Progress
+from braided.run.prediction_rows import PredictionRows
 from braided.streams import Batch
 
 _FORMATS = (".csv", ".jsonl", ".parquet")
-_FIRST = ("record", "label", "prediction")
-_RUN = ("model", "seed")
 #: Rows of a Parquet file that are made at a time.
 _ROW_GROUP = 10_000
 #: Labels may hold what UTF-8 cannot: it is written as an escape.
@@ -63,18 +57,18 @@ class PredictionFile:
         if path.suffix not in _FORMATS:
             raise BraidedError(f"--predictions {path}: give a file that ends in {', '.join(_FORMATS)}")
         self.path = path
+        #: Whether a prediction could not be written; a file says so by an error of the system.
+        self.broken = False
         self._rows = 0
         self._parquet = path.suffix == ".parquet"
         if self._parquet:
             extras.require("pyarrow", "files")
         self._csv = path.suffix == ".csv"
         self._kept = path.with_name(f"{path.name}.part") if self._parquet else path
-        self._first = [*(_RUN if several else ()), *_FIRST]
-        self._columns: list[str] = []
+        self._made = PredictionRows(several)
+        self._first = self._made.first
         self._in_header = 0
-        self._named: dict[Hashable, str] = {}
         self._file: IO[str] | None = None
-        self._run: list[Any] = []
 
     @property
     def written(self) -> Written:
@@ -98,41 +92,33 @@ class PredictionFile:
         if self._csv and not rows:
             _csv_writer(self._file).writerow(self._first)
 
+    @property
+    def _columns(self) -> list[str]:
+        return self._made.columns
+
+    @_columns.setter
+    def _columns(self, names: list[str]) -> None:
+        self._made.columns = names
+
     def of_run(self, model: str, seed: int) -> None:
         """The rows that follow are of this run."""
-        self._run = [model, seed] if len(self._first) > len(_FIRST) else []
+        self._made.of_run(model, seed)
 
     def write(self, first: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]) -> None:
         """Add the predictions of some records, from the number of the first one on."""
         assert self._file is not None
-        regression = not classes and progress.predictions.shape[1] == 1
-        names = [] if regression else [self._column_of(label) for label in classes[: progress.predictions.shape[1]]]
-        self._columns += [name for name in names if name not in self._columns]
         out = io.StringIO()
         writer = _csv_writer(out)
-        for t, (label, row) in enumerate(zip(batch.labels, progress.predictions.tolist(), strict=True)):
-            if regression:
-                said: Any = row[0]
-            else:
-                best = answered(progress, t)
-                said = None if best is None else classes[best]
-            fixed = [*self._run, first + t, label, said]
-            shares = {name: share for name, share in zip(names, row, strict=True) if share} if names else {}
+        for fixed, shares in self._made.of(first, batch, progress, classes):
             if self._csv:
                 writer.writerow([*fixed, *(repr(shares[name]) if name in shares else "" for name in self._columns)])
             else:
-                document = {**dict(zip(self._first, map(_plain, fixed), strict=True)), **shares}
-                out.write(json.dumps(document) + "\n")
+                out.write(json.dumps(self._made.document(fixed, shares)) + "\n")
         self._file.write(out.getvalue())
         self._rows += len(batch)
 
-    def _column_of(self, label: Hashable) -> str:
-        """The column of a class's probability; a label that is spelled like another gets its type behind it."""
-        if label not in self._named:
-            column = f"p_{label}"
-            taken = column in self._named.values()
-            self._named[label] = f"{column} ({type(label).__name__})" if taken else column
-        return self._named[label]
+    def give_up(self) -> None:
+        """A disk is not waited for."""
 
     def sync(self) -> None:
         """Force what was written to disk."""
@@ -243,11 +229,6 @@ class PredictionFile:
 def _csv_writer(file: IO[str]) -> Any:
     # With this line end, and not with a bare \n, a lone \r in a label is quoted.
     return csv.writer(file, lineterminator="\r\n")
-
-
-def _plain(value: Any) -> Any:
-    """A label as JSON."""
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _kind(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from braided.errors import BraidedError
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.streams import Batch, Stream
-from braided.streams.base import records_before
+from braided.streams.base import LateLabel, labels_before, records_before
 from braided.streams.encode import cells
 from braided.streams.encode.number_form import PLAIN, NumberForm
 from braided.streams.encode.rules import ReadingCounts
@@ -117,6 +117,11 @@ class NumericTargets:
         """Records that came before the first that is given."""
         return records_before(self._stream)
 
+    @property
+    def labels_before(self) -> int:
+        """Labels on their own that came before it."""
+        return labels_before(self._stream)
+
     def batches(self) -> Iterator[Batch]:
         """The batches, each label a number, or None where there is none."""
         seen = 0
@@ -138,4 +143,18 @@ class NumericTargets:
                 kept = [i for i in range(len(batch)) if i not in wrong]
                 yield replace(batch, labels=targets).at(kept)
             else:
-                yield replace(batch, labels=targets)
+                yield replace(batch, labels=targets, late=self._numeric(batch.late, read))
+
+    def _numeric(self, late: tuple[LateLabel, ...], read: TargetNumbers) -> tuple[LateLabel, ...]:
+        """Targets that come later on their own, as numbers; one that is none is an error, or left out and counted."""
+        found = []
+        for label in late:
+            (number,) = read([label.label])
+            if number is not None:
+                found.append(label._replace(label=number))
+                continue
+            what = f"{self.name}: the target of the record with the ID {shown(label.id)} is {shown(label.label)}"
+            if self._on_error == "stop":
+                raise BraidedError(f"{what}, and a regression needs numbers: give --on-error missing, or send a number")
+            self._counts.add(what, values=1)
+        return tuple(found)

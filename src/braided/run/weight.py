@@ -9,7 +9,7 @@ import numpy as np
 
 from braided.errors import BraidedError
 from braided.streams import Batch, Stream
-from braided.streams.base import records_before
+from braided.streams.base import labels_before, records_before
 from braided.streams.encode.plan import listed
 from braided.streams.encode.rules import ReadingCounts
 from braided.values import shown
@@ -52,10 +52,18 @@ class WeightColumn:
         """Records that came before the first that is given."""
         return records_before(self._stream)
 
+    @property
+    def labels_before(self) -> int:
+        """Labels on their own that came before it."""
+        return labels_before(self._stream)
+
     def batches(self) -> Iterator[Batch]:
         """The batches, with weights and without their column."""
         seen, found = self.records_before, False
         for batch in self._stream.batches():
+            if not len(batch):
+                yield batch
+                continue
             if batch.weights is not None:
                 raise BraidedError(
                     f'--weight {self._column!r}: the records of {self.name} have "w" as well: leave out one of them'

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from braided import checks
+from braided.brokers.address import is_broker
 from braided.checkpoint import encode
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
@@ -38,9 +39,10 @@ from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts
 from braided.streams.encode.saved import OF_THE_READER, pack_encoder
 from braided.streams.fingerprint import fingerprint
 from braided.streams.named import NAMED_STREAMS
+from braided.streams.passwords import without_password
 from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.jsonl import JSONLinesStream
-from braided.streams.readers.sql import is_address, without_password
+from braided.streams.readers.sql import is_address
 from braided.streams.text_files import beginning
 from braided.values import printable, shown
 
@@ -70,6 +72,10 @@ class FeedSettings:
     task: str = AUTO
 
     def __post_init__(self) -> None:
+        if is_broker(self.stream):
+            raise BraidedError(
+                f"{without_password(self.stream)} has no end, and what is fed must have one: give it to braided run"
+            )
         if not _ADDRESS.fullmatch(self.to):
             raise BraidedError(f"--to {self.to!r}: give the address of a model, e.g. http://127.0.0.1:8000/models/demo")
         for name, value in (("--batch", self.batch), ("--limit", self.limit)):

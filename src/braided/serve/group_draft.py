@@ -61,6 +61,8 @@ class GroupDraft:
             return self._label(request)
         assert request.records is not None
         if request.kind == "observe":
+            if request.id in self.state.labelled or request.id in self._labelled:
+                raise HTTPProblem(409, f"the record with the id {shown(request.id)} has its label: give another id")
             sent, growth = self._numbers(request.records)
             # Names count when they are learned; here they are bounded by the size of the request alone.
             unlabelled = Records(sent.names, sent.counts, sent.columns, sent.values, [None])

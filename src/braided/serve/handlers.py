@@ -230,7 +230,10 @@ class Handlers:
         return answer(await self._gathered(details, worker), 201)
 
     async def predict(self, request: Request) -> Response:
-        """Predict one record, several, or a stream of lines. Changes nothing."""
+        """Predict one record, several, or a stream of lines. Changes nothing, unless a record has an ID of its own.
+
+        It is then kept for its label, which may come later under that ID.
+        """
         worker = self._worker(request)
         if content_type(request.scope) == NDJSON:
             level = _level(_levels_in_query(request), worker.state.regression)
@@ -239,13 +242,25 @@ class Handlers:
         if worker.state.rules is None and is_plain(document, worker.state.features):
             classes, answer_to_one = await self._predictions.one(worker, document["x"])
             return answer({"classes": classes, "predictions": [answer_to_one]})
-        level = None
+        level, name = None, None
         if isinstance(document, dict):
             document = dict(document)
             level = _level(document, worker.state.regression)
+            name = self._own_id(request, document.pop("id", None))
         records = await self._records(_items(document), worker, labelled=False)
+        if name is not None and len(records) > 1:
+            raise HTTPProblem(422, f"id is {shown(name)} of {len(records)} records: give it with one record")
         classes, found = await self._predict(worker, records, level)
-        return answer({"classes": classes, "predictions": found})
+        kept = {} if name is None else await self._write(worker, "observe", records=records, id=name, time=time.time())
+        return answer({**kept, "classes": classes, "predictions": found})
+
+    def _own_id(self, request: Request, name: Any) -> str | None:
+        """The ID under which a record is to be kept, if there is one, and whoever asks may teach."""
+        if name is None:
+            return None
+        if not _grant(request).may("learn", request.path_params["name"]):
+            raise HTTPProblem(403, "this token may only read, and a record with an id is kept: leave it out")
+        return check_text(name, "id", self.limits.text)
 
     async def explain(self, request: Request) -> Response:
         """Why one record is predicted as it is: what each of its features adds to the answer, by leaving it out.

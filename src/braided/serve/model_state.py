@@ -128,6 +128,8 @@ class ModelState:
 
     def _wait(self, id_: str, observation: Observation) -> None:
         """Keep a record for its label, and drop those that are too many or too old by the time this one came."""
+        replaced = self.waiting.pop(id_, None)  # an ID of a client's own may come again, with the later record
+        self._waiting_values -= 0 if replaced is None else len(replaced.x)
         self.waiting[id_] = observation
         self._waiting_values += len(observation.x)
         while self.waiting:

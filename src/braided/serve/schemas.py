@@ -52,6 +52,10 @@ class _HowSure(BaseModel):
 class PredictOne(Record, _HowSure):
     """A record to predict."""
 
+    id: str | None = Field(
+        default=None, min_length=1, description="Keeps the record for its label, which may come later under this ID."
+    )
+
 
 class PredictSeveral(RecordList, _HowSure):
     """Several records to predict."""
@@ -140,6 +144,7 @@ class Predictions(BaseModel):
 
     classes: list[Label]
     predictions: list[Prediction]
+    id: str | None = None
 
 
 class Observed(BaseModel):

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.errors import BraidedError
+
 BATCH = 500
+
+
+class RecordID(NamedTuple):
+    """The ID under which a record's label may come later, and when the record came.
+
+    The time is in seconds since 1970 by the source, None where it has no clock.
+    """
+
+    id: str | int
+    time: float | None
+
+
+class LateLabel(NamedTuple):
+    """A label that comes on its own, of the record with that ID; times as of `RecordID`."""
+
+    id: str | int
+    label: Any
+    weight: float | None = None
+    time: float | None = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +52,10 @@ class Batch:
         column has the value and 0 where it has another.
     keys
         n keys, by which a fleet finds its models; None where nobody asked for them.
+    ids
+        The ID of each record, None for one without; None if no record has any.
+    late
+        Labels of earlier records, which come on their own: in a batch without records.
     """
 
     names: tuple[Hashable, ...]
@@ -39,6 +64,8 @@ class Batch:
     weights: NDArray[np.float64] | None = None
     categories: Mapping[Hashable, tuple[Hashable, str]] = field(default_factory=dict)
     keys: list[Any] | None = None
+    ids: Sequence[RecordID | None] | None = None
+    late: tuple[LateLabel, ...] = ()
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
@@ -48,14 +75,18 @@ class Batch:
         rows = slice(start, stop)
         weights = None if self.weights is None else self.weights[rows]
         keys = None if self.keys is None else self.keys[rows]
-        return replace(self, values=self.values[rows], labels=self.labels[rows], weights=weights, keys=keys)
+        ids = None if self.ids is None else self.ids[rows]
+        values, labels = self.values[rows], self.labels[rows]
+        return replace(self, values=values, labels=labels, weights=weights, keys=keys, ids=ids)
 
     def at(self, rows: Sequence[int] | NDArray[np.int64]) -> Batch:
         """The records at these places, in this order."""
         weights = None if self.weights is None else self.weights[rows]
         values = np.ascontiguousarray(self.values[rows])
         keys = None if self.keys is None else [self.keys[i] for i in rows]
-        return replace(self, values=values, labels=[self.labels[i] for i in rows], weights=weights, keys=keys)
+        ids = None if self.ids is None else [self.ids[i] for i in rows]
+        labels = [self.labels[i] for i in rows]
+        return replace(self, values=values, labels=labels, weights=weights, keys=keys, ids=ids)
 
 
 class Stream(Protocol):
@@ -133,6 +164,11 @@ def records_before(stream: Stream) -> int:
     return getattr(stream, "records_before", 0)
 
 
+def labels_before(stream: Stream) -> int:
+    """How many labels on their own came before the first record that a stream gives, likewise."""
+    return getattr(stream, "labels_before", 0)
+
+
 def read_whole(stream: Stream) -> ArrayStream:
     """Take a stream into memory, e.g. to shuffle it."""
     return ArrayStream(stream.name, joined(list(stream.batches())))
@@ -140,6 +176,8 @@ def read_whole(stream: Stream) -> ArrayStream:
 
 def joined(batches: list[Batch]) -> Batch:
     """Some batches as one, with a column for every name."""
+    if any(batch.late for batch in batches):
+        raise BraidedError("labels that come later on their own need their place in the stream: leave it in its order")
     names = list(dict.fromkeys(name for batch in batches for name in batch.names))
     place = {name: i for i, name in enumerate(names)}
     values = np.full((sum(len(batch) for batch in batches), len(names)), np.nan)
@@ -151,8 +189,11 @@ def joined(batches: list[Batch]) -> Batch:
     weights = None
     if any(batch.weights is not None for batch in batches):
         weights = np.concatenate([np.ones(len(batch)) if batch.weights is None else batch.weights for batch in batches])
+    ids = None
+    if any(batch.ids is not None for batch in batches):
+        ids = [name for batch in batches for name in ([None] * len(batch) if batch.ids is None else batch.ids)]
     categories = {name: meaning for batch in batches for name, meaning in batch.categories.items()}
     keys = None
     if any(batch.keys is not None for batch in batches):
         keys = [key for batch in batches for key in batch.keys or [None] * len(batch)]
-    return Batch(tuple(names), values, labels, weights, categories, keys)
+    return Batch(tuple(names), values, labels, weights, categories, keys, ids)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from braided.brokers.address import is_broker, parse
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams import text_files
 from braided.streams.base import Stream
 from braided.streams.encode.rules import Rules
 from braided.streams.named import NAMED_STREAMS
+from braided.streams.passwords import without_password
 from braided.streams.readers import sql
 from braided.streams.readers.arff import ARFFStream
 from braided.streams.readers.arrow import MAGIC, ArrowStream
 from braided.streams.readers.base import EncodedStream
+from braided.streams.readers.broker import BrokerStream
 from braided.streams.readers.csv import DELIMITERS, CSVStream, check_delimiter
 from braided.streams.readers.folder import FolderStream
 from braided.streams.readers.follow import FollowStream
@@ -45,6 +49,7 @@ def open_stream(
     idle: float | None = None,
     position: dict[str, Any] | None = None,
     rules: Rules | None = None,
+    record_id: str | None = None,
 ) -> Stream:
     """The stream that `source` names.
 
@@ -55,7 +60,8 @@ def open_stream(
     ----------
     source
         A data set of the paper or of River; a file; a folder of files; `-` for JSON lines on standard input;
-        `sqlite:///FILE` or `postgresql://...` with a query.
+        `sqlite:///FILE` or `postgresql://...` with a query; a broker's `kafka://HOST:PORT/TOPIC`,
+        `redis://HOST/STREAM`, `mqtt://HOST/TOPIC` or `nats://HOST/SUBJECT`, which is followed.
     data_dir
         Where the named data sets are.
     target
@@ -71,26 +77,36 @@ def open_stream(
         Where to go on following, from `FollowStream.position`.
     rules
         How cells become features.
+    record_id
+        Of flat JSON records: the name of the column with their IDs, under which labels may come later.
     """
     rules = rules or Rules()
     if delimiter is not None:
         check_delimiter(delimiter)
-    if _SCHEME.match(source) and not sql.is_address(source):
+    if _SCHEME.match(source) and not sql.is_address(source) and not is_broker(source):
         raise BraidedError(
-            f"{sql.without_password(source)!r} cannot be read: give sqlite:///FILE or postgresql://..., or use "
-            "braided.streams.SQLStream with a connection of your own"
+            f"{sql.without_password(source)!r} cannot be read: give sqlite:///FILE, postgresql://... or a broker's "
+            "address, or use braided.streams.SQLStream with a connection of your own"
         )
     if query is not None and not sql.is_address(source):
         raise BraidedError(
-            f"{option('query')} is for data bases, and {source!r} is none: give sqlite:///FILE or postgresql://..."
+            f"{option('query')} is for data bases, and {without_password(source)!r} is none: give sqlite:///FILE or "
+            "postgresql://..."
         )
+    live: dict[str, Any] = {"target": target, "idle": idle, "rules": rules, "position": position}
+    live["record_id"] = record_id
+    if is_broker(source):
+        _check_broker_options(source, header, delimiter, rules)
+        return BrokerStream(parse(source), **live)
     path = Path(source)
 
     def reader(path: Path) -> EncodedStream:
-        return _open_file(path, target, header, delimiter, rules)
+        return _open_file(path, target, header, delimiter, rules, record_id)
 
     if follow:
-        return _follow(source, FollowStream(path, reader, target, header, delimiter, idle, rules, position))
+        if not path.exists():
+            raise BraidedError(f"{option('follow')} {source}: there is no such file or folder: give one that is there")
+        return FollowStream(path, reader, header, delimiter, **live)
     if idle is not None:
         raise BraidedError(f"{option('idle')} is for {option('follow')}: without it a stream has an end of its own")
     if sql.is_address(source):
@@ -98,7 +114,7 @@ def open_stream(
             raise BraidedError(f"{sql.without_password(source)!r} is a data base: give {option('query')} 'SELECT ...'")
         stream: Stream = sql.open_address(source, query, target, rules)
     elif source == "-":
-        stream = standard_input(target, rules)
+        stream = standard_input(target, rules, record_id)
     elif source in NAMED_STREAMS:
         stream = NAMED_STREAMS[source].load(data_dir)
     elif path.is_dir():
@@ -106,15 +122,17 @@ def open_stream(
     else:
         stream = cast(Stream, reader(path))
     _check_options(stream, source, target, header, delimiter, rules)
+    if record_id is not None and not isinstance(stream, JSONLinesStream | FolderStream):
+        raise BraidedError(f"{option('id')} {record_id!r} is for records of JSON, and {source!r} has none")
     return stream
 
 
-def _follow(source: str, stream: FollowStream) -> FollowStream:
-    if not stream.path.exists():
-        raise BraidedError(f"{option('follow')} {source}: there is no such file or folder: give one that is there")
-    if stream.idle is not None and not stream.idle >= 0:
-        raise BraidedError(f"{option('idle')} is {stream.idle}: give seconds from 0 on")
-    return stream
+def _check_broker_options(source: str, header: bool | None, delimiter: str | None, rules: Rules) -> None:
+    """Refuse what is for files alone."""
+    given = {"header": header, "delimiter": delimiter, "encoding": rules.encoding}
+    for name, value in given.items():
+        if value is not None:
+            raise BraidedError(f"{option(name)} is for text files, and {without_password(source)!r} is none")
 
 
 def _check_options(
@@ -143,7 +161,12 @@ def _check_options(
 
 
 def _open_file(
-    path: Path, target: str | None, header: bool | None, delimiter: str | None, rules: Rules
+    path: Path,
+    target: str | None,
+    header: bool | None,
+    delimiter: str | None,
+    rules: Rules,
+    record_id: str | None = None,
 ) -> EncodedStream:
     """The reader of a file, by its name's ending, else by how it begins."""
     if not path.is_file():
@@ -157,7 +180,8 @@ def _open_file(
         return CSVStream(path, target, None, header, between, rules=rules)
 
     def as_json() -> EncodedStream:
-        return JSONLinesStream(str(path), lambda: text_files.lines(path, rules.encoding), target, rules=rules)
+        lines = partial(text_files.lines, path, rules.encoding)
+        return JSONLinesStream(str(path), lines, target, record_id, rules=rules)
 
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in _PACKED]
     kind = suffixes[-1] if suffixes else ""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix
-from braided.streams.base import ArrayStream, Batch, Stream, records_before
+from braided.streams.base import ArrayStream, Batch, Stream, labels_before, records_before
 
 
 @njit(cache=CACHED)
@@ -59,6 +59,11 @@ class Limited:
     def records_before(self) -> int:
         """As of the stream."""
         return records_before(self.stream)
+
+    @property
+    def labels_before(self) -> int:
+        """As of the stream."""
+        return labels_before(self.stream)
 
     def batches(self) -> Iterator[Batch]:
         """Batches up to the limit; the source is not read beyond it."""

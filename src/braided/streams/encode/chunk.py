@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from braided.streams.base import Batch
+from braided.streams.base import Batch, LateLabel, RecordID
 from braided.streams.encode.cells import Cells
 
 #: Records in a chunk at most, and records from which the kinds of columns are seen.
@@ -24,7 +24,7 @@ class Chunk:
     source
         The file that errors name.
     places
-        Line or row of each record; none for a record that is of no file.
+        Line or row of each record, or in words where it stands; none for a record that is of no file.
     columns
         Cells of each feature column; None is missing.
     labels
@@ -41,10 +41,12 @@ class Chunk:
         Cells of the records' weights, None for one without; None if no record has any.
     keys
         The records' keys, None for one without; None where nobody asked for them.
+    ids
+        As of `Batch`.
     """
 
     source: str
-    places: Sequence[int]
+    places: Sequence[int | str]
     columns: dict[Hashable, Cells]
     labels: Sequence[Any]
     by_row: bool = False
@@ -53,6 +55,7 @@ class Chunk:
     table: bool = False
     weights: Sequence[Any] | None = None
     keys: Sequence[str | None] | None = None
+    ids: Sequence[RecordID | None] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -66,8 +69,9 @@ class Chunk:
         columns: dict[Hashable, Cells] = {name: cells[start:stop] for name, cells in self.columns.items()}
         weights = None if self.weights is None else self.weights[start:stop]
         keys = None if self.keys is None else self.keys[start:stop]
+        ids = None if self.ids is None else self.ids[start:stop]
         places, labels = self.places[start:stop], self.labels[start:stop]
-        return replace(self, places=places, columns=columns, labels=labels, weights=weights, keys=keys)
+        return replace(self, places=places, columns=columns, labels=labels, weights=weights, keys=keys, ids=ids)
 
     def without(self, drop: Collection[Hashable]) -> Chunk:
         """All but some columns."""
@@ -85,8 +89,10 @@ class Chunk:
         return cls(source, places, columns, batch.labels, by_row=True, after=after)
 
 
-def at(source: str, place: int, by_row: bool = False) -> str:
+def at(source: str, place: int | str, by_row: bool = False) -> str:
     """File and line, or row, as errors write them."""
+    if isinstance(place, str):
+        return f"{source}: {place}"
     return f"{source}: row {place}" if by_row else f"{source}:{place}"
 
 
@@ -101,6 +107,21 @@ class BadRecord:
         return 0
 
 
+@dataclass(frozen=True)
+class LabelPiece:
+    """Labels that come on their own, as they were read, each with where it stands; `after` as of `Chunk`.
+
+    Without any it says where the reader stands after what was no record.
+    """
+
+    where: Sequence[str]
+    labels: Sequence[LateLabel]
+    after: Any = None
+
+    def __len__(self) -> int:
+        return 0
+
+
 class Misfit(NamedTuple):
     """A value in the row of a chunk that does not fit its column, or, if it is the label, the whole record."""
 
@@ -110,21 +131,22 @@ class Misfit(NamedTuple):
     whole: bool = False
 
 
-#: What readers give: raw records; records that are numbers already; a bad record; None where a live source pauses.
-Piece = Chunk | Batch | BadRecord | None
+#: What readers give: raw records; records that are numbers already; a bad record; labels of earlier records; None where
+#: a live source pauses.
+Piece = Chunk | Batch | BadRecord | LabelPiece | None
 
 
 def in_chunks(
-    records: Iterable[tuple[int, Any] | BadRecord], make: Callable[[list[int], list[Any]], Chunk]
-) -> Iterator[Chunk | BadRecord]:
+    records: Iterable[tuple[int, Any] | BadRecord | LabelPiece], make: Callable[[list[int], list[Any]], Chunk]
+) -> Iterator[Chunk | BadRecord | LabelPiece]:
     """Chunks of records that come one by one, each with its line or row; `make` makes one of places and records.
 
-    Before a bad record, the records read so far go first, in a chunk of their own.
+    Before a bad record, or labels of earlier ones, the records read so far go first, in a chunk of their own.
     """
     places: list[int] = []
     taken: list[Any] = []
     for item in records:
-        if not isinstance(item, BadRecord):
+        if not isinstance(item, BadRecord | LabelPiece):
             places.append(item[0])
             taken.append(item[1])
             if len(taken) < CHUNK_RECORDS:
@@ -132,7 +154,7 @@ def in_chunks(
         if taken:
             yield make(places, taken)
             places, taken = [], []
-        if isinstance(item, BadRecord):
+        if isinstance(item, BadRecord | LabelPiece):
             yield item
     if taken:
         yield make(places, taken)

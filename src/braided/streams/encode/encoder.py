@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.option_names import option
-from braided.streams.base import Batch, joined
+from braided.streams.base import Batch, LateLabel, joined
 from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.cells import BadCell, Cells, Kind
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Misfit, Piece
+from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Misfit, Piece
 from braided.streams.encode.flatten import flatten
 from braided.streams.encode.keys import check_key, keyed
 from braided.streams.encode.kinds import ColumnKinds
@@ -29,7 +29,7 @@ from braided.streams.encode.plan import listed
 from braided.streams.encode.raw import RawRecord, raw_records
 from braided.streams.encode.settled import MOST_DROPPED
 from braided.streams.encode.units import without_unit
-from braided.streams.encode.weights import labelled, learned, runs, weights_of
+from braided.streams.encode.weights import labelled, learned, runs, weight_of, weights_of
 from braided.values import shown
 
 _LONGEST_NAME = 1_000
@@ -68,7 +68,7 @@ class Encoder(ColumnKinds):
             raise BraidedError(message)
         self.counts.add(message, records=1)
 
-    def _prepared(self, piece: Chunk | Batch | BadRecord) -> Any:
+    def _prepared(self, piece: Chunk | Batch | BadRecord | LabelPiece) -> Any:
         """A piece without dropped columns and the codes of missing values."""
         whole = piece.without(self.rules.drop) if isinstance(piece, Chunk) else piece
         whole = without_missing(whole, self.rules, self.target)
@@ -76,7 +76,7 @@ class Encoder(ColumnKinds):
 
     def encode(self, pieces: Iterable[Piece]) -> Iterator[tuple[Batch, Any]]:
         """Batches, and where the reader stood after each; the first records wait until the kinds are seen."""
-        held: list[Chunk | Batch | BadRecord] = []
+        held: list[Chunk | Batch | BadRecord | LabelPiece] = []
         for piece in pieces:
             if piece is not None:
                 held.append(self._prepared(piece))
@@ -92,7 +92,7 @@ class Encoder(ColumnKinds):
 
         A record that cannot be read, or has no label, is an error or skipped, as `on_error` says.
         """
-        held: list[Chunk | Batch | BadRecord] = []
+        held: list[Chunk | Batch | BadRecord | LabelPiece] = []
         first = True
         for piece in chain(pieces, [None]):
             if piece is not None:
@@ -106,6 +106,8 @@ class Encoder(ColumnKinds):
             for part in held:
                 if isinstance(part, BadRecord):
                     self.problem(part.where, part.reason)
+                elif isinstance(part, LabelPiece):
+                    self._refuse_labels(part)
                 else:
                     yield raw_records(part, self.rules, self.form, self.problem)
             held = []
@@ -204,8 +206,26 @@ class Encoder(ColumnKinds):
             f"{self.rules.max_features}: raise {option('max_features')}, or leave columns out with {option('drop')}"
         )
 
-    def _release(self, held: list[Chunk | Batch | BadRecord]) -> Iterator[tuple[Batch, Any]]:
-        records = [piece for piece in held if not isinstance(piece, BadRecord)]
+    def _refuse_labels(self, piece: LabelPiece) -> None:
+        """Labels of earlier records, where nobody keeps these."""
+        for where in piece.where:
+            self.problem(where, "a label on its own, and records do not wait for theirs here: give whole records")
+
+    def _labels(self, piece: LabelPiece) -> Iterator[tuple[Batch, Any]]:
+        """Labels that come on their own, in a batch without records; with none, it says where the reader stands."""
+        found: list[LateLabel] = []
+        if not self.rules.unlabelled:
+            self._refuse_labels(piece)
+        for where, label in zip(piece.where, piece.labels, strict=True) if self.rules.unlabelled else ():
+            try:
+                weight = None if label.weight is None else weight_of(label.weight)
+                found.append(label._replace(label=cells.as_label(label.label, False, self.form), weight=weight))
+            except BraidedError as error:
+                self.problem(where, str(error))
+        yield Batch((), np.empty((0, 0)), [], late=tuple(found)), piece.after
+
+    def _release(self, held: list[Chunk | Batch | BadRecord | LabelPiece]) -> Iterator[tuple[Batch, Any]]:
+        records = [piece for piece in held if isinstance(piece, Chunk | Batch)]
         if records and not self.kinds_known:
             if self.rules.key is not None:
                 check_key(self.rules.key, records)
@@ -213,6 +233,8 @@ class Encoder(ColumnKinds):
         for piece in held:
             if isinstance(piece, BadRecord):
                 self.problem(piece.where, piece.reason)
+            elif isinstance(piece, LabelPiece):
+                yield from self._labels(piece)
             elif isinstance(piece, Batch):
                 for name in piece.names:
                     self.kinds.setdefault(name, Kind.NUMERIC)
@@ -261,11 +283,12 @@ class Encoder(ColumnKinds):
         if keep is not None:
             labels, weights = [labels[i] for i in keep], None if weights is None else weights[keep]
         keys = None if chunk.keys is None else [chunk.keys[i] for i in kept]
+        ids = chunk.ids if chunk.ids is None or keep is None else [chunk.ids[i] for i in keep]
         categories: dict[Hashable, tuple[Hashable, str]] = {}
         for name in chunk.columns:
             if self.kinds.get(name) is Kind.CATEGORICAL:
                 categories |= self.categories.meanings(name)
-        return Batch(tuple(names), values, labels, weights, categories, keys)
+        return Batch(tuple(names), values, labels, weights, categories, keys, ids)
 
     def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[Misfit]]:
         """Numbers and points in time of the columns that hold such, and what does not fit."""

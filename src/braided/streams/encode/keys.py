@@ -12,7 +12,7 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import Batch
-from braided.streams.encode.chunk import BadRecord, Chunk
+from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece
 from braided.streams.encode.plan import listed
 
 
@@ -33,9 +33,9 @@ def key_text(cell: Any) -> str | None:
     return None
 
 
-def keyed(piece: Chunk | Batch | BadRecord, key: str) -> Chunk | Batch | BadRecord:
+def keyed(piece: Chunk | Batch | BadRecord | LabelPiece, key: str) -> Chunk | Batch | BadRecord | LabelPiece:
     """A piece with its keys, and without their column."""
-    if isinstance(piece, BadRecord):
+    if isinstance(piece, BadRecord | LabelPiece):
         return piece
     if isinstance(piece, Batch):
         place = next((i for i, name in enumerate(piece.names) if str(name) == key), None)

@@ -12,13 +12,13 @@ import numpy as np
 from braided.streams.base import Batch
 from braided.streams.encode import cells
 from braided.streams.encode.cells import Cells
-from braided.streams.encode.chunk import BadRecord, Piece
+from braided.streams.encode.chunk import BadRecord, LabelPiece, Piece
 from braided.streams.encode.rules import Rules
 
 
 def without_missing(piece: Piece, rules: Rules, target: Hashable | None) -> Any:
     """A piece without the values that stand for missing ones, as `na` says."""
-    if not rules.na or piece is None or isinstance(piece, BadRecord):
+    if not rules.na or piece is None or isinstance(piece, BadRecord | LabelPiece):
         return piece
     if isinstance(piece, Batch):
         values = piece.values.copy()

@@ -39,8 +39,9 @@ def learned(chunk: Chunk, weight: str | None) -> NDArray[np.bool_] | None:
 
 
 def labelled(chunk: Chunk) -> NDArray[np.bool_] | None:
-    """Which records of a chunk have a label, without which nothing is settled by them; None for all."""
-    without = [lacks_label(cell, chunk.spelled) for cell in chunk.labels]
+    """Which records of a chunk have a label, or may get one; without it nothing is settled by them. None for all."""
+    ids = chunk.ids or [None] * len(chunk)
+    without = [name is None and lacks_label(cell, chunk.spelled) for name, cell in zip(ids, chunk.labels, strict=True)]
     return ~np.array(without, dtype=np.bool_) if any(without) else None
 
 

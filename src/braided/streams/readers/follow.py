@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -14,17 +12,16 @@ from typing import Any
 
 from braided.errors import BraidedError
 from braided.option_names import option
-from braided.state import holding_together
 from braided.streams import text_files
-from braided.streams.base import Batch
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, Piece
+from braided.streams.base import Batch, LateLabel
+from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Piece
 from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 from braided.streams.readers import csv, jsonl
 from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.folder import files_in
+from braided.streams.readers.live import POLL_S, LiveStream
 from braided.streams.readers.mappings import Splitter, UndecidedError, pairs_chunk
-from braided.streams.readers.tail import POLL_S, FilePosition, Tail
+from braided.streams.readers.tail import FilePosition, Tail
 
 _LINE_KINDS = {".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json"}
 
@@ -41,11 +38,10 @@ def _check_spot(file: Any, spot: Any) -> None:
 
 
 @dataclass
-class FollowStream:
+class FollowStream(LiveStream):
     """Records from a file or folder that is being appended to, without an end of its own.
 
-    A line without its end waits until it has one, or until its folder has a later file. The stream ends after `stop`,
-    or when nothing has come for `idle` seconds.
+    A line without its end waits until it has one, or until its folder has a later file.
 
     Attributes
     ----------
@@ -54,33 +50,17 @@ class FollowStream:
         names, and only the lines of CSV and JSON lines files are awaited.
     open
         Makes the reader of a file of another kind.
-    target, header, delimiter
-        As of `CSVStream` and `JSONLinesStream`.
-    idle
-        Seconds; None: for ever.
-    rules
-        How cells become features.
-    position
-        Where to go on, and where it stands: after each batch, what another follower needs to give the records after
-        it. Those before it are not given again.
+    header, delimiter
+        As of `CSVStream`; and `target` as of `CSVStream` and `JSONLinesStream`.
     """
 
     path: Path
     open: Callable[[Path], EncodedStream]
-    target: str | None = None
     header: bool | None = None
     delimiter: str | None = None
-    idle: float | None = None
-    rules: Rules = DEFAULT_RULES
-    position: dict[str, Any] | None = None
-    counts: ReadingCounts = field(default_factory=ReadingCounts)
-    n_records: int | None = None
-    #: Called while nothing comes; every record given so far has then been taken.
-    on_pause: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
-        self._stopped = False
-        self._last = time.monotonic()
+        super().__post_init__()
         self._done: list[str] = []
         self._reading: str | None = None
         self._width = 0  # of the files so far that leave out columns that are 0
@@ -89,18 +69,6 @@ class FollowStream:
     def name(self) -> str:
         """The file's or folder's name."""
         return self.path.name
-
-    @property
-    def records_before(self) -> int:
-        """Records before the first that `batches` would give."""
-        return 0 if self.position is None else int(self.position["records"])
-
-    def stop(self) -> None:
-        """End the stream with the records that are complete."""
-        self._stopped = True
-
-    def _ended(self) -> bool:
-        return self._stopped or (self.idle is not None and time.monotonic() - self._last >= self.idle)
 
     def _over(self) -> bool | None:
         """As `Tail` asks."""
@@ -111,33 +79,12 @@ class FollowStream:
         self._pause()
         return None
 
-    def _pause(self) -> None:
-        if self.on_pause is not None:
-            self.on_pause()
-
-    def batches(self) -> Iterator[Batch]:
-        """The records as they come."""
-        self.counts.restart()
-        encoder = self.counts.encoder = Encoder(self.rules, self.counts)
-        encoder.target = self.target
-        start = self.position
-        with holding_together("the position in the stream"):
-            self._done = [] if start is None else list(map(str, start["done"]))
-            self._reading = None
-            self._width = 0 if start is None else int(start.get("largest", 0))
-            records = self.records_before
-            if start is not None:
-                encoder.load_state(start["encoder"])
-                _check_spot(start["file"], start["spot"])
+    def _begin(self, start: dict[str, Any] | None) -> None:
+        self._done = [] if start is None else list(map(str, start["done"]))
+        self._reading = None
+        self._width = 0 if start is None else int(start.get("largest", 0))
         if start is not None:
-            for line in () if self.counts.plan is None else self.counts.plan.lines():
-                self.rules.say(line)
-        self._last = time.monotonic()
-        for batch, after in encoder.encode(self._pieces(encoder, start)):
-            records += len(batch)
-            self.position = {**after, "records": records, "encoder": encoder.state()}
-            yield batch
-            self._last = time.monotonic()
+            _check_spot(start["file"], start["spot"])
 
     def _next_file(self) -> Path | None:
         """The next file of the folder that was not read."""
@@ -206,7 +153,7 @@ class FollowStream:
         for piece in reader.widened(self._width).chunks(encoder):
             if piece is None:
                 continue
-            if isinstance(piece, BadRecord):
+            if isinstance(piece, BadRecord | LabelPiece):
                 yield piece
                 continue
             at += len(piece)
@@ -256,13 +203,18 @@ class FollowStream:
             if record is None:
                 break
             self._last = time.monotonic()
+            if isinstance(record, LateLabel):
+                yield from gathered()
+                place = (tail.offset, tail.line)
+                yield LabelPiece([f"{tail.path}:{tail.line}"], [record], self._after(tail.position(*place)))
+                continue
             places.append(tail.line)
             taken.append(record)
             place = (tail.offset, tail.line)
         yield from gathered()
 
     def _json(self, tail: Tail, encoder: Encoder) -> Iterator[Piece]:
-        splitter = Splitter(self.target)
+        splitter = Splitter(self.target, self.record_id)
         source = str(tail.path)
 
         def records() -> Iterator[tuple[Any, str | None]]:
@@ -303,21 +255,3 @@ class FollowStream:
                     yield fields, wrong
 
         yield from self._gathered(tail, records(), partial(shape.chunk, source))
-
-
-@contextmanager
-def stopped_by_interrupt(stop: Callable[[], None] | None) -> Iterator[None]:
-    """Within this context the first Ctrl-C calls `stop`, and the next interrupts as usual; with None all do."""
-    if stop is None:
-        yield
-        return
-
-    def on_interrupt(*_: Any) -> None:
-        signal.signal(signal.SIGINT, before)
-        stop()
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

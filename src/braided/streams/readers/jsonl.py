@@ -1,6 +1,7 @@
 """JSON lines, `{"x": {"name": value, ...}, "y": label}` or flat with a target, from a file or standard input.
 
-The former may have a weight, too: `"w": 2`.
+The former may have a weight, too: `"w": 2`; and an ID: `{"id": 17, "x": {...}}`, whose label comes later on a line of
+its own, `{"id": 17, "y": label}`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.mappings import Splitter, chunked
 
 
-def parse(line: str) -> Any:
-    """What one line holds."""
+def parse(line: str, unit: str = "line") -> Any:
+    """What one line, or another unit of text, holds."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BraidedError(f"not JSON ({error}): give one record per line") from None
+        raise BraidedError(f"not JSON ({error}): give one record per {unit}") from None
 
 
 @dataclass(frozen=True)
@@ -40,17 +41,20 @@ class JSONLinesStream(EncodedStream):
         Gives the lines; called once for each pass.
     target
         The label's name in flat records; None: the label is "y", or a name like target, label or class.
+    record_id
+        As of `Splitter`.
     """
 
     name: str
     open: Callable[[], Iterable[str]]
     target: str | None = None
+    record_id: str | None = None
 
     def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """Records in chunks whose columns are the names that appear in them."""
         encoder.target = self.target
         numbered = ((count, line) for count, line in enumerate(self.open(), start=1) if line.strip())
-        yield from chunked(self.name, numbered, parse, Splitter(self.target), encoder)
+        yield from chunked(self.name, numbered, parse, Splitter(self.target, self.record_id), encoder)
 
 
 def _standard_input_lines() -> Iterator[str]:
@@ -66,6 +70,8 @@ def _standard_input_lines() -> Iterator[str]:
         raise BraidedError(f"standard input cannot be read: {error.strerror or error}") from None
 
 
-def standard_input(target: str | None = None, rules: Rules | None = None) -> JSONLinesStream:
+def standard_input(
+    target: str | None = None, rules: Rules | None = None, record_id: str | None = None
+) -> JSONLinesStream:
     """The stream of `braided run -`."""
-    return JSONLinesStream("standard input", _standard_input_lines, target, rules=rules or Rules())
+    return JSONLinesStream("standard input", _standard_input_lines, target, record_id, rules=rules or Rules())

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from braided.errors import BraidedError
 from braided.option_names import option
+from braided.streams.base import LateLabel, RecordID
 from braided.streams.encode.cells import Cells
-from braided.streams.encode.chunk import BadRecord, Chunk, at, in_chunks
+from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, at, in_chunks
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.flatten import flat_columns, flatten, is_nested
 from braided.streams.readers.base import TARGET_NAMES
 from braided.values import shown, sorted_names
 
-#: Features, label and weight of a record.
-Pair = tuple[dict[Hashable, Any], Any, Any]
+#: The field that names a record beside its features, and the longest name.
+_ID, _LONGEST_ID = "id", 200
+
+
+class Pair(NamedTuple):
+    """Features, label and weight of a record, and its ID with its time; None for what it has not."""
+
+    features: dict[Hashable, Any]
+    label: Any
+    weight: Any = None
+    id: str | int | None = None
+    time: float | None = None
 
 
 def columns(records: Sequence[Mapping[Hashable, Any]]) -> dict[Hashable, Cells]:
@@ -47,29 +58,49 @@ class Splitter:
     Parameters
     ----------
     target
-        The label's name. None: records are `{"x": {...}, "y": label}`, with the record's weight as `"w"` where it has
-        one, or have a name like target, label, class or y.
+        The label's name. None: records are `{"x": {...}, "y": label}`, with the record's weight as `"w"` and what it is
+        of as `"key"`, a column of its own, where it has them; or they have a name like target, label, class or y.
+    record_id
+        The name of the column of flat records that holds their IDs. In records of features and label it is `"id"`.
+        A record that has nothing but ID and label is the label of an earlier one, which had none.
     """
 
-    def __init__(self, target: Hashable | None) -> None:
+    def __init__(self, target: Hashable | None, record_id: str | None = None) -> None:
         self.target = target
+        self.record_id = record_id
         self._paired = False
         self._settled = target is not None
 
-    def split(self, record: Any) -> Pair:
-        """The features, flat, the label and the weight of one record, None where it has none."""
+    @property
+    def form(self) -> tuple[bool, Hashable | None]:
+        """What is settled: whether records are of features and label, and the label's name."""
+        return self._paired, self.target
+
+    @form.setter
+    def form(self, settled: tuple[bool, Hashable | None]) -> None:
+        self._paired, self.target = settled
+        self._settled = self._paired or self.target is not None
+
+    def split(self, record: Any) -> Pair | LateLabel:
+        """One record taken apart, its features flat; or the label of an earlier one."""
         if isinstance(record, tuple) and len(record) == 2 and isinstance(record[0], Mapping) and self.target is None:
-            return flatten(record[0]), record[1], None
+            return Pair(flatten(record[0]), record[1])
         if not isinstance(record, Mapping):
             raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}, or flat records')
+        if (self._paired or not self._settled) and record.keys() - {"w"} == {_ID, "y"}:
+            return LateLabel(_named(record), record["y"], record.get("w"))
         if not self._settled:
             self._settle(record)
         if self._paired:
             if not isinstance(record.get("x"), Mapping):
                 raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}')
-            return flatten(record["x"]), record.get("y"), record.get("w")
-        features = flatten({name: value for name, value in record.items() if name != self.target})
-        return features, record.get(self.target), None
+            features = record["x"] if "key" not in record else {"key": record["key"], **record["x"]}
+            return Pair(flatten(features), record.get("y"), record.get("w"), checked_id(record.get(_ID)))
+        if self.record_id is not None and record.keys() == {self.record_id, self.target}:
+            return LateLabel(_named(record, self.record_id), record[self.target])
+        apart = {self.target, self.record_id}
+        features = flatten({name: value for name, value in record.items() if name not in apart})
+        return Pair(features, record.get(self.target), None, checked_id(record.get(self.record_id)))
 
     def _settle(self, record: Mapping[Any, Any]) -> None:
         if isinstance(record.get("x"), Mapping):
@@ -85,6 +116,25 @@ class Splitter:
         self._settled = True
 
 
+def checked_id(name: Any) -> str | int | None:
+    """An ID that a record may have, None for none."""
+    if name is None or (type(name) is int and abs(name) < 2**63):
+        return name
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_ID:
+        raise BraidedError(
+            f"the ID is {shown(name)}: give a text of at most {_LONGEST_ID} characters or a whole number"
+        )
+    return name
+
+
+def _named(record: Mapping[Any, Any], field: str = _ID) -> str | int:
+    """The ID of a label's record."""
+    name = checked_id(record[field])
+    if name is None:
+        raise BraidedError(f"{shown(record)}: a label on its own needs the ID of its record")
+    return name
+
+
 def chunked(
     source: str,
     numbered: Iterable[tuple[int, Any]],
@@ -92,10 +142,10 @@ def chunked(
     splitter: Splitter,
     encoder: Encoder,
     by_row: bool = False,
-) -> Iterator[Chunk | BadRecord]:
+) -> Iterator[Chunk | BadRecord | LabelPiece]:
     """Records, each with its line or row, in chunks whose columns are the names that appear in them."""
 
-    def split() -> Iterator[tuple[int, Any] | BadRecord]:
+    def split() -> Iterator[tuple[int, Any] | BadRecord | LabelPiece]:
         for place, raw in numbered:
             try:
                 pair = splitter.split(parse(raw))
@@ -104,15 +154,22 @@ def chunked(
             except BraidedError as error:
                 yield BadRecord(at(source, place, by_row), str(error))
                 continue
+            if isinstance(pair, LateLabel):
+                yield LabelPiece([at(source, place, by_row)], [pair])
+                continue
             encoder.target = encoder.target or splitter.target
             yield place, pair
 
     return in_chunks(split(), partial(pairs_chunk, source, by_row=by_row))
 
 
-def pairs_chunk(source: str, places: list[int], pairs: list[Pair], after: Any = None, by_row: bool = False) -> Chunk:
-    """Flat records with their labels and weights as a chunk."""
-    weights = [w for _, _, w in pairs]
+def pairs_chunk(
+    source: str, places: Sequence[int | str], pairs: list[Pair], after: Any = None, by_row: bool = False
+) -> Chunk:
+    """Flat records with their labels, weights and IDs as a chunk."""
+    weights = [pair.weight for pair in pairs]
     weighted = weights if any(w is not None for w in weights) else None
-    flat, labels = columns([x for x, _, _ in pairs]), [y for _, y, _ in pairs]
-    return Chunk(source, places, flat, labels, by_row, after=after, weights=weighted)
+    ids = [None if pair.id is None else RecordID(pair.id, pair.time) for pair in pairs]
+    named = ids if any(name is not None for name in ids) else None
+    flat, labels = columns([pair.features for pair in pairs]), [pair.label for pair in pairs]
+    return Chunk(source, places, flat, labels, by_row, after=after, weights=weighted, ids=named)

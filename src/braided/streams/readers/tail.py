@@ -13,9 +13,8 @@ from typing import IO, Any, NamedTuple
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams import text_files
+from braided.streams.readers.live import POLL_S
 
-#: Seconds between two looks.
-POLL_S = 0.1
 #: Bytes at a file's beginning by which it is known again.
 _HEAD = 4_096
 
