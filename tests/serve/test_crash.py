@@ -18,6 +18,8 @@ from braided.bench.serve import Connection, head
 from braided.estimators.digest import state_digest
 
 OPTIONS = ("--segment-bytes", "20000", "--snapshot-records", "150")
+#: Without a history, files are removed as soon as they can be.
+KEEP_NOTHING = (*OPTIONS, "--keep", "none")
 KILLED = str(Path(__file__).with_name("killed_server.py"))
 BATCH = 10
 #: Batches that the client has sent ahead of the answers.
@@ -31,15 +33,15 @@ class Client:
         self.server = server
         self.sent = self.acknowledged = start
 
-    def run(self) -> None:
-        """Until the connection breaks."""
+    def run(self, most: int = 1_000_000) -> None:
+        """Until the connection breaks, or so many records were sent."""
         with (
             contextlib.suppress(OSError, ValueError, IndexError),
             contextlib.closing(Connection(self.server.port)) as way,
         ):
             way.socket.sendall(head("POST", "/models/m/learn", "application/x-ndjson", "Transfer-Encoding: chunked"))
             started = False
-            while True:
+            while self.sent < most:
                 while self.sent < self.acknowledged + AHEAD * BATCH:
                     body = ndjson(ITEMS[self.sent % len(ITEMS) :][:BATCH])
                     self.sent += body.count(b"\n")
@@ -135,15 +137,15 @@ MORE = [
 
 def killed_at(folder: Path, operation: str, name: str, number: int) -> None:
     """Kill at one operation; then again while recovering; then recover."""
-    server = Server(folder, *OPTIONS).start()
+    server = Server(folder, *KEEP_NOTHING).start()
     assert httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
     assert server.stop() == 0
-    dying = Server(folder, *OPTIONS, command=[sys.executable, KILLED, operation, name, str(number)]).start()
+    dying = Server(folder, *KEEP_NOTHING, command=[sys.executable, KILLED, operation, name, str(number)]).start()
     client = Client(dying, 0)
     client.run()
     assert dying.process is not None
     assert dying.process.wait(timeout=30) == -9
-    again = Server(folder, *OPTIONS, command=[sys.executable, KILLED, "read", "journal", "1"]).start(wait=False)
+    again = Server(folder, *KEEP_NOTHING, command=[sys.executable, KILLED, "read", "journal", "1"]).start(wait=False)
     assert again.process is not None
     assert again.process.wait(timeout=60) == -9
     server.start()
