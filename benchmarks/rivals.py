@@ -32,15 +32,12 @@ RIVALS = ("river-logistic", "river-nb", "river-tree", "river-arf", "river-srp", 
 SCALERS = {"river-logistic": StandardScaler, "river-amf": MinMaxScaler, "river-knn": StandardScaler}
 #: Whose own business words are; the others get them one-hot, beside the scaled numbers.
 TAKE_WORDS = ("river-tree", "river-arf", "river-srp")
-#: Whether the imputer knows the stream's columns before they come; None where there is no imputer.
-AS_THEY_COME, AHEAD = False, True
 #: (words, imputer) of each column of the table.
-WAYS: dict[str, tuple[bool, bool | None]] = {
-    "numbers": (False, None),
-    "words": (True, None),
-    "numbers, imputer": (False, AS_THEY_COME),
-    "words, imputer": (True, AS_THEY_COME),
-    "words, imputer ahead": (True, AHEAD),
+WAYS = {
+    "numbers": (False, False),
+    "words": (True, False),
+    "numbers, imputer": (False, True),
+    "words, imputer": (True, True),
 }
 _DELIVERIES = str(Path(__file__).resolve().parents[1] / "docs" / "deliveries.csv")
 
@@ -70,14 +67,14 @@ def streams(folder: Path, files: list[Path]) -> dict[str, RunOptions]:
     }
 
 
-def built(name: str, words: bool, imputer: bool | None, seed: int) -> RiverClassifier:
+def built(name: str, words: bool, imputer: bool, seed: int) -> RiverClassifier:
     """A rival that is given its records in one of the ways."""
     model: Any = zoo.build(name, ModelOptions(presets.default(), seed=seed))
     last = model.model
     while hasattr(last, "steps"):
         last = list(last.steps.values())[-1]
     scaler = SCALERS.get(name)
-    before: list[Any] = [] if imputer is None else [ColumnImputer(imputer)]
+    before: list[Any] = [ColumnImputer()] if imputer else []
     if words and name not in TAKE_WORDS:
         numbers: Any = SelectType(Number) if scaler is None else SelectType(Number) | scaler()
         before.append(numbers + (SelectType(str) | OneHotEncoder()))

@@ -169,14 +169,6 @@ def test_the_imputer_fills_in_what_earlier_records_had() -> None:
     assert imputer.clone().transform_one({}) == {}
 
 
-def test_random_patches_choose_from_all_columns_though_the_first_record_lacks_some() -> None:
-    model: Any = zoo.build("river-srp", ModelOptions(presets.default(), seed=0))
-    first = np.array([[1.0, np.nan, np.nan, np.nan], [1.0, 2.0, 3.0, 4.0]])
-    model.predict_learn_many(first, ["x", "y"], names=["a", "b", "c", "d"])
-    patches = list(model.model.steps.values())[-1]
-    assert {name for member in patches for name in member.features} == {"a", "b", "c", "d"}
-
-
 @pytest.mark.parametrize("name", [name for name in names_for("regression") if name.startswith(("river", "mean"))])
 def test_rivals_for_numbers_take_words_and_beat_the_mean(name: str, tmp_path: Path) -> None:
     rows = machines(tmp_path / "machines.csv", 400)

@@ -2,8 +2,8 @@
 
 Each function makes a fresh pipeline from the task and the seed. What is not said is River's default. Missing values
 are left out of the records: a linear model then has no term for them, naive Bayes no factor, and a Hoeffding tree goes
-down its most frequent branch. Those that have no such way, or do as well without it, have River's imputer in front.
-`docs/baselines.md` has what was measured of that.
+down its most frequent branch. The two that have no such way have River's imputer in front. `docs/baselines.md` has
+what was measured of that.
 
 River is imported inside: with what it brings along, that takes longer than all of braided.
 """
@@ -70,17 +70,14 @@ def adaptive_forest(task: str, seed: int) -> Any:
 def random_patches(task: str, seed: int) -> Any:
     """Streaming random patches of Hoeffding trees; for regression on scaled features, as for the tree.
 
-    The features that its trees choose from are those of the first record, which therefore gets them all.
+    The features that its trees choose from are those of the first record.
     """
     from river.ensemble import SRPClassifier, SRPRegressor
     from river.preprocessing import StandardScaler
 
-    from braided.estimators.river_imputer import ColumnImputer
-
-    imputer = ColumnImputer(ahead=True)
     if task == REGRESSION:
-        return imputer | StandardScaler() | SRPRegressor(n_models=_TREES, seed=seed)
-    return imputer | SRPClassifier(n_models=_TREES, seed=seed)
+        return StandardScaler() | SRPRegressor(n_models=_TREES, seed=seed)
+    return SRPClassifier(n_models=_TREES, seed=seed)
 
 
 def mondrian_forest(task: str, seed: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from river.preprocessing import StatImputer
@@ -13,13 +13,7 @@ class ColumnImputer(StatImputer):
     """`StatImputer` for every column that has been learned: the mean of numbers, the most frequent of words.
 
     River's own wants its columns named at the start, and None in the place of what is missing. Here a column is known
-    from the first record that has it, and may be left out of others. Before that, nothing is put in its place; where
-    the stream's columns are named ahead, as River's are, 0 is.
-
-    Parameters
-    ----------
-    ahead
-        Whether it is to be told of columns before they come: `name` does nothing otherwise.
+    from the first record that has it, and may be left out of others. Before that, nothing is put in its place.
 
     Examples
     --------
@@ -32,16 +26,8 @@ class ColumnImputer(StatImputer):
     ({'size': 3.0, 'colour': 'blue'}, {'size': 3.0, 'colour': 'red', 'weight': 7.0})
     """
 
-    def __init__(self, ahead: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.ahead = ahead
-
-    def name(self, columns: Iterable[Hashable]) -> None:
-        """Be told of columns of numbers that a record may have."""
-        if self.ahead:
-            for column in columns:
-                if column not in self.stats:
-                    self.stats[column] = Mean()
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Know the columns of a record, and its values."""

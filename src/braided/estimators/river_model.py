@@ -12,7 +12,6 @@ from river import base
 from braided.errors import BraidedError
 from braided.estimators.chunks import weights_of
 from braided.estimators.progress import Progress
-from braided.estimators.river_imputer import ColumnImputer
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.learners.river_learner import takes_weight
 from braided.values import as_weight
@@ -115,9 +114,6 @@ class _RiverChunks:
     def _records(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Iterator[dict[Hashable, float]]:
         values = np.asarray(X, dtype=np.float64)
         columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
-        for step in getattr(self.model, "steps", {}).values():
-            if isinstance(step, ColumnImputer):
-                step.name(column for column in columns if column not in self._categories)
         for row in values.tolist():
             yield dict(zip(columns, row, strict=True))
 
