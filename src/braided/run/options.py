@@ -178,12 +178,12 @@ class RunOptions(ReadingOptions):
         tuple[str, ...],
         Option("--model", "-m", help=_MODELS),
     ] = ("modl",)
+    preset: Annotated[str, Option(help=_PRESETS)] = "default"
     key: Annotated[
         str | None,
         Option(help="Column that names a machine, a customer, ...: each has a model of its own; it is no feature."),
     ] = None
     share: Annotated[str, Option(help=_SHARES)] = SHARES[0]
-    preset: Annotated[str, Option(help=_PRESETS)] = "default"
     combiner: Annotated[
         str | None,
         Option(help=_COMBINERS),
