@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 import re
@@ -212,13 +213,26 @@ def test_predictions_are_those_of_a_file(server: Server, topic: str, tmp_path: P
     assert sorted(server.received(topic), key=lambda row: row["record"]) == rows
 
 
-def test_what_is_not_there_is_one_line(server: Server, tmp_path: Path) -> None:
-    def refusal(*arguments: str) -> str:
-        done = braided("run", *arguments, "--model", "olr", "--quiet", code=2)
-        assert done.stdout == ""
-        (line,) = done.stderr.splitlines()
-        return line
+def refusal(*arguments: str) -> str:
+    """The one line that a run ends with."""
+    done = braided("run", *arguments, "--model", "olr", "--quiet", code=2)
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    return line
 
+
+# paho leaves the socket of a failed handshake to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("server", ["mqtt"], indirect=True)
+def test_a_broker_without_tls_is_one_line_to_those_who_want_it(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_bytes(b"\n".join(made_up(3)))
+    hidden = f"mqtts://127.0.0.1:{server.port}/topic"
+    for arguments in ([hidden], [str(tmp_path / "r.jsonl"), "--predictions", hidden]):
+        assert f"{hidden} cannot be reached (" in refusal(*arguments)
+        gc.collect()
+
+
+def test_what_is_not_there_is_one_line(server: Server, tmp_path: Path) -> None:
     nobody = f"{server.kind}://ann:s3cret@127.0.0.1:{free_port()}/topic"
     assert re.search(r"//127.0.0.1:\d+/topic cannot be reached \(Connection refused\)", refusal(nobody))
     assert "s3cret" not in refusal(nobody)

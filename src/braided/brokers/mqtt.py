@@ -57,11 +57,17 @@ class _Connected:
         self.refusal = str(reason) if reason.is_failure else None
         self._answered.set()
 
-    def wait(self) -> None:
-        """Wait until it has; a refusal is raised."""
+    def connect(self, client: paho.Client, close: Callable[[], None], **settings: Any) -> None:
+        """Connect, and wait for the broker's answer; what is refused is closed."""
+        try:
+            client.connect(self._address.host, self._address.port, keepalive=30, **settings)
+        except OSError as error:
+            raise BraidedError(f"{self._address.shown} cannot be reached ({reason_of(error)}): look at it") from None
+        client.loop_start()
         if not self._answered.wait(CONNECT_S):
             self.refusal = f"no answer in {CONNECT_S:g} s"
         if self.refusal is not None:
+            close()
             raise BraidedError(f"{self._address.shown}: the broker refuses: {self.refusal}; give what it wants")
 
 
@@ -102,18 +108,7 @@ class MQTTSource(Source):
         wanted = Properties(PacketTypes.CONNECT)
         wanted.SessionExpiryInterval = _SESSION_S
         wanted.ReceiveMaximum = WINDOW
-        try:
-            self._client.connect(
-                self.address.host, self.address.port, keepalive=30, clean_start=False, properties=wanted
-            )
-        except OSError as error:
-            raise BraidedError(f"{self.address.shown} cannot be reached ({reason_of(error)}): look at it") from None
-        self._client.loop_start()
-        try:
-            self._ready.wait()
-        except BraidedError:
-            self.close()
-            raise
+        self._ready.connect(self._client, self.close, clean_start=False, properties=wanted)
 
     def _on_connect(self, client: Any, _: Any, flags: Any, reason: ReasonCode, *__: Any) -> None:
         if reason.is_failure:
@@ -203,13 +198,7 @@ class MQTTSink(Sink):
         self._client = _client(self.address, "")
         self._client.on_connect = self._on_connect
         self._client.on_disconnect = self._on_disconnect
-        self._client.connect(self.address.host, self.address.port, keepalive=30)
-        self._client.loop_start()
-        try:
-            self._ready.wait()
-        except BraidedError:
-            self.close()
-            raise
+        self._ready.connect(self._client, self.close)
 
     def _on_connect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, *____: Any) -> None:
         self._ready.answer(reason)
