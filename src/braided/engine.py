@@ -123,6 +123,14 @@ class _Part(NamedTuple):
     own: Floats
     doubts: Floats
 
+    def between(self, first: int, last: int) -> _Part:
+        """Some of the records."""
+        values, columns, slots, targets, weights, predictions, own, doubts = self
+        return _Part(
+            values[first:last], columns, slots, targets[first:last], weights[first:last], predictions[first:],
+            own[first:], doubts[first:],
+        )  # fmt: skip
+
 
 class Aside:
     """What else is to be known of records that are run; `Braid.run` fills it.
@@ -212,6 +220,7 @@ class Braid:
     def _bind(self) -> None:
         """Collect the addresses that the record loop calls, and allocate what it writes to."""
         n_learners = len(self.learners)
+        self._compiled_learners = [learner for learner in self.learners if isinstance(learner, CompiledLearner)]
         self._x = self._blank()
         self._stage_row = _NO_STAGE if self.stage is None else self.stage.row
         self._active = np.zeros(self.n_features + 1, dtype=np.int64)
@@ -222,8 +231,7 @@ class Braid:
         self._scored: tuple[bytes, bytes] | None = None
         self._last_prediction = None
         if self.compiled:
-            rows = [learner.table_row() for learner in self.learners if isinstance(learner, CompiledLearner)]
-            self._table = np.stack(rows)
+            self._table = np.stack([learner.table_row() for learner in self._compiled_learners])
             self._combiner_row = self.combiner.table_row()
             # The rows hold addresses: the arrays must live as long as the rows do.
             parts = [self.combiner, *self.learners]
@@ -300,10 +308,9 @@ class Braid:
         run = self._run_compiled if self.compiled else self._run_python
         while done < n:
             last = done + 1 if learn and self.lags else n
-            part = _Part(
-                values[done:last], columns, slots, known[done:last], heavy[done:last], predictions[done:], own[done:],
-                doubts[done:],
-            )  # fmt: skip
+            part = _Part(values, columns, slots, known, heavy, predictions, own, doubts)
+            if (done, last) != (0, n):
+                part = part.between(done, last)
             if learn and self.lags:  # what is said of a record knows more than what is learned from it
                 run(part, False)
                 answer, of_learners = predictions[done].copy(), own[done].copy()
@@ -315,9 +322,8 @@ class Braid:
             done += count
             if learn:
                 self.steps += count
-                for learner in self.learners:
-                    if isinstance(learner, CompiledLearner):
-                        learner.steps = self.steps
+                for learner in self._compiled_learners:
+                    learner.steps = self.steps
                 self._reset_failing()
                 if self._give_way is not None and self._waiting[0] != 0:
                     self._give_way()
@@ -553,9 +559,8 @@ class Braid:
         self.target[: arrays["target"].size] = arrays["target"]
         self.health[:] = arrays["health"]
         self.steps = int(arrays["steps"][0])
-        for learner in self.learners:
-            if isinstance(learner, CompiledLearner):
-                learner.steps = self.steps
+        for learner in self._compiled_learners:
+            learner.steps = self.steps
         self._scored = None
         if self.lags:
             self.late[:], self.target_then[:] = arrays["late"], arrays["target then"]

@@ -393,14 +393,16 @@ class MODL(base.Estimator):
                 self._coverage.follow_values(known[start:, 0], targets[start:], aside.doubts[start:])
             return None
         then = copy.deepcopy(self._decision) if self.braid.lags and not self._decision.plain else None
-        decided = self._decision.follow(predictions, targets, self.classes, weights)
+        classes = self.classes
+        decided = self._decision.follow(predictions, targets, classes, weights)
         if self._judging:
-            answers = decided if then is None else then.follow(known, targets, self.classes, weights)
+            answers = decided if then is None else then.follow(known, targets, classes, weights)
             if answers is None:
-                answers = known[:, : len(self._classes)].argmax(axis=1)
+                answers = known[:, : len(classes)].argmax(axis=1)
             if unseen and early <= 0:
                 self._coverage.miss()
-            self._coverage.follow_classes(known[start:], targets[start:], answers[start:], len(self._classes))
+            if start < len(targets):
+                self._coverage.follow_classes(known[start:], targets[start:], answers[start:], len(classes))
         return decided
 
     @contextmanager

@@ -36,7 +36,8 @@ LIKELIEST, BALANCED = DECISIONS = ("likeliest", "balanced")
 ClassWeight = Mapping[Any, float] | str | None
 Costs = Mapping[Any, Mapping[Any, float]] | None
 _NO_WEIGHTS = np.zeros(0)
-_NO_COSTS = np.zeros((0, 0))
+_NO_COSTS = _NO_PROBABILITIES = np.zeros((0, 0))
+_NO_PLACES = np.zeros(0, dtype=np.int64)
 #: What arrays of a state are called.
 _COUNTS, _RECORDS = "label counts", "labels counted"
 
@@ -95,14 +96,11 @@ class Decision:
         self.balanced = BALANCED in (decision, class_weight)
         self._weights = {} if class_weight is None or isinstance(class_weight, str) else _weights(class_weight)
         self._costs = {} if costs is None else _costs(costs)
+        #: Whether the answer is the likeliest class.
+        self.plain = not (self.balanced or self._weights or self._costs)
         #: The weights of each class's records, and how many records these are.
         self.counts, self.records = np.zeros(0), np.zeros(1)
         self._made: tuple[list[Hashable], Floats, Floats] | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether the answer is the likeliest class."""
-        return not (self.balanced or self._weights or self._costs)
 
     def _grow(self, n: int) -> None:
         if self.counts.size < n:
@@ -139,13 +137,18 @@ class Decision:
         `records` are the records' own weights, None for 1 each.
         """
         self._grow(len(classes))
-        weights, costs = (_NO_WEIGHTS, _NO_COSTS) if self.plain else self._tables(classes)
-        places = np.full(0 if self.plain else len(targets), -1, dtype=np.int64)
+        heavy = _NO_WEIGHTS if records is None else records
+        if self.plain:
+            labels = (_NO_PROBABILITIES, targets, heavy, _NO_WEIGHTS, _NO_COSTS)
+            decide.decide_and_count(*labels, self.counts, self.records, False, _NO_PLACES)
+            return None
+        weights, costs = self._tables(classes)
+        places = np.full(len(targets), -1, dtype=np.int64)
         decide.decide_and_count(
-            np.ascontiguousarray(probabilities), targets, _NO_WEIGHTS if records is None else records, weights, costs,
-            self.counts, self.records, self.balanced, places,
+            np.ascontiguousarray(probabilities), targets, heavy, weights, costs, self.counts, self.records,
+            self.balanced, places,
         )  # fmt: skip
-        return None if self.plain else places
+        return places
 
     def state(self) -> dict[str, NDArray[Any]]:
         """How often each label was learned, as named arrays."""
