@@ -41,6 +41,7 @@ _DECIDING = (
     "learners",
     "combiners",
     "engine.py",
+    "inputs.py",
     "estimators",
     "presets.py",
     "zoo.py",
@@ -51,10 +52,13 @@ _DECIDING = (
     "values.py",
     "checks.py",
     "checkpoint.py",
-    "reproduce/haphazard_run.py",
 )
 #: What else decides results of one protocol.
-_ALSO_DECIDING = {STREAMS: ("reproduce/stream_sources.py", "reproduce/streams_run.py")}
+_ALSO_DECIDING = {
+    HAPHAZARD: ("reproduce/haphazard_run.py",),
+    HAPHAZARD_WHOLE: ("reproduce/haphazard_run.py",),
+    STREAMS: ("reproduce/stream_sources.py", "reproduce/streams_run.py"),
+}
 #: Packages whose release decides a result as well.
 _LIBRARIES = ("numba", "numpy", "river")
 
@@ -194,7 +198,7 @@ def _of_paper(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     document, run = job.document(), job.finished[0]
     whole = run.history.curve().astype(int)
     every = max(len(whole) // _POINTS, 1)
-    curve = whole[len(whole) % every :: every] if every > 1 else whole
+    curve = whole[(len(whole) - 1) % every :: every]
     return {
         "errors": run.result["errors"],
         "records": document["records"],

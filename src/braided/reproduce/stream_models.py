@@ -29,8 +29,6 @@ class StreamModel:
         What it is run on.
     random
         Whether a seed makes a difference to it where the records stay the same.
-    slow
-        Whether it has fewer runs on long streams.
     """
 
     method: str
@@ -39,11 +37,10 @@ class StreamModel:
     tasks: tuple[str, ...] = (CLASSIFICATION, REGRESSION)
     preset: str = "default"
     random: bool = True
-    slow: bool = False
 
 
-def _river(name: str, us_per_record: float, *tasks: str, random: bool = True, slow: bool = False) -> StreamModel:
-    return StreamModel(name, name, us_per_record, tasks or (CLASSIFICATION, REGRESSION), random=random, slow=slow)
+def _river(name: str, us_per_record: float, *tasks: str, random: bool = True) -> StreamModel:
+    return StreamModel(name, name, us_per_record, tasks or (CLASSIFICATION, REGRESSION), random=random)
 
 
 #: Those that look at features, in the order of the table.
@@ -53,11 +50,11 @@ LEARNED = (
     _river("river-logistic", 60.0, CLASSIFICATION, random=False),
     _river("river-linear", 30.0, REGRESSION, random=False),
     _river("river-nb", 200.0, CLASSIFICATION, random=False),
-    _river("river-knn", 500.0, random=False, slow=True),
+    _river("river-knn", 500.0, random=False),
     _river("river-tree", 200.0),
-    _river("river-arf", 1_600.0, slow=True),
-    _river("river-srp", 4_500.0, slow=True),
-    _river("river-amf", 1_000.0, slow=True),
+    _river("river-arf", 1_600.0),
+    _river("river-srp", 4_500.0),
+    _river("river-amf", 1_000.0),
 )
 #: The guesses: what was last has no model of its own, its figures are counted in the run of the other.
 GUESSED = tuple(
@@ -72,7 +69,7 @@ def runs(entry: StreamModel, source: StreamSource, available: float) -> int:
     """How many runs a model has on a stream: one where each would be the same."""
     if source.in_time and available == 1.0 and not entry.random:
         return 1
-    return source.slow_seeds if entry.slow else source.seeds
+    return source.seeds
 
 
 def seconds(model: str, preset: str, dataset: str, limit: int | None) -> float:

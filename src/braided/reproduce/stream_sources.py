@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -29,6 +30,8 @@ AVAILABILITIES = (1.0, 0.5)
 QUICK = ("phishing", "chicks")
 #: Sub-folder of a data folder with the files.
 FOLDER = "streams"
+#: Records that are taken of Shuttle, which has 49,097.
+_SHUTTLE_RECORDS = 10_000
 #: Records of the generated regression, and where its function changes.
 _FRIEDMAN_RECORDS = 10_000
 _FRIEDMAN_CHANGES = (2_500, 5_000, 7_500)
@@ -50,8 +53,8 @@ class StreamSource:
         `classification` or `regression`.
     in_time
         Whether its order is that of time, and kept; otherwise the seed orders it.
-    seeds, slow_seeds
-        Runs of each model, and of the slow ones of River's.
+    seeds
+        Runs of each model: one where there are records enough.
     nominal
         Columns whose numbers are names.
     """
@@ -61,8 +64,7 @@ class StreamSource:
     load: Callable[[Path | None], ArrayStream]
     task: str = CLASSIFICATION
     in_time: bool = True
-    seeds: int = 3
-    slow_seeds: int = 3
+    seeds: int = 1
     nominal: tuple[str, ...] = ()
 
     def stream(self, available: float, seed: int, data_dir: Path | None, limit: int | None = None) -> Stream:
@@ -151,13 +153,20 @@ def _made(name: str, data_dir: Path | None) -> ArrayStream:
 
 
 @cache
+def _shuttle(data_dir: Path | None) -> ArrayStream:
+    return read_whole(Limited(river.shuttle(), _SHUTTLE_RECORDS))
+
+
+@cache
 def _numbers(name: str, data_dir: Path | None) -> ArrayStream:
-    """One of River's regressions; of a time its hour, weekday and month."""
+    """One of River's regressions; of a time its hour, weekday and month, of a month its number and year."""
     rows, targets = [], []
     names: tuple[str, ...] = ()
     for x, y in _records(name):
         if "Time" in x:
             x = {"hour": x["Time"].hour, "weekday": x["Time"].weekday(), "month": x["Time"].month}
+        elif isinstance(x.get("month"), datetime):
+            x = {"month": x["month"].month, "year": x["month"].year}
         names = names or tuple(str(key) for key in x)
         rows.append([float(value) for value in x.values()])
         targets.append(float(y))
@@ -165,12 +174,18 @@ def _numbers(name: str, data_dir: Path | None) -> ArrayStream:
 
 
 def _records(name: str) -> Iterable[tuple[dict[Any, Any], Any]]:
-    from river.datasets import ChickWeights, TrumpApproval, WaterFlow, synth
+    from river.datasets import AirlinePassengers, ChickWeights, SP500Stocks, TrumpApproval, WaterFlow, synth
 
     if name == "friedman-drift":
         drifting = synth.FriedmanDrift(drift_type="lea", position=_FRIEDMAN_CHANGES, seed=1)
         return islice(drifting, _FRIEDMAN_RECORDS)
-    bundled: dict[str, Callable[[], Any]] = {"trump": TrumpApproval, "chicks": ChickWeights, "waterflow": WaterFlow}
+    bundled: dict[str, Callable[[], Any]] = {
+        "trump": TrumpApproval,
+        "chicks": ChickWeights,
+        "waterflow": WaterFlow,
+        "stocks": SP500Stocks,
+        "airline": AirlinePassengers,
+    }
     records: Iterable[tuple[dict[Any, Any], Any]] = bundled[name]()
     return records
 
@@ -182,16 +197,17 @@ FILES = {
     "phoneme": "https://www.openml.org/d/1489 (phoneme, of ELENA)",
 }
 _AGRAWAL = ("elevel", "car", "zipcode")
-_classes = partial(StreamSource, in_time=False, seeds=5, slow_seeds=5)
-_values = partial(StreamSource, task=REGRESSION, seeds=5, slow_seeds=5)
+_classes = partial(StreamSource, in_time=False, seeds=5)
+_values = partial(StreamSource, task=REGRESSION, seeds=5)
 
 _ALL = (
     _classes("phishing", 1_250, partial(_made, "phishing")),
     _classes("segments", 2_310, partial(_made, "segments")),
     _classes("bananas", 5_300, partial(_made, "bananas")),
     _classes("phoneme", 5_404, partial(_file, "phoneme")),
-    StreamSource("electricity", 45_312, partial(_file, "electricity"), slow_seeds=1),
-    StreamSource("weather", 18_159, partial(_file, "weather"), slow_seeds=1),
+    StreamSource("electricity", 45_312, partial(_file, "electricity")),
+    StreamSource("weather", 18_159, partial(_file, "weather")),
+    StreamSource("shuttle", _SHUTTLE_RECORDS, _shuttle, in_time=False),
     StreamSource("sea-drift", 10_000, partial(_made, "sea-drift")),
     StreamSource("hyperplane", 10_000, partial(_made, "hyperplane")),
     StreamSource("rbf-drift", 10_000, partial(_made, "rbf-drift")),
@@ -199,7 +215,9 @@ _ALL = (
     _values("trump", 1_001, partial(_numbers, "trump")),
     _values("chicks", 578, partial(_numbers, "chicks"), nominal=("chick", "diet")),
     _values("waterflow", 1_268, partial(_numbers, "waterflow")),
-    _values("friedman-drift", _FRIEDMAN_RECORDS, partial(_numbers, "friedman-drift"), seeds=3, slow_seeds=1),
+    _values("stocks", 1_257, partial(_numbers, "stocks")),
+    _values("airline", 144, partial(_numbers, "airline")),
+    _values("friedman-drift", _FRIEDMAN_RECORDS, partial(_numbers, "friedman-drift"), seeds=1),
 )
 STREAMS: dict[str, StreamSource] = {source.name: source for source in _ALL}
 

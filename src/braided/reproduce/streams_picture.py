@@ -28,7 +28,7 @@ _LOOKS = {
     "river-amf": ("h", "#d4a017"),
 }
 _SHORT = {DEFAULT: "default", LEAN: "lean"}
-#: A panel for each: what is predicted, and the probability that a value is there.
+#: The probability that a value is there, a column of panels for each.
 _SHARES = {1.0: "nothing missing", 0.5: "half missing"}
 
 
@@ -69,6 +69,8 @@ def _panel(axes: Axes, found: Document, task: str, p_f: float) -> dict[str, Any]
             continue
         marker, colour = _LOOKS[entry.method]
         axes.scatter(*zip(*points, strict=True), s=10, color=colour, alpha=0.4, linewidth=0, marker=marker)
+        if len(points) < len(streams):  # a mean over the streams that it has been run on would be of other streams
+            continue
         time, error = (statistics.geometric_mean(values) for values in zip(*points, strict=True))
         size = {DEFAULT: 160, "river-srp": 170}.get(entry.method, 100)
         handles[entry.method] = axes.scatter(

@@ -315,11 +315,10 @@ TABLES: dict[str, TableSpec] = {
         "run it (docs/baselines.md), and beside guesses that look at no feature. One pass, predict then learn, from "
         "the first record on; errors as a share of the records, log loss of the probabilities, mean absolute error "
         "where targets are numbers, and microseconds of processor time per record. Half missing: each value is there "
-        "with probability .5, and all models see the same. Phishing, segments, bananas and phoneme are shuffled by the "
-        "seed, five times; the other streams are in time and keep their order, and five runs on the short regressions "
-        "and three on the others differ in mask and seed. Of River's kNN, forests and random patches there is one run "
-        "on electricity, weather and friedman-drift; where neither records nor model can differ, one is enough. The "
-        "best of River's models is the best in each cell, which nobody knows beforehand.",
+        "with probability .5, and all models see the same. Phishing, segments, bananas, phoneme and shuttle (10,000 of "
+        "its records) are shuffled by the seed; the other streams are in time and keep their order. Streams of fewer "
+        "than 10,000 records are run five times, longer ones once, and one run is enough where neither records nor "
+        "model can differ. The best of River's models is the best in each cell, which nobody knows beforehand.",
         _streams,
         quick=lambda cell: cell.job.dataset in stream_sources.QUICK,
     ),
