@@ -64,8 +64,10 @@ def test_killed_and_run_again_nothing_finished_is_recomputed(
         command(*arguments, "--jobs", "1", data=excerpts), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     cells = tmp_path / "cells"
+    deadline = time.monotonic() + 300
     while len(list(cells.glob("[!.]*.json"))) < 4 if cells.exists() else True:
         assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline, "no four runs were done in time"
         time.sleep(0.02)
     process.kill()
     process.wait()
@@ -180,8 +182,6 @@ def test_toy_needs_no_data_and_writes_a_page(tmp_path: Path) -> None:
 def test_ray_gives_the_same_results(in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, excerpts: Path) -> None:
     done = reproduce(*CELLS, "--out", str(tmp_path), "--ray", "local", "--jobs", "2", "--json", data=excerpts)
     assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
-    failed = reproduce("toy", "--out", str(tmp_path), data=excerpts)
-    assert failed.returncode == 0
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: run make test EXTRAS=all")

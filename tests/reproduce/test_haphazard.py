@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,15 @@ STREAMS = 13 * 3
 )
 def test_the_figures_are_those_published() -> None:
     with SOURCE.open() as file:
-        rows = [(r["method"], r["dataset"], r["p"], r["metric"], float(r["mean"])) for r in csv.DictReader(file)]
-    assert rows == [(f.method, f.dataset, f.available, f.metric, f.mean) for f in published.figures()]
+        rows = [
+            (r["method"], r["dataset"], r["p"], r["metric"], float(r["mean"]), r["sd"], r["source"])
+            for r in csv.DictReader(file)
+        ]
+    found = published.figures()
+    assert [(*row[:5], row[6]) for row in rows] == [
+        (f.method, f.dataset, f.available, f.metric, f.mean, f.source) for f in found
+    ]
+    assert [float(row[5]) if row[5] else None for row in rows] == [f.sd for f in found]
 
 
 def test_every_stream_has_all_of_the_reviews_methods_and_the_best_come_first() -> None:
@@ -141,7 +149,8 @@ def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() ->
     assert "By AUROC the default is ahead of the best published method in 39 of 39 cells." in text
     assert "| failed: ValueError: no luck / 58 |" in text
     assert "OLVF 53.8, ORF3V 52.6, FAE 52.0" in text
-    assert text.count("| a8a |") == 3 + 4
+    assert text.count("| a8a |") == 2 + 4
+    assert len(re.findall(r"\| a8a \([\d,]+\) \|", text)) == 1, "errors stand beside those of the majority class"
     assert text.count("| a8a 0.75 |") == 3
     assert "no luck" in pages.page([document])
     assert screen_table(document).row_count == STREAMS
@@ -185,3 +194,16 @@ def test_the_command_runs_resumes_and_gives_json(tmp_path: Path, excerpts: Path)
     again = braided(*arguments)
     assert "9 runs were done before, 0 are left" in again.stderr
     assert json.loads(again.stdout)["cells"] == document["cells"]
+
+
+def test_pages_say_what_the_table_has() -> None:
+    root = Path(__file__).parents[2]
+    won = json.loads((root / "docs/results/haphazard.json").read_text())["won"]
+    ahead = {metric: count[DEFAULT] for metric, count in won.items()}
+    of, decided = won["errors"]["of"], won["balanced_accuracy"][DEFAULT_BALANCED]
+    of_both = rf"in {ahead['auroc']} of {of}( streams)? by AUROC(,| and) in {ahead['errors']} by errors"
+    for page in ("README.md", "CHANGELOG.md"):
+        assert re.search(of_both, " ".join((root / page).read_text().split())), page
+    found = " ".join((root / "docs/evaluation.md").read_text().split())
+    assert f"in {ahead['balanced_accuracy']} of the {of} by balanced accuracy ({decided} with" in found
+    assert f"in {ahead['auroc']} by AUROC and in {ahead['errors']} by errors" in found

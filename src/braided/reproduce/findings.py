@@ -81,7 +81,7 @@ def table1(document: Document) -> list[str]:
         if name not in near
     ]
     if near:
-        text = f"MODL comes within two standard deviations of its published figure on {listed(near)}"
+        text = f"MODL comes within two standard deviations (of both together) of its published figure on {listed(near)}"
         sentences.append(f"{text}; it makes {listed(far)}." if far else f"{text}.")
     elif far:
         sentences.append(f"MODL makes {listed(far)}.")

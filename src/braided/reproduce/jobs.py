@@ -164,7 +164,8 @@ def perform(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     try:
         result = _RUNS[spec.protocol](spec, data_dir)
     except Exception as error:  # shown as a failed cell, with its reason
-        return {"spec": asdict(spec), "error": f"{type(error).__name__}: {error}"}
+        reason = str(error) if isinstance(error, BraidedError) else f"{type(error).__name__}: {error}"
+        return {"spec": asdict(spec), "error": reason}
     return {"spec": asdict(spec), **result, "wall_seconds": time.time() - start}
 
 

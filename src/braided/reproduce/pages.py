@@ -14,6 +14,8 @@ from braided.reproduce import grid, html_page, layouts, markdown_page, pictures,
 __all__ = ["gather", "markdown", "page", "picture", "provenance", "write", "write_pages"]
 
 Document = dict[str, Any]
+#: What every table of results has.
+_NEEDED = {"what", "title", "about", "cells", "command", "circumstances"}
 
 
 def picture(document: Document) -> bytes:
@@ -40,9 +42,12 @@ def gather(folder: Path, order: list[str]) -> list[Document]:
     for path in (folder / f"{what}.json" for what in order):
         if path.exists():
             try:
-                found.append(json.loads(path.read_text(encoding="utf-8")))
+                document = json.loads(path.read_text(encoding="utf-8"))
+                if not (isinstance(document, dict) and document.keys() >= _NEEDED):
+                    raise ValueError(f"it has not all of {', '.join(sorted(_NEEDED))}")
             except ValueError as error:
                 raise BraidedError(f"{path} is not a table of results: remove it, or make it again") from error
+            found.append(document)
     return found
 
 
@@ -54,7 +59,9 @@ def markdown(documents: list[Document], pictures_at: str) -> str:
 def page(documents: list[Document], drawn: dict[str, bytes] | None = None) -> str:
     """All tables and pictures as one HTML file that needs nothing else."""
     drawn = drawn or _draw(documents)
-    return html_page.render("The paper's results, ours beside theirs", story.blocks(documents, "this folder"), drawn)
+    return html_page.render(
+        "Results: ours beside the paper's, the review's and River's", story.blocks(documents, "this folder"), drawn
+    )
 
 
 def _draw(documents: list[Document]) -> dict[str, bytes]:

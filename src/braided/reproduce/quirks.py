@@ -39,7 +39,7 @@ QUIRKS = (
     ),
     Quirk(
         "Aux-Drop on svmguide3",
-        "Its 296.9 errors are those of always answering the majority class, which makes 296.",
+        "Its 296.9 errors are no fewer than those of always answering the majority class, 296.",
         "The majority class stands beside every data set.",
     ),
     Quirk(
@@ -65,8 +65,8 @@ QUIRKS = (
     ),
     Quirk(
         "MODL on HIGGS at .6",
-        "422,800 errors, as at .5, though errors fall by thousands from each availability to the next: perhaps a line "
-        "copied.",
+        "422,800 errors, as at .5, though from .1 on errors fall by thousands from each availability to the next: "
+        "perhaps a line copied.",
         "Shown as printed.",
     ),
     Quirk(
@@ -115,7 +115,7 @@ QUIRKS = (
     Quirk(
         "I-MNIST",
         "Its million images come from a generator that is not ours to ship.",
-        "Generated from MNIST by the same deformations; CIFAR-10 is in the order of its files.",
+        "Generated from MNIST by deformations of the same kind; CIFAR-10 is in the order of its files.",
     ),
     Quirk(
         "The review's german",
