@@ -1,8 +1,8 @@
 """Every gradient learner against automatic differentiation.
 
-The kernels are generic in the float type: here Python runs them as they are written, on float64, where a plain step with
-rate 1 gives the gradient to full precision as the difference of the weights. Compiled for float64, which no model needs,
-they would take a minute.
+The kernels are generic in the float type: here Python runs them as they are written, on float64, where a plain step
+with rate 1 gives the gradient to full precision as the difference of the weights. Compiled for float64, which no model
+needs, they would take a minute.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def in_double(entry: Entry) -> Callable[..., Any]:
 
 @functools.cache
 def as_written(function: FunctionType) -> Callable[..., Any]:
-    """The kernel and those that it calls, run by Python; one that draws, from numbers that wrap around, stays compiled."""
+    """The kernel and those that it calls, run by Python; one that draws stays compiled, for its numbers wrap around."""
     names = dict(function.__globals__)
     for name in function.__code__.co_names:
         called = names.get(name)
