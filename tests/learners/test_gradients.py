@@ -1,7 +1,8 @@
 """Every gradient learner against automatic differentiation.
 
-The kernels are generic in the float type: here they are compiled once more for float64, where a plain step with rate 1
-gives the gradient to full precision as the difference of the weights.
+The kernels are generic in the float type: here Python runs them as they are written, on float64, where a plain step
+with rate 1 gives the gradient to full precision as the difference of the weights. Compiled for float64, which no model
+needs, they would take a minute.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numba import njit
+from numba.core.dispatcher import Dispatcher
 
+from braided.kernels import random
 from braided.kernels.calls import Entry
 from braided.kernels.encoding import knots
 from braided.learners import MLPConfig, SetConfig, build
@@ -54,9 +57,19 @@ SETS = [
 ]
 
 
-@functools.cache
 def in_double(entry: Entry) -> Callable[..., Any]:
-    return njit(entry.function)
+    return as_written(entry.function)
+
+
+@functools.cache
+def as_written(function: FunctionType) -> Callable[..., Any]:
+    """The kernel and those that it calls, run by Python; one that draws stays compiled, for its numbers wrap around."""
+    names = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        called = names.get(name)
+        if isinstance(called, Dispatcher) and not vars(random).keys() & set(called.py_func.__code__.co_names):
+            names[name] = as_written(called.py_func)
+    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
 
 
 def mlp_scores(config: MLPConfig, arrays: dict[str, Any], x: Any, mask: Any) -> Any:

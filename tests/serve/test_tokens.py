@@ -213,10 +213,13 @@ def test_a_log_that_nobody_reads_holds_nothing_up(tmp_path: Path) -> None:
     for number in range(12_000):
         log.add({"number": number, "text": "x" * 100})
     assert log.dropped > 0
-    drained = threading.Thread(target=lambda: [os.read(reader, 2**16) for _ in iter(int, 1)], daemon=True)
     os.set_blocking(reader, True)
+    drained = threading.Thread(target=lambda: list(iter(lambda: os.read(reader, 2**16), b"")))
     drained.start()
     log.close()
+    drained.join(30)
+    assert not drained.is_alive()
+    os.close(reader)
 
 
 def test_reloading_takes_tokens_limits_and_log_or_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
