@@ -17,7 +17,7 @@ from braided.estimators.digest import state_digest
 from braided.evaluation.history import MOST_WEIGHTS
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from braided.report import plot
-from braided.report.plot.axes import short
+from braided.report.plot.axes import fitted, short
 from braided.report.plot.classes import confused
 from braided.report.plot.posterior import top_weights
 from braided.streams import ArrayStream, Batch
@@ -234,6 +234,47 @@ def test_lines_are_the_figures(stream: ArrayStream, history: History) -> None:
     model.learn_many(stream.table.values, stream.table.labels, stream.table.names)
     assert top_weights(model, 3) == top
     assert len(plot.weights(history, most=2, over_time=True, ax=axes()).get_legend().get_texts()) == 2
+
+
+def test_legends_say_where_lines_end(history: History) -> None:
+    def labels(ax: Any) -> list[str]:
+        return [text.get_text() for text in ax.get_legend().get_texts()]
+
+    window, end = history.window(), history.windowed()[-1, 1:]
+    assert end[0] / window != history.error
+    assert labels(plot.error(history, ax=axes()))[0] == f"modl {history.error:.2%}"
+    names = ("modl", "majority so far", "last label")
+    found = labels(plot.error(history, windowed=True, ax=axes()))
+    assert found == [f"{name} {loss / window:.2%}" for name, loss in zip(names, end, strict=False)]
+    names = ("together", "olr alone", "mlp alone")
+    found = labels(plot.learners(history, ax=axes()))
+    assert found == [f"{name} {end[place] / window:.2%}" for name, place in zip(names, (0, 3, 4), strict=True)]
+
+
+def test_the_majority_is_one_line(stream: ArrayStream, history: History) -> None:
+    prior = record(dummy.PriorClassifier(), stream, name="majority")
+    lines = [line.get_label() for line in plot.error([history, prior], ax=axes()).get_lines()]
+    assert lines == ["modl", "majority", "last label"]
+
+
+def test_a_name_is_whole_where_there_is_room() -> None:
+    long = "temperature of bearing three"
+    values, labels = made_up(200, d=2, classes=3)
+    classes = [("idle", "busy", "out of order")[n] for n in labels]
+    history = record(fresh(), ArrayStream("s", Batch((long, "b"), values, classes)), name="a model with a long name")
+    assert plot.error(history, ax=axes()).get_lines()[0].get_label() == "a model with a long name"
+
+    def names(ticks: list[Any]) -> set[str]:
+        return {tick.get_text() for tick in ticks}
+
+    assert names(plot.availability(history, ax=axes()).get_yticklabels()) == {long, "b"}
+    confusion = plot.confusion(history, ax=axes())
+    assert names(confusion.get_xticklabels()) == names(confusion.get_yticklabels()) == set(classes)
+    weights = names(plot.weights(history, ax=axes()).get_yticklabels())
+    wholes = {f"{name} \N{RIGHTWARDS ARROW} {whose}" for name in (long, "b") for whose in classes}
+    assert {name for name in weights if "\u2026" not in name} <= wholes
+    assert all(len(name) <= 37 for name in weights)
+    assert fitted(["a" * 30, "b"], 20, 40) == ["a" * 10 + "\u2026" + "a" * 8, "b"]
 
 
 def test_seeds_are_drawn_as_mean_and_band(stream: ArrayStream, history: History) -> None:

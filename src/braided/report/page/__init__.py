@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from importlib.resources import files
 
+from braided.report.page.classes import recalls
 from braided.report.page.errors import errors
 from braided.report.page.markup import section
 from braided.report.page.model import model
@@ -21,7 +22,7 @@ _DETAILED = 6
 def page(job: Job, command: str | None = None) -> str:
     """The report of a job that is done, as HTML; `command` is the command line that started it."""
     subject = Subject(job)
-    parts = [_head(subject), result(subject), metrics(subject), errors(subject), keys(subject)]
+    parts = [_head(subject), result(subject), errors(subject), recalls(subject), metrics(subject), keys(subject)]
     parts += [model(subject, name) for name in list(subject.histories)[:_DETAILED]]
     if len(subject.histories) > _DETAILED:
         parts.append(section("More models", f"<p>Pictures of the first {_DETAILED} models are above.</p>"))

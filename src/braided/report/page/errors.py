@@ -15,7 +15,7 @@ def errors(subject: Subject) -> str:
     """Running and windowed errors of all models."""
     everything = subject.everything
     columns = {name: (seeds, ANSWER) for name, seeds in subject.histories.items()}
-    columns |= {name: (everything[:1], loss) for name, loss in guesses(everything[0]).items()}
+    columns |= {name: (everything[:1], loss) for name, loss in guesses(everything).items()}
     what, share = ("Absolute errors", "Their mean") if subject.regression else ("Errors", "Share of errors")
     spread = f" Mean of {subject.seeds} seeds; the band is one standard deviation." if subject.seeds > 1 else ""
     if any(history.drifts().any() for history in everything):

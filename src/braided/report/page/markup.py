@@ -15,9 +15,16 @@ MOST_LISTED, _ROWS = 60, 12
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> str:
-    """An HTML table; everything is escaped."""
+    """An HTML table; everything is escaped.
+
+    Of the kind "main", each cell says what it is, for screens too narrow for columns: page.css makes it a list there.
+    """
     head = "".join(f'<th scope="col">{escape(str(cell))}</th>' for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    names = [f' data-name="{escape(str(cell))}"' if kind == "main" and cell else "" for cell in header]
+    body = "".join(
+        "<tr>" + "".join(f"<td{name}>{escape(str(cell))}</td>" for name, cell in zip(names, row, strict=True)) + "</tr>"
+        for row in rows
+    )
     top = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
     return f'<div class="wide"><table class="{kind}">{top}<tbody>{body}</tbody></table></div>'
 

@@ -13,10 +13,11 @@ from braided.kernels.tally import ANSWER, LEARNERS
 from braided.report import plot
 from braided.report.page.classes import by_class, class_pictures
 from braided.report.page.errors import curves
+from braided.report.page.hover import Reading
 from braided.report.page.markup import MOST_LISTED, places, section, table
 from braided.report.page.subject import Subject
 from braided.report.page.weights import weight_pictures
-from braided.report.plot.axes import short
+from braided.report.plot.axes import COLOURS, legend_names, short, stairs
 
 
 def model(subject: Subject, name: str) -> str:
@@ -36,6 +37,7 @@ def model(subject: Subject, name: str) -> str:
                 lambda ax: plot.learners(seeds, ax=ax),
                 curves(subject, columns, windowed=True) if len(first.windowed()) else "",
                 about,
+                2.8 if len(first.learners) < 6 else 3.2,
             )
         )
         shares, ends = first.shares(), first.blocks()[:, 0]
@@ -53,6 +55,7 @@ def model(subject: Subject, name: str) -> str:
                     lambda ax: plot.shares(seeds, ax=ax),
                     table(["records", *first.learners], rows),
                     about,
+                    readings=_readings(first),
                 )
             )
     parts += weight_pictures(subject, seeds, about)
@@ -75,6 +78,13 @@ def model(subject: Subject, name: str) -> str:
     if not parts and not below:
         return ""
     return section(name, f'<div class="pictures">{"".join(parts)}</div>{below}')
+
+
+def _readings(history: History) -> list[Reading]:
+    """The shares of the learners, block by block, as the pointer reads them."""
+    x, shares = stairs(history, history.shares())
+    return [Reading(name, COLOURS[i % len(COLOURS)], x, shares[:, i], drawn=False)
+            for i, name in enumerate(legend_names(history.learners))]  # fmt: skip
 
 
 def _coverage(subject: Subject, seeds: list[History], about: str) -> list[str]:

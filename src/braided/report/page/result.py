@@ -11,18 +11,18 @@ import numpy as np
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report.page.markup import cells, section, table
 from braided.report.page.subject import Subject
-from braided.report.table import MAJORITY_CLASS, drifts, misfits, of_seeds, own_metrics, plain_guesses, without_label
+from braided.report.plot.errors import guesses
+from braided.report.table import counted_errors, drifts, misfits, of_seeds, own_metrics, without_label
 
 _WITHIN = "roc_auc_within"
+_FAILURES = ("skipped updates", "resets")
 
 
 def result(subject: Subject) -> str:
     """The figures that matter, and the table of all models and learners."""
     document = subject.document
     names = chosen(subject.job.options.metrics, document["task"])
-    # The majority class is known in hindsight alone.
-    hindsight = {MAJORITY_CLASS: f"{MAJORITY_CLASS}, in hindsight"}
-    plain = {hindsight.get(name, name): losses for name, losses in plain_guesses(document).items()}
+    plain = _plain_guesses(subject)
     leading = "mae" if subject.regression else "error_rate"
     boxes = [
         (f"{METRICS[leading].title} of {model}", METRICS[leading].shown(figures["metrics"][leading]))
@@ -30,11 +30,12 @@ def result(subject: Subject) -> str:
     ]
     boxes += [(name, METRICS[leading].shown(losses[leading])) for name, losses in plain.items()]
     header = ["", *(METRICS[name].title for name in names), f"sd of {METRICS[names[0]].title}"]
-    header += ["records/s", "skipped updates", "resets", "drifts"]
+    header += ["records/s", *_FAILURES, "drifts"]
     rows = [row for model in document["summary"] for row in _result_rows(subject, model, names)]
     rows += [[name, *cells(names, losses, of_seeds(losses)), *[""] * 5] for name, losses in plain.items()]
     unused = {header[1 + len(names)]} if subject.seeds == 1 else set()
     unused |= set() if subject.job.options.drift else {"drifts"}
+    unused |= set() if _failed(subject) else set(_FAILURES)
     kept = [place for place, name in enumerate(header) if name not in unused]
     header, rows = [header[place] for place in kept], [[row[place] for place in kept] for row in rows]
     figures = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in boxes[:6])
@@ -42,6 +43,22 @@ def result(subject: Subject) -> str:
     notice = "".join(f"<p><b>Of the stream:</b> {escape(note)}</p>" for note in notes)
     body = f'<div class="figures">{figures}</div>{table(header, rows, "main")}{notice}<p>{_words(subject)}</p>'
     return section("Result", body)
+
+
+def _plain_guesses(subject: Subject) -> dict[str, dict[str, float | None]]:
+    """What needs no features, with its metrics: what was usual so far, and what came last; means over the histories."""
+    records = subject.document["records"]
+    found = {}
+    for name, loss in guesses(subject.everything).items():
+        sums = float(np.mean([history.totals[loss] for history in subject.everything]))
+        found[name] = {"mae": sums / records} if subject.regression else counted_errors(sums, records)
+    return found
+
+
+def _failed(subject: Subject) -> bool:
+    """Whether some learner skipped an update or was reset."""
+    learners = [one for run in subject.document["runs"] for one in run["learners"].values()]
+    return any(one["skipped"] or one["resets"] for one in learners)
 
 
 def _result_rows(subject: Subject, model: str, names: Sequence[str]) -> list[list[Any]]:
@@ -68,10 +85,9 @@ def _words(subject: Subject) -> str:
     words = "Each record is predicted first, and then learned"
     delay = subject.job.options.delay
     words += f", its label {delay:,} records later. " if delay else ". "
-    learners = [one for run in subject.document["runs"] for one in run["learners"].values()]
     words += (
         "Skipped are updates that would not have been finite; a learner with ten in a row is reset."
-        if any(one["skipped"] or one["resets"] for one in learners)
+        if _failed(subject)
         else "No learner skipped an update, and none was reset."
     )
     if subject.seeds > 1:
@@ -79,6 +95,10 @@ def _words(subject: Subject) -> str:
     if subject.job.options.drift:
         words += f" Drifts are those that {subject.job.options.drift} found"
         words += ", in all seeds together." if subject.seeds > 1 else "."
+    hindsight = subject.document["majority_errors"]
+    if hindsight is not None:
+        share = METRICS["error_rate"].shown(hindsight / subject.document["records"])
+        words += f" Who knew the most frequent class in advance, and always said it, would be wrong in {share}."
     return words
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation import History
+from braided.report.page.hover import Reading
 from braided.report.page.svg import svg
 from braided.run import Job
 
@@ -40,10 +41,17 @@ class Subject:
         return [history for seeds in self.histories.values() for history in seeds]
 
     def picture(
-        self, title: str, words: str, draw: Callable[[Axes], Any], numbers: str, about: str = "", height: float = 2.8
+        self,
+        title: str,
+        words: str,
+        draw: Callable[[Axes], Any],
+        numbers: str,
+        about: str = "",
+        height: float = 2.8,
+        readings: Sequence[Reading] | None = None,
     ) -> str:
-        """A picture with its title, what it shows, and the table behind it."""
+        """A picture with its title, what it shows, and the table behind it; `readings` as of `svg`."""
         self._pictures += 1
-        drawing = svg(draw, f"{title}{about}. {words}", f"p{self._pictures}", height)
+        drawing = svg(draw, f"{title}{about}. {words}", f"p{self._pictures}", height, readings)
         details = f"<details><summary>Numbers</summary>{numbers}</details>" if numbers else ""
         return f"<figure><figcaption>{escape(title)}</figcaption><p>{escape(words)}</p>{drawing}{details}</figure>"

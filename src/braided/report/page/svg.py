@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from braided.report.page.hover import Reading, hover, readings_of
 from braided.report.plot.axes import COLOURS, PLAIN
 
 if TYPE_CHECKING:
@@ -31,11 +32,15 @@ _STYLE = {
     "text.parse_math": False, "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none",
 }  # fmt: skip
 _WIDTH = 4.7  # inches: text is then readable on a phone
-#: Models with pictures of their own; features and classes in a table.
 
 
-def svg(draw: Callable[[Axes], Any], title: str, prefix: str, height: float = 2.8) -> str:
-    """A picture as inline SVG that takes its colours from the page; `prefix` keeps its ids apart from others'."""
+def svg(
+    draw: Callable[[Axes], Any], title: str, prefix: str, height: float = 2.8, readings: Sequence[Reading] | None = None
+) -> str:
+    """A picture as inline SVG that takes its colours from the page; `prefix` keeps its ids apart from others'.
+
+    Its lines can be read where the pointer is, or other `readings` if they are given.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -44,8 +49,10 @@ def svg(draw: Callable[[Axes], Any], title: str, prefix: str, height: float = 2.
         # The browser has the letters that the font used for measuring lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-        draw(figure.add_subplot())
+        ax = figure.add_subplot()
+        draw(ax)
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        values = hover(ax, readings_of(ax) if readings is None else readings)
     text = out.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
@@ -54,6 +61,7 @@ def svg(draw: Callable[[Axes], Any], title: str, prefix: str, height: float = 2.
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     text = re.sub(r'href="#', f'href="#{prefix}-', text)
     text = re.sub(r"url\(#", f"url(#{prefix}-", text)
+    text = text.replace("</svg>", f"{values}</svg>")
     for colour, variable in _VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)

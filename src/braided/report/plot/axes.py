@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,8 @@ COLOURS = ("#0b6fc2", "#c96a00", "#8a3fb5", "#0a8a80", "#b3245e", "#5f8a00", "#7
 PLAIN = "#5c6875"
 _STYLES = ("-", "--", ":", "-.")
 _MOST_DRAWN = 400
+#: Letters of all names in a legend together, and of one; those of a row of it.
+_LEGEND_ROOM, _LEGEND_NAME, _LEGEND_ROW = 200, 46, 60
 
 
 def groups(histories: Histories) -> dict[str, list[History]]:
@@ -56,6 +58,30 @@ def short(name: Hashable, most: int = 22) -> str:
     return f"\N{ZERO WIDTH SPACE}{text}" if text.startswith("_") else text
 
 
+def fitted(names: Sequence[Hashable], room: int, most: int) -> list[str]:
+    """Names in `room` letters together, if six of each fit: short ones leave theirs to long ones, up to `most`.
+
+    >>> fitted(["idle", "a long name of a class"], 26, 40)
+    ['idle', 'a long name of a class']
+    >>> fitted(["idle", "a long name of a class"], 16, 40)
+    ['idle', 'a long…class']
+    """
+    lengths = sorted(len(str(name)) for name in names)
+    each = most
+    for place, length in enumerate(lengths):
+        each = (room - sum(lengths[:place])) // (len(lengths) - place)
+        if length > each:
+            break
+    else:
+        each = most
+    return [short(name, min(max(each, 6), most)) for name in names]
+
+
+def legend_names(names: Sequence[Hashable]) -> list[str]:
+    """Names as a legend has room for them."""
+    return fitted(names, _LEGEND_ROOM, _LEGEND_NAME)
+
+
 def axes_of(ax: Axes | None) -> Axes:
     """The axes to draw on: those given, or new ones."""
     if ax is not None:
@@ -85,8 +111,8 @@ def colour(place: int) -> dict[str, Any]:
     return {"color": COLOURS[place % len(COLOURS)], "linestyle": _STYLES[place // len(COLOURS) % len(_STYLES)]}
 
 
-def finish(ax: Axes, records: int | None = None, legend: bool = True) -> Axes:
-    """Frame, grid, legend; and names with a dollar sign are no formulas."""
+def finish(ax: Axes, records: int | None = None, legend: bool = True, figures: Mapping[str, str] | None = None) -> Axes:
+    """Frame, grid, legend, with the figure of each line if there are any; names with a dollar sign are no formulas."""
     from matplotlib.text import Text
 
     ax.spines[["top", "right"]].set_visible(False)
@@ -99,8 +125,9 @@ def finish(ax: Axes, records: int | None = None, legend: bool = True) -> Axes:
         ax.set_axisbelow(True)
     handles, labels = ax.get_legend_handles_labels()
     if legend and handles:
+        labels = [f"{label} {figures[label]}" if figures and label in figures else label for label in labels]
         # Above the lines, in as many columns as the longest label leaves room for.
-        columns = max(1, min(len(handles), 5, 60 // (max(len(label) for label in labels) + 6)))
+        columns = max(1, min(len(handles), 5, _LEGEND_ROW // (max(len(label) for label in labels) + 6)))
         ax.legend(
             handles,
             labels,

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.evaluation import History
 from braided.kernels.tally import CALIBRATION_BINS
-from braided.report.plot.axes import COLOURS, PLAIN, Histories, axes_of, compact, finish, one, percent, short
+from braided.report.plot.axes import COLOURS, PLAIN, Histories, axes_of, compact, finish, fitted, one, percent, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Classes of the confusion matrix, and those up to which its cells have numbers.
 MOST_CLASSES, _NUMBERED = 20, 10
+#: Letters of a class's name in a table.
+MOST_LETTERS = 60
 
 
 def _classes_only(history: History, what: str) -> None:
@@ -36,7 +38,7 @@ def calibration(histories: Histories, ax: Axes | None = None) -> Axes:
     ax.plot([0, 1], [0, 1], color=PLAIN, linestyle="--", linewidth=1.0)
     centres = (np.flatnonzero(bins[:, 0]) + 0.5) / CALIBRATION_BINS
     ax.bar(centres, right / count, width=0.9 / CALIBRATION_BINS, color=COLOURS[0], alpha=0.35)
-    ax.plot(confidence / count, right / count, color=COLOURS[0], marker="o", markersize=4, linewidth=1.6)
+    ax.plot(confidence / count, right / count, label="right", color=COLOURS[0], marker="o", markersize=4, linewidth=1.6)
     for centre, number in zip(centres, count, strict=True):
         ax.text(centre, 0.02, compact(number), ha="center", va="bottom", fontsize="x-small")
     ax.set_xlim(0, 1)
@@ -65,7 +67,7 @@ def confused(histories: Histories, most: int = MOST_CLASSES) -> tuple[list[str],
         places = [place[label] for label in history.classes]
         counts[np.ix_(places, places)] += history.confusion[:, :-1]
         unanswered += int(history.confusion[:, -1].sum())
-    names = [short(label) for label in labels]
+    names = [short(label, MOST_LETTERS) for label in labels]
     if len(labels) > most:
         totals = counts.sum(axis=1)
         order = np.argsort(-totals, kind="stable")
@@ -87,10 +89,11 @@ def confusion(histories: Histories, ax: Axes | None = None) -> Axes:
     red, green, blue = (int(COLOURS[0][i : i + 2], 16) / 255 for i in (1, 3, 5))
     ramp = ListedColormap([(red, green, blue, 0.04 + 0.71 * step / 255) for step in range(256)])
     ax.imshow(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1), cmap=ramp, vmin=0, vmax=1, aspect="auto")
-    narrow = [short(name, 12) for name in names]
-    ax.set_yticks(range(len(names)), narrow)
-    wide = sum(len(name) + 2 for name in narrow) > 60
-    ax.set_xticks(range(len(names)), narrow, rotation=90 if wide else 0)
+    ax.set_yticks(range(len(names)), [short(name, 24) for name in names])
+    across = fitted(names, 56 - 3 * len(names), 24)
+    upright = len(names) > 8 or sum(len(name) + 3 for name in across) > 56
+    ax.set_xticks(range(len(names)), [short(name, 24) for name in names] if upright else across,
+                  rotation=90 if upright else 0)  # fmt: skip
     if len(names) <= _NUMBERED:
         for row, line in enumerate(counts.tolist()):
             for column, count in enumerate(line):

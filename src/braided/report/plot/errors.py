@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,17 +18,20 @@ from braided.report.plot.axes import (
     draw_line,
     finish,
     groups,
+    legend_names,
     logarithmic_scale,
     number_tick,
     one,
     percent,
-    short,
 )
 from braided.values import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+#: The zoo's models that say what is usual.
+_USUAL_MODELS = ("majority", "mean")
 
 
 def rates(seeds: list[History], loss: int, windowed: bool = False) -> tuple[Floats, Floats, Floats]:
@@ -56,26 +59,34 @@ def _scale(ax: Axes, lines: Iterable[Floats], regression: bool, logarithmic: boo
     ax.yaxis.set_major_formatter(number_tick if regression else percent)
 
 
-def _told(seeds: list[History]) -> str:
-    """The final error, as a label has it."""
-    final = float(np.mean([seed.error for seed in seeds]))
-    return number_tick(final) if seeds[0].regression else f"{final:.2%}"
+def _told(line: Floats, regression: bool) -> str:
+    """Where a line of errors ends, as the legend has it; empty of a stream that is shorter than a window."""
+    if not line.size:
+        return ""
+    return number_tick(float(line[-1])) if regression else f"{line[-1]:.2%}"
 
 
-def guesses(history: History) -> dict[str, int]:
-    """The plain guesses that were counted from the first record on, and their columns of the losses."""
-    named = {name: USUAL + i for i, name in enumerate(history.guesses.names)}
-    return {name: loss for name, loss in named.items() if not np.isnan(history.totals[loss])}
+def guesses(histories: Sequence[History]) -> dict[str, int]:
+    """The plain guesses that were counted from the first record on, and their columns of the losses.
+
+    What is usual is left out where a model of the zoo that says it is among the histories: it is that line already.
+    """
+    first = histories[0]
+    named = {name: USUAL + i for i, name in enumerate(first.guesses.names)}
+    said = any(history.name in _USUAL_MODELS for history in histories)
+    return {
+        name: loss for name, loss in named.items() if not np.isnan(first.totals[loss]) and not (said and loss == USUAL)
+    }
 
 
-def _plain_guesses(ax: Axes, history: History, windowed: bool) -> list[Floats]:
-    """Draw the errors of what is usual, dashed, and of what was last, dotted, and return them."""
-    drawn = []
-    for name, loss in guesses(history).items():
-        records, mean, _ = rates([history], loss, windowed)
+def _plain_guesses(ax: Axes, histories: Sequence[History], windowed: bool) -> dict[str, Floats]:
+    """Draw the errors of what is usual, dashed, and of what was last, dotted, and return them by name."""
+    drawn = {}
+    for name, loss in guesses(histories).items():
+        records, mean, _ = rates([histories[0]], loss, windowed)
         style = ":" if loss == LAST else "--"
         draw_line(ax, records, mean, np.zeros_like(mean), name, color=PLAIN, linestyle=style, linewidth=1.2, zorder=1)
-        drawn.append(mean)
+        drawn[name] = mean
     return drawn
 
 
@@ -83,27 +94,33 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
     """Running error of each model, or with `windowed` the one over the last records; in grey the plain guesses.
 
     The error is the share of wrong predictions, or for regression the mean absolute error. The plain guesses are the
-    most frequent class so far, or the mean so far, dashed, and the last label or value, dotted. Triangles at the bottom
-    mark the blocks in which drift was found.
+    most frequent class so far, or the mean so far, dashed, and the last label or value, dotted. In the legend stands
+    where each line ends. Triangles at the bottom mark the blocks in which drift was found.
     """
     grouped, ax = groups(histories), axes_of(ax)
     first = next(iter(grouped.values()))[0]
-    what = "absolute error" if first.regression else "errors"
-    drawn = []
-    for place, (name, seeds) in enumerate(grouped.items()):
+    drawn: dict[str, Floats] = {}
+    names = legend_names(list(grouped))
+    for place, (name, seeds) in enumerate(zip(names, grouped.values(), strict=True)):
         records, mean, sd = rates(seeds, ANSWER, windowed)
-        draw_line(ax, records, mean, sd, f"{short(name)} {_told(seeds)}", **colour(place))
-        drawn.append(mean)
+        draw_line(ax, records, mean, sd, name, **colour(place))
+        drawn[name] = mean
         drifts = np.concatenate([seed.blocks()[seed.drifts() > 0, 0] for seed in seeds])
         if drifts.size:
             ax.scatter(
                 drifts, np.zeros_like(drifts), marker="^", s=28, color=colour(place)["color"], zorder=4, clip_on=False,
                 transform=ax.get_xaxis_transform(),
             )  # fmt: skip
-    drawn += _plain_guesses(ax, first, windowed)
-    _scale(ax, drawn, first.regression, logarithmic=not windowed)
-    ax.set_ylabel(f"{what} in the last {first.window():,} records" if windowed else f"{what} so far")
-    return finish(ax, first.records)
+    drawn |= _plain_guesses(ax, [history for seeds in grouped.values() for history in seeds], windowed)
+    return _finish_errors(ax, first, drawn, windowed)
+
+
+def _finish_errors(ax: Axes, history: History, drawn: Mapping[str, Floats], windowed: bool) -> Axes:
+    """The scale and legend of lines of errors."""
+    _scale(ax, drawn.values(), history.regression, logarithmic=not windowed)
+    what = "absolute error" if history.regression else "errors"
+    ax.set_ylabel(f"{what} in the last {history.window():,} records" if windowed else f"{what} so far")
+    return finish(ax, history.records, figures={name: _told(line, history.regression) for name, line in drawn.items()})
 
 
 def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None) -> Axes:
@@ -118,22 +135,19 @@ def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None
         records,
         mean,
         sd,
-        "together" if windowed else f"together {_told(seeds)}",
+        "together",
         color=rcParams["text.color"],
         linewidth=2.4,
         zorder=3,
     )
-    drawn = [mean]
-    for i, name in enumerate(first.learners):
+    drawn = {"together": mean}
+    for i, name in enumerate(legend_names(first.learners)):
         records, mean, _ = rates(seeds, LEARNERS + i, windowed)
-        draw_line(ax, records, mean, np.zeros_like(mean), f"{short(name)} alone", **{**colour(i), "linewidth": 1.3})
-        drawn.append(mean)
+        draw_line(ax, records, mean, np.zeros_like(mean), f"{name} alone", **{**colour(i), "linewidth": 1.3})
+        drawn[f"{name} alone"] = mean
     if not windowed:
-        drawn += _plain_guesses(ax, first, windowed)
-    _scale(ax, drawn, first.regression, logarithmic=not windowed)
-    what = "absolute error" if first.regression else "errors"
-    ax.set_ylabel(f"{what} in the last {first.window():,} records" if windowed else f"{what} so far")
-    return finish(ax, first.records)
+        drawn |= _plain_guesses(ax, seeds, windowed)
+    return _finish_errors(ax, first, drawn, windowed)
 
 
 def curve_figure(histories: Histories, title: str) -> Figure:

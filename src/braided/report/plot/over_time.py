@@ -20,6 +20,7 @@ from braided.report.plot.axes import (
     draw_line,
     finish,
     groups,
+    legend_names,
     logarithmic_scale,
     one,
     percent,
@@ -47,7 +48,7 @@ def shares(histories: Histories, ax: Axes | None = None) -> Axes:
     ax.stackplot(
         x,
         y.T,
-        labels=[short(name) for name in first.learners],
+        labels=legend_names(first.learners),
         colors=[COLOURS[i % len(COLOURS)] for i in range(len(first.learners))],
         alpha=0.8,
         linewidth=0,
@@ -87,7 +88,7 @@ def availability(histories: Histories, ax: Axes | None = None) -> Axes:
         interpolation="nearest",
         extent=(0, end, max(len(rows), 1) - 0.5, -0.5),
     )
-    ax.set_yticks(range(len(rows)), [short(history.features[row], 18) for row in rows])
+    ax.set_yticks(range(len(rows)), [short(history.features[row], 30) for row in rows])
     ax.tick_params(axis="y", length=0)
     ax.spines[["left", "bottom"]].set_visible(False)
     if left_out:
@@ -107,9 +108,10 @@ def throughput(histories: Histories, ax: Axes | None = None) -> Axes:
     """Records per second, predicting and learning, over time."""
     grouped, ax = groups(histories), axes_of(ax)
     drawn = []
-    for place, (name, seeds) in enumerate(grouped.items()):
+    names = legend_names(list(grouped))
+    for place, (name, seeds) in enumerate(zip(names, grouped.values(), strict=True)):
         x, y = stairs(seeds[0], mean_throughput(seeds))
-        draw_line(ax, x, y, np.zeros_like(y), short(name), **colour(place))
+        draw_line(ax, x, y, np.zeros_like(y), name, **colour(place))
         drawn.append(y)
     everything = np.concatenate(drawn)
     everything = everything[np.isfinite(everything)]

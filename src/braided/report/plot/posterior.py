@@ -10,10 +10,25 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
-from braided.report.plot.axes import COLOURS, PLAIN, Floats, axes_of, colour, draw_line, finish, one, short
+from braided.report.plot.axes import (
+    COLOURS,
+    PLAIN,
+    Floats,
+    axes_of,
+    colour,
+    draw_line,
+    finish,
+    fitted,
+    number_tick,
+    one,
+    short,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: Letters beside a weight: of the feature, and of the class whose score it is part of.
+_ROOM = 34
 
 
 def _known_weights(source: Any) -> tuple[list[Hashable], list[Hashable], Floats, Floats, bool]:
@@ -46,7 +61,7 @@ def top_weights(source: Any, most: int) -> list[tuple[int, int, Hashable, str, f
     for place in np.argsort(-sizes, kind="stable")[:most].tolist():
         row = int(rows[place])
         label = row if len(mean) > 1 else 1
-        whose = "the value" if regression else short(labels[label]) if label < len(labels) else "a second class"
+        whose = "the value" if regression else short(labels[label], 60) if label < len(labels) else "a second class"
         found.append((row, place, names[place], whose, float(mean[row, place]), float(deviations[place])))
     return found
 
@@ -68,10 +83,10 @@ def weights(source: Any, most: int = 15, over_time: bool = False, ax: Axes | Non
     ax = axes_of(ax)
     _, labels, mean, _, regression = _known_weights(source)
     several = len(mean) > 1
-    second = short(labels[1]) if len(labels) > 1 else "a second class"
+    second = short(labels[1], 40) if len(labels) > 1 else "a second class"
     unit = "the value" if regression else "the scores" if several else f"the score of {second}"
     top = top_weights(source, most)
-    names = [f"{short(name, 18)} \N{RIGHTWARDS ARROW} {short(whose, 10)}" if several else short(name)
+    names = [" \N{RIGHTWARDS ARROW} ".join(fitted([name, whose] if several else [name], _ROOM, _ROOM))
              for _, _, name, whose, _, _ in top]  # fmt: skip
     if not over_time:
         rows = np.arange(len(top))
@@ -92,5 +107,6 @@ def weights(source: Any, most: int = 15, over_time: bool = False, ax: Axes | Non
         if place < followed.shape[2]:
             draw_line(ax, x, followed[:, row, place], deviations[:, place], name, **colour(number))
     ax.axhline(0, color=PLAIN, linewidth=0.8)
+    ax.yaxis.set_major_formatter(number_tick)
     ax.set_ylabel(f"weight in {unit}")
     return finish(ax, history.records)
