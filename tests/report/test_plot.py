@@ -17,6 +17,9 @@ from braided.estimators.digest import state_digest
 from braided.evaluation.history import MOST_WEIGHTS
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from braided.report import plot
+from braided.report.plot.axes import fitted, short
+from braided.report.plot.classes import confused
+from braided.report.plot.posterior import top_weights
 from braided.streams import ArrayStream, Batch
 from conftest import as_records, made_up
 
@@ -224,13 +227,54 @@ def test_lines_are_the_figures(stream: ArrayStream, history: History) -> None:
     assert line[-1] == history.error
     stacked = plot.shares(history, ax=axes())
     assert [text.get_text() for text in stacked.get_legend().get_texts()] == ["olr", "mlp"]
-    top = plot.top_weights(history, 3)
+    top = top_weights(history, 3)
     place, row = top[0][1], top[0][0]
     assert abs(top[0][4]) == np.abs(history.weight_mean).max() == abs(history.weight_mean[row, place])
     model = fresh()
     model.learn_many(stream.table.values, stream.table.labels, stream.table.names)
-    assert plot.top_weights(model, 3) == top
+    assert top_weights(model, 3) == top
     assert len(plot.weights(history, most=2, over_time=True, ax=axes()).get_legend().get_texts()) == 2
+
+
+def test_legends_say_where_lines_end(history: History) -> None:
+    def labels(ax: Any) -> list[str]:
+        return [text.get_text() for text in ax.get_legend().get_texts()]
+
+    window, end = history.window(), history.windowed()[-1, 1:]
+    assert end[0] / window != history.error
+    assert labels(plot.error(history, ax=axes()))[0] == f"modl {history.error:.2%}"
+    names = ("modl", "majority so far", "last label")
+    found = labels(plot.error(history, windowed=True, ax=axes()))
+    assert found == [f"{name} {loss / window:.2%}" for name, loss in zip(names, end, strict=False)]
+    names = ("together", "olr alone", "mlp alone")
+    found = labels(plot.learners(history, ax=axes()))
+    assert found == [f"{name} {end[place] / window:.2%}" for name, place in zip(names, (0, 3, 4), strict=True)]
+
+
+def test_the_majority_is_one_line(stream: ArrayStream, history: History) -> None:
+    prior = record(dummy.PriorClassifier(), stream, name="majority")
+    lines = [line.get_label() for line in plot.error([history, prior], ax=axes()).get_lines()]
+    assert lines == ["modl", "majority", "last label"]
+
+
+def test_a_name_is_whole_where_there_is_room() -> None:
+    long = "temperature of bearing three"
+    values, labels = made_up(200, d=2, classes=3)
+    classes = [("idle", "busy", "out of order")[n] for n in labels]
+    history = record(fresh(), ArrayStream("s", Batch((long, "b"), values, classes)), name="a model with a long name")
+    assert plot.error(history, ax=axes()).get_lines()[0].get_label() == "a model with a long name"
+
+    def names(ticks: list[Any]) -> set[str]:
+        return {tick.get_text() for tick in ticks}
+
+    assert names(plot.availability(history, ax=axes()).get_yticklabels()) == {long, "b"}
+    confusion = plot.confusion(history, ax=axes())
+    assert names(confusion.get_xticklabels()) == names(confusion.get_yticklabels()) == set(classes)
+    weights = names(plot.weights(history, ax=axes()).get_yticklabels())
+    wholes = {f"{name} \N{RIGHTWARDS ARROW} {whose}" for name in (long, "b") for whose in classes}
+    assert {name for name in weights if "\u2026" not in name} <= wholes
+    assert all(len(name) <= 37 for name in weights)
+    assert fitted(["a" * 30, "b"], 20, 40) == ["a" * 10 + "\u2026" + "a" * 8, "b"]
 
 
 def test_seeds_are_drawn_as_mean_and_band(stream: ArrayStream, history: History) -> None:
@@ -238,7 +282,7 @@ def test_seeds_are_drawn_as_mean_and_band(stream: ArrayStream, history: History)
     ax = plot.error([history, other], ax=axes())
     assert ax.get_lines()[0].get_ydata()[-1] == pytest.approx((history.error + other.error) / 2)
     assert len(ax.collections) == 1
-    assert plot.confused([history, other])[1].sum() == 2 * (N - 1)
+    assert confused([history, other])[1].sum() == 2 * (N - 1)
 
 
 def test_what_cannot_be_drawn_is_told(stream: ArrayStream, history: History) -> None:
@@ -272,10 +316,10 @@ def record_model(stream: ArrayStream) -> MODLClassifier:
 
 
 def test_names_are_shown_as_they_are() -> None:
-    assert plot.short("a" * 30) == "a" * 11 + "\u2026" + "a" * 10
-    assert len(plot.short("b" * 300, 18)) == 18
-    assert plot.short("line\nbreak") == "line\N{MIDDLE DOT}break"
-    assert plot.short("_x") == "\N{ZERO WIDTH SPACE}_x"
+    assert short("a" * 30) == "a" * 11 + "\u2026" + "a" * 10
+    assert len(short("b" * 300, 18)) == 18
+    assert short("line\nbreak") == "line\N{MIDDLE DOT}break"
+    assert short("_x") == "\N{ZERO WIDTH SPACE}_x"
     names = ("$\\frac$", "_hidden", "<b>&", "x" * 80)
     values, labels = made_up(60, d=4)
     history = record(fresh(), ArrayStream("odd", Batch(names, values, [f"${n}_" for n in labels])), name="$model$")

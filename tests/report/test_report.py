@@ -103,13 +103,15 @@ def test_the_folder_has_a_report_of_every_model(csv_file: str, tmp_path: Path) -
     assert "braided run &#x27;a file &lt;b&gt;.csv&#x27;" in text
     for words in ("Running error", "Windowed error", "Each learner&#x27;s own error", "Shares of the final score",
                   "Weights at the end", "Weights over time", "Calibration", "Confusion", "Availability of features",
-                  "majority so far", "last label", "Throughput",
+                  "last label", "Throughput", "By class",
                   "among the last 100 records", "Mean of 2 seeds", "numba", "river"):  # fmt: skip
         assert words in text, words
     summary = job.document()["summary"]
     for model in ("modl-olr+mlp", "river-logistic", "majority"):
         assert f"<section><h2>{model}</h2>" in text or model == "majority"
         assert f"{summary[model]['errors_mean']:,.1f}" in text
+    # The model is the majority's line: there is no other.
+    assert "majority so far" not in text
     # Ids are unique, and nothing is fetched from anywhere.
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
@@ -183,7 +185,10 @@ def test_resets_are_shown(tmp_path: Path) -> None:
     history = job.finished[0].history
     assert history.resets().sum(axis=0).tolist() == [0, resets]
     assert history.skipped().sum() == sum(one["skipped"] for one in job.finished[0].result["learners"].values())
-    assert "Resets and skipped updates" in page(job)
+    text = page(job)
+    assert "Resets and skipped updates" in text
+    (row,) = re.findall(r"<tr><td>\s*mlp alone</td>.*?</tr>", text)
+    assert f'<td data-name="resets">{resets}</td>' in row
 
 
 def test_what_on_error_let_pass_is_shown(tmp_path: Path) -> None:
@@ -229,7 +234,8 @@ def test_drifts_are_shown(turned_file: str) -> None:
     assert "Drifts are those that ddm found, in all seeds together." in text
     assert "Triangles mark where drift was found." in text
     (row,) = re.findall(r"<tr><td>olr</td>.*?</tr>", text)
-    assert row.endswith("<td>0</td><td>0</td><td>2</td></tr>")
+    assert row.endswith('<td data-name="drifts">2</td></tr>')
+    assert "skipped updates" not in text
     assert shown(document).count("drifts") == 1
     assert re.search(r"│ olr .*│ +2 │", shown(document))
     plain = finished(Job(replace(options, drift=None, seeds=1)))
@@ -245,6 +251,47 @@ def test_a_resumed_run_has_its_drifts_once(turned_file: str, tmp_path: Path) -> 
             break
     history = finished(Job(options, checkpoint=tmp_path / "c", resume=True)).finished[0].history
     assert history.drifts().sum() == 1
+
+
+def strips(picture: str) -> list[list[str]]:
+    """What a picture says at each place: how many records, and then each line's value there."""
+    return [re.findall(r"(?:class=\"soft\">|</tspan> )([^<]*)</text>", tip) for tip in picture.split('class="at"')[1:]]
+
+
+def test_the_pointer_reads_the_lines(turned_file: str) -> None:
+    job = finished(Job(RunOptions(turned_file, ("olr",), preset="classic")))
+    history = job.finished[0].history
+    running, windowed = (strips(part) for part in page(job).split("<figure>")[1:3])
+    assert len(running) == len(windowed) == 40
+    for found, rows, divided in ((running, history.curve(), None), (windowed, history.windowed(), history.window())):
+        rates = 100 * rows[:, 1:4] / (rows[:, :1] if divided is None else divided)
+        assert found[0][0] == f"{rows[0, 0]:,.0f} records"
+        for place in (0, 17, 39):
+            at = rows[0, 0] + (rows[-1, 0] - rows[0, 0]) * place / 39
+            assert found[place][0] == f"{at:,.0f} records"
+            for line, name in enumerate(("olr", "majority so far", "last label")):
+                # In between, lines are drawn from fewer points than the curve has.
+                near = 0.06 if place in (0, 39) else 1.0
+                said = re.fullmatch(rf"{name} ([0-9.]+)%", found[place][1 + line])
+                assert said is not None
+                assert float(said[1]) == pytest.approx(np.interp(at, rows[:, 0], rates[:, line]), abs=near)
+
+
+def test_figures_of_the_majority_and_of_each_class(turned_file: str) -> None:
+    job = finished(Job(RunOptions(turned_file, ("olr",), preset="classic")))
+    text, history = page(job), job.finished[0].history
+    (row,) = re.findall(r"<tr><td>majority so far</td>.*?</tr>", text)
+    wrong = int(history.totals[1])
+    assert f'<td data-name="errors">{wrong:,}</td><td data-name="error rate">{wrong / 3_000:.2%}</td>' in row
+    assert "hindsight" not in text
+    assert f"always said it, would be wrong in {1 - history.confusion.sum(axis=1).max() / 3_000:.2%}." in text
+    for place, label in enumerate(history.classes):
+        support, right = history.confusion[place].sum(), history.confusion[place, place]
+        overview, details = (row for row in re.findall(r"<tr>.*?</tr>", text) if f">{label}</td><td data-name" in row)
+        assert f'<td data-name="recall of olr">{right / support:.1%}</td>' in overview
+        assert f'<td data-name="records">{support:,}</td>' in overview
+        other = history.confusion[place, 1 - place]
+        assert f"{history.classes[1 - place]} ({other:,})" in details
 
 
 def test_the_share_of_what_came_last_is_called_habit(turned_file: str) -> None:

@@ -13,6 +13,8 @@ from conftest import made_up
 
 pytest.importorskip("selenium", reason="selenium is not installed: run make test EXTRAS=all")
 
+from selenium.webdriver import ActionChains
+
 from browser import By, phone, requested, scheme, text
 
 NAME = "<b id=injected>&amp;</b>" + "_very_long_name" * 12
@@ -75,8 +77,24 @@ def test_the_report(browser: Any, report: Path) -> None:
         )
     assert all(one != other for one, other in zip(looks["light"], looks["dark"], strict=True)), looks
 
+    # The pointer reads the lines.
+    strip = browser.find_elements(By.CSS_SELECTOR, "figure .at")[20]
+    tip = strip.find_element(By.CSS_SELECTOR, ".tip")
+    assert tip.value_of_css_property("visibility") == "hidden"
+    ActionChains(browser).move_to_element(strip.find_element(By.CSS_SELECTOR, ".hit")).perform()
+    assert tip.value_of_css_property("visibility") == "visible"
+    assert "modl-olr+mlp" in tip.text
+    box, frame = (part.rect for part in (tip.find_element(By.CSS_SELECTOR, "rect"), figures[0]))
+    assert frame["x"] <= box["x"]
+    assert box["x"] + box["width"] <= frame["x"] + frame["width"]
+
     phone(browser)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+    # Nothing of the result is beyond the screen, and each figure says what it is.
+    hidden = "return [...document.querySelectorAll('table.main td')].filter(cell => cell.getClientRects().length && "
+    assert browser.execute_script(hidden + "cell.getBoundingClientRect().right > innerWidth).length") == 0
+    name = "return getComputedStyle(document.querySelector('table.main td[data-name]'), '::before').content"
+    assert "errors" in browser.execute_script(name)
     for details in browser.find_elements(By.CSS_SELECTOR, "details"):
         browser.execute_script("arguments[0].open = true", details)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 360

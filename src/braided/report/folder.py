@@ -67,7 +67,7 @@ def check_folder(folder: Path) -> None:
 def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Path]:
     """Write curve.csv, metrics.json, curve.png and report.html, each whole or not at all; returns their paths."""
     from braided.report.page import page
-    from braided.report.plot import curve_figure  # matplotlib is slow to import, and not every run draws
+    from braided.report.plot.errors import curve_figure  # matplotlib is slow to import, and not every run draws
 
     picture = io.BytesIO()
     histories = [run.history for run in job.finished]

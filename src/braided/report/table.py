@@ -19,8 +19,6 @@ from braided.values import printable
 _WIDEST = 1_000
 #: Keys on the screen: of the most frequent, and of the worst.
 _KEYS_SHOWN = 5
-#: The plain guess that is made in hindsight.
-MAJORITY_CLASS = "majority class"
 
 
 def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Group:
@@ -163,7 +161,7 @@ def own_metrics(own: list[dict[str, Any]], records: int, regression: bool) -> di
     if regression:
         known = [one["mae"] for one in own if one["mae"] is not None]
         return {"mae": float(np.mean(known)) if len(known) == len(own) else None}
-    return _counted(float(np.mean([one["errors"] for one in own])), records)
+    return counted_errors(float(np.mean([one["errors"] for one in own])), records)
 
 
 def plain_guesses(document: dict[str, Any]) -> dict[str, dict[str, float | None]]:
@@ -171,8 +169,8 @@ def plain_guesses(document: dict[str, Any]) -> dict[str, dict[str, float | None]
     if document["task"] == REGRESSION:
         values = ("mean so far", "mean_mae"), ("last value", "last_value_mae")
         return {name: {"mae": document[key]} for name, key in values}
-    labels = (MAJORITY_CLASS, "majority_errors"), ("last label", "last_label_errors")
-    return {name: _counted(document[key], document["records"]) for name, key in labels}
+    labels = ("majority class", "majority_errors"), ("last label", "last_label_errors")
+    return {name: counted_errors(document[key], document["records"]) for name, key in labels}
 
 
 def of_seeds(losses: dict[str, float | None]) -> bool:
@@ -180,7 +178,7 @@ def of_seeds(losses: dict[str, float | None]) -> bool:
     return (losses.get("errors") or 0) % 1 != 0
 
 
-def _counted(errors: float | None, records: int) -> dict[str, float | None]:
+def counted_errors(errors: float | None, records: int) -> dict[str, float | None]:
     """The metrics that need nothing but the number of errors; None where that is not known."""
     rate = None if errors is None else errors / records
     return {"errors": errors, "error_rate": rate, "accuracy": None if rate is None else 1 - rate}

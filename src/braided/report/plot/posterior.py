@@ -1,0 +1,112 @@
+"""The fast learner's weights, of a model or a history, with what their posterior leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from braided.errors import BraidedError
+from braided.estimators import explain
+from braided.estimators.base import MODL
+from braided.report.plot.axes import (
+    COLOURS,
+    PLAIN,
+    Floats,
+    axes_of,
+    colour,
+    draw_line,
+    finish,
+    fitted,
+    number_tick,
+    one,
+    short,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Letters beside a weight: of the feature, and of the class whose score it is part of.
+_ROOM = 34
+
+
+def _known_weights(source: Any) -> tuple[list[Hashable], list[Hashable], Floats, Floats, bool]:
+    """Features, classes of the rows, means (rows, features), standard deviations (features,), whether regression."""
+    if isinstance(source, MODL):
+        learner = explain.fast_learner(source.braid)
+        if learner is None or learner.n_outputs == 0:
+            raise BraidedError("the model has no linear learner in closed form that has learned: there are no weights")
+        posterior = explain.posterior(learner)
+        mean = posterior.mean[:, posterior.value_at]
+        labels: list[Hashable] = list(source._classes.places)
+        deviations = np.sqrt(posterior.variances[posterior.value_at])
+        mean = mean[-1:] if learner.n_outputs == 2 else mean
+        return source.feature_names, labels, mean, deviations, source._regression
+    history = one(source)[0]
+    if history.weight_mean.size == 0:
+        raise BraidedError(f"{history.name} has no linear learner in closed form: there are no weights")
+    return history.weight_names, history.classes, history.weight_mean, history.weight_sd, history.regression
+
+
+def top_weights(source: Any, most: int) -> list[tuple[int, int, Hashable, str, float, float]]:
+    """The largest weights: row, feature's place, feature's name, whose score it is part of, mean, standard deviation.
+
+    A feature appears once, with the class for which its weight is largest.
+    """
+    names, labels, mean, deviations, regression = _known_weights(source)
+    rows = np.abs(mean).argmax(axis=0)
+    sizes = np.abs(mean).max(axis=0)
+    found = []
+    for place in np.argsort(-sizes, kind="stable")[:most].tolist():
+        row = int(rows[place])
+        label = row if len(mean) > 1 else 1
+        whose = "the value" if regression else short(labels[label], 60) if label < len(labels) else "a second class"
+        found.append((row, place, names[place], whose, float(mean[row, place]), float(deviations[place])))
+    return found
+
+
+def weights(source: Any, most: int = 15, over_time: bool = False, ax: Axes | None = None) -> Axes:
+    """The fast learner's largest weights with one standard deviation of their posterior.
+
+    Parameters
+    ----------
+    source
+        A model, or a history; of several seeds the first.
+    most
+        How many weights.
+    over_time
+        From block to block rather than at the end; needs a history.
+    ax
+        Where to draw.
+    """
+    ax = axes_of(ax)
+    _, labels, mean, _, regression = _known_weights(source)
+    several = len(mean) > 1
+    second = short(labels[1], 40) if len(labels) > 1 else "a second class"
+    unit = "the value" if regression else "the scores" if several else f"the score of {second}"
+    top = top_weights(source, most)
+    names = [" \N{RIGHTWARDS ARROW} ".join(fitted([name, whose] if several else [name], _ROOM, _ROOM))
+             for _, _, name, whose, _, _ in top]  # fmt: skip
+    if not over_time:
+        rows = np.arange(len(top))
+        means, sds = np.array([entry[4] for entry in top]), np.array([entry[5] for entry in top])
+        ax.axvline(0, color=PLAIN, linewidth=0.8)
+        ax.errorbar(means, rows, xerr=sds, fmt="o", color=COLOURS[0], markersize=4, elinewidth=1.4, capsize=2.5)
+        ax.set_yticks(rows, names)
+        ax.set_ylim(len(top) - 0.4, -0.6)
+        ax.set_xlabel(f"weight in {unit}")
+        ax.grid(axis="x", alpha=0.25, linewidth=0.6)
+        return finish(ax, legend=False)
+    if isinstance(source, MODL):
+        raise BraidedError("a model knows its weights now, not over time: give a history")
+    history = one(source)[0]
+    followed, deviations = history.weights()
+    x = np.minimum(history.blocks()[: len(followed), 0], history.records)
+    for number, ((row, place, *_), name) in enumerate(zip(top, names, strict=True)):
+        if place < followed.shape[2]:
+            draw_line(ax, x, followed[:, row, place], deviations[:, place], name, **colour(number))
+    ax.axhline(0, color=PLAIN, linewidth=0.8)
+    ax.yaxis.set_major_formatter(number_tick)
+    ax.set_ylabel(f"weight in {unit}")
+    return finish(ax, history.records)
