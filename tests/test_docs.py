@@ -18,6 +18,7 @@ from unittest import mock
 
 import pytest
 
+import figures
 import test_every_learner
 from braided.datasets.catalogue import CATALOGUE
 from braided.learners import LEARNERS
@@ -241,3 +242,31 @@ def test_the_picture_of_missing_features_shows_what_its_page_says(
     assert not seen.given["forest"][~seen.there].any(), "the forest is given nothing of a missing feature"
     draw_missing.main(tmp_path / "missing.png")
     assert (tmp_path / "missing.png").stat().st_size > 20_000
+
+
+def test_the_first_page_claims_what_other_pages_have_measured() -> None:
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    claims = re.findall(r"^- \*\*.*?(?=^- |^$)", page, re.MULTILINE | re.DOTALL)
+    assert len(claims) == 3
+    for claim in claims:
+        assert figures.stand_where_their_links_lead(claim, ROOT / "docs") >= 2, claim
+
+
+def test_the_braid_is_what_its_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import draw_braid
+
+    lead = draw_braid.measure()
+    ranks = lead.ranks()
+    learners = {name: places for name, places in ranks.items() if name != "all together"}
+    assert min(learners, key=lambda name: sum(learners[name][:3])) == "mlp"
+    assert min(learners.keys() - {"mlp"}, key=lambda name: sum(learners[name][:3])) == "forest"
+    assert {max(learners, key=lambda name, at=at: learners[name][at]) for at in range(5)} <= {"olr", "olr 2", "olr 3"}
+    assert all(min(learners, key=lambda name, at=at: learners[name][at]) == "olr 3" for at in range(5, 10))
+    assert max(ranks["all together"]) <= 1
+    draw_braid.main(tmp_path)
+    for name in ("braid.svg", "flow.svg", "favicon.svg", "logo.svg"):
+        drawn, kept = ((folder / name).read_text(encoding="utf-8") for folder in (tmp_path, ROOT / "docs"))
+        assert drawn.count("<path") == kept.count("<path") > 0
+        if name != "braid.svg":
+            assert drawn == kept, f"{name} is not what docs/draw_braid.py draws"
