@@ -199,15 +199,22 @@ def _model_of(found: Checkpoint, limits: Limits, folder: Path | None) -> Model:
         kind = checked("the checkpoint", found.metadata, "estimator", str)
         if kind not in ESTIMATORS:
             raise HTTPProblem(422, f"the checkpoint's estimator is {shown(kind)}: give a file written by save")
-        models = [_check_model(kind, each, limits) for each in models_in(found.metadata)]
-        check_fleet(found.metadata, models[0], limits)
+        first: MODL | None = None
+        for each in models_in(found.metadata):
+            model = _check_model(kind, each, limits, first)
+            first = first or model
+        assert first is not None
+        check_fleet(found.metadata, first, limits)
         return restored_model(found, folder)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
 
 
-def _check_model(kind: str, metadata: dict[str, Any], limits: Limits) -> MODL:
-    """Hold what a file says of one model to the bounds of those that the service makes; such a model, untaught."""
+def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MODL | None = None) -> MODL:
+    """Hold what a file says of one model to the bounds of those that the service makes; such a model, untaught.
+
+    The models of a fleet must be `alike`, which is checked when it is restored, so that one of them is made here.
+    """
     parameters = checked("the checkpoint", metadata, "parameters", dict)
     for key, most in (("features", limits.features), ("classes", limits.classes)):
         parameters[f"max_{key}"] = min(checked("the checkpoint", parameters, f"max_{key}", int), most)
@@ -227,6 +234,8 @@ def _check_model(kind: str, metadata: dict[str, Any], limits: Limits) -> MODL:
     for label in unpack_names("classes", metadata["classes"]):
         parser.label(label, 0)
     _check_configurations(parameters)
+    if alike is not None:
+        return alike
     empty = {**metadata, "features": [], "classes": [], "encode": None}
     untaught = restored_model(Checkpoint(kind, empty, {"steps": np.zeros(1, dtype=np.int64)}))
     assert isinstance(untaught, MODL)

@@ -36,7 +36,7 @@ class Limits:
     classes: Annotated[int, Option("--max-classes", help="Classes of a model; one may be created with less.")] = 100
     weights: int = 20_000_000
     keys: Annotated[int, Option("--max-keys", help="Keys of a fleet; one may be created with less.")] = 10_000
-    fleet_weights: int = 50_000_000
+    fleet_weights: int = 25_000_000
     text: int = 200
     in_flight: Annotated[int, Option("--max-in-flight", help="Requests answered at the same time.")] = 256
     queue_records: int = 20_000
