@@ -29,11 +29,12 @@ import numpy as np
 from numpy.typing import NDArray
 from river import drift
 
-from braided import BraidedError, Encoder, MODLClassifier, MODLRegressor, presets
+from braided import BraidedError, Encoder, Fleet, MODLClassifier, MODLRegressor, presets
 from braided.checkpoint import MAGIC, VERSION, decode, encode
 from braided.combiners import COMBINERS
 from braided.estimators import ESTIMATORS
 from braided.evaluation import Evaluation
+from braided.fleet import KIND, SHARES
 from braided.learners import LEARNERS, FourierConfig, HedgeConfig, LinearConfig, LogisticConfig, MLPConfig, SetConfig
 from braided.presets import Preset
 from braided.run.checkpoint import FinishedRun, RunCheckpoint
@@ -41,7 +42,7 @@ from braided.run.options import RunOptions
 from braided.run.predictions import Written
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.model_spec import state_from_checkpoint
-from braided.serve.model_state import ModelState
+from braided.serve.model_state import MODEL_KINDS, ModelState
 from braided.serve.problems import HTTPProblem
 from braided.serve.records import RecordParser
 from braided.serve.settings import Limits
@@ -58,6 +59,7 @@ VALUES: tuple[Any, ...] = (
     [{"type": "LogisticConfig"}] * 3,
 )  # fmt: skip
 #: Of a file of predictions.
+MACHINES = ("pump", 7, True)
 WRITTEN = Written(3, ("p_0", "p_1"))
 SECONDS = 20
 ROWS = 40
@@ -143,6 +145,9 @@ SOURCES = [
     "service",
     "service of numbers",
     "service of raw records",
+    *(f"service of a {share} fleet" for share in SHARES),
+    *(f"{share} fleet" for share in SHARES),
+    "braid fleet of numbers",
     "run",
     "late run",
     "run of numbers",
@@ -163,11 +168,17 @@ def _taught(name: str) -> Any:
     return model
 
 
-def _items(numeric: bool) -> list[dict[str, Any]]:
+def _items(numeric: bool, key: str | None = None) -> list[dict[str, Any]]:
     values, labels = _values(ROWS)
     return [
-        {"x": {str(j): v for j, v in enumerate(row) if v == v}, "y": float(label) if numeric else f"class {label}"}
-        for row, label in zip(values.tolist(), labels.tolist(), strict=True)
+        {
+            "x": {
+                **{str(j): v for j, v in enumerate(row) if v == v},
+                **({} if key is None else {key: MACHINES[i % 3]}),
+            },
+            "y": float(label) if numeric else f"class {label}",
+        }
+        for i, (row, label) in enumerate(zip(values.tolist(), labels.tolist(), strict=True))
     ]
 
 
@@ -179,16 +190,31 @@ def _raw_records() -> list[dict[str, Any]]:
     ]
 
 
-def _served(numeric: bool, raw: bool) -> bytes:
-    name = "raw classifier" if raw else "default regressor" if numeric else "kalman"
-    state = ModelState("m", MODELS[name](), Limits(), bytes(16), 1.0)
+def _fleet(name: str) -> Fleet:
+    share = next(share for share in SHARES if share in name)
+    model = MODELS["lean regressor" if "numbers" in name else "kalman"]().clone({"max_features": 20})
+    return Fleet(model, key="machine", share=share, max_keys=5, in_memory=2 if share == "start" else None)
+
+
+def _taught_fleet(name: str) -> Fleet:
+    fleet = _fleet(name)
+    values, labels = _values(ROWS)
+    y = (labels * 1.5).tolist() if "numbers" in name else labels.tolist()
+    fleet.learn_many(values, y, ["0", "1", "2"], keys=[MACHINES[i % 3] for i in range(ROWS)])
+    return fleet
+
+
+def _served(numeric: bool, raw: bool, name: str) -> bytes:
+    fleet = "fleet" in name
+    name = name if fleet else "raw classifier" if raw else "default regressor" if numeric else "kalman"
+    state = ModelState("m", _fleet(name) if fleet else MODELS[name](), Limits(), bytes(16), 1.0)
     if state.rules is not None:
         for record in _raw_records():
             state.rules.encode_one(record)
     for number, kind in enumerate(("learn", "observe"), start=1):
         labelled = kind == "learn"
-        reader = RecordParser(labelled, numeric, Limits())
-        items = _items(numeric) if labelled else _items(numeric)[:1]
+        reader = RecordParser(labelled, numeric, Limits(), key=state.key)
+        items = _items(numeric, state.key) if labelled else _items(numeric, state.key)[:1]
         for item in items:
             reader.add(item if labelled else {"x": item["x"]})
         records = reader.done()
@@ -221,7 +247,9 @@ def _run(numeric: bool, delay: int) -> bytes:
 def source(name: str) -> bytes:
     """The file of one of `SOURCES`, as it was written."""
     if name.startswith("service"):
-        return _served("numbers" in name, "raw" in name)
+        return _served("numbers" in name, "raw" in name, name)
+    if "fleet" in name:
+        return encode(KIND, *_taught_fleet(name).snapshot())
     if name.endswith("run") or name.startswith("run"):
         return _run("numbers" in name, 3 if "late" in name else 0)
     model = _taught(name)
@@ -381,7 +409,7 @@ def case(seed: int, number: int) -> Case:
     if rng.integers(12) == 0:
         content, said = _change_directory(content, rng)
         return Case(name, said, content)
-    found = decode(content, name, *ESTIMATORS)
+    found = decode(content, name, *MODEL_KINDS)
     parts = Parts(found.kind, found.metadata, found.arrays)
     changes = []
     for _ in range(1 + (rng.integers(4) == 0)):
@@ -402,6 +430,9 @@ def _check_answers(model: Any, values: NDArray[Any], names: list[str]) -> None:
 
 def _use(model: Any) -> None:
     """Predict, learn, predict, explain, save and load."""
+    if isinstance(model, Fleet):
+        _use_fleet(model)
+        return
     names = ["0", "1", "2"]
     values, labels = _values(30, seed=1)
     if model.encode is not False:
@@ -431,20 +462,40 @@ def _use(model: Any) -> None:
     type(model).restore(again.metadata, again.arrays)
 
 
+def _use_fleet(fleet: Fleet) -> None:
+    values, labels = _values(30, seed=1)
+    keys = [(*MACHINES, "new")[i % 4] for i in range(30)]
+    known = fleet.classes or [0, 1]
+    y = (labels * 1.5).tolist() if fleet.task == "regression" else [known[place % len(known)] for place in labels]
+    for _ in range(2):
+        said = fleet.progress_many(values, ["0", "1", "2"], keys).predictions
+        assert np.isfinite(said).all(), "a prediction is not finite"
+        try:
+            fleet.dry_run().learn_many(values, y, ["0", "1", "2"], keys=keys)
+        except BraidedError as error:  # the limit on features, classes or keys may be a changed one
+            if "max_" not in str(error):
+                raise
+            return
+        fleet.learn_many(values, y, ["0", "1", "2"], keys=keys)
+    again = decode(encode(KIND, *fleet.snapshot()), "again", KIND)
+    Fleet.restore(again.metadata, again.arrays)
+
+
 def _restored(found: Case, number: int) -> Any:
     """The model of a case's file, by the way that such files go; None where it was only read."""
     if found.model.startswith("service") and number % 2:
-        state = ModelState.restored(decode(found.content, "it", *ESTIMATORS), Limits())
+        state = ModelState.restored(decode(found.content, "it", *MODEL_KINDS), Limits())
         json.dumps([state.stats.summary(), state.stats.metrics(), state.stats.strip(9), state.stats.curve(9)])
-        reader = RecordParser(True, state.regression, Limits())
-        for item in _items(state.regression):
+        reader = RecordParser(True, state.regression, Limits(), key=state.key)
+        for item in _items(state.regression, state.key):
             reader.add(item)
         records = reader.done()
         known = state.classes or ["class 1"]
         if not state.regression:
             records = replace(records, labels=[known[i % len(known)] for i in range(len(records))])
         try:
-            state.model.dry_run().learn_many(next(records.tables())[1], records.labels, records.names)
+            table = next(records.tables())[1]
+            state.model.dry_run().learn_many(table, records.labels, records.names, **records.key_of(slice(None)))
         except BraidedError:
             return None
         state.apply(state.number + 1, CommitGroup([CommitEntry("learn", len(records))], records))
@@ -454,7 +505,7 @@ def _restored(found: Case, number: int) -> Any:
             with suppress(BraidedError):
                 for record in _raw_records():
                     state.rules.encode_one(record)
-        ModelState.restored(decode(state.snapshot(), "again", *ESTIMATORS), Limits())
+        ModelState.restored(decode(state.snapshot(), "again", *MODEL_KINDS), Limits())
         return state.model
     if found.model.endswith("run") or found.model.startswith("run"):
         path = Path(_FOLDER.name) / "case"
@@ -480,7 +531,9 @@ def _restored(found: Case, number: int) -> Any:
         return model
     if number % 3 == 0 and not found.model.startswith("drift"):
         return state_from_checkpoint("m", found.content, Limits()).model
-    loaded = decode(found.content, "it", *ESTIMATORS)
+    loaded = decode(found.content, "it", *MODEL_KINDS)
+    if loaded.kind == KIND:
+        return Fleet.restore(loaded.metadata, loaded.arrays)
     return ESTIMATORS[loaded.kind].restore(loaded.metadata, loaded.arrays)
 
 

@@ -54,7 +54,11 @@ def test_whatever_is_imported_learns_predicts_and_is_there_after_a_restart(tmp_p
         for number in range(300):
             found = crafted_checkpoints.case(2, number)
             name = f"m{number}"
-            if found.model.startswith(("drift", "whole")) or not imported(client, name, found.content):
+            if (
+                found.model.startswith(("drift", "whole"))
+                or "fleet" in found.model
+                or not imported(client, name, found.content)
+            ):
                 continue
             numeric = client.get(f"/models/{name}").json()["task"] == "regression"
             for item in ITEMS[:5]:

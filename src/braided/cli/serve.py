@@ -120,6 +120,10 @@ def feed(
     task: Annotated[
         str, typer.Option(help="What --create makes: classification, regression, or auto, as `braided run` sees it.")
     ] = "auto",
+    key: Annotated[
+        str | None, typer.Option(help="Column that says whose a record is, for a model that is a fleet; no feature.")
+    ] = None,
+    share: Annotated[str | None, typer.Option(help="What the keys of a fleet made by --create share.")] = None,
     batch: Annotated[int, typer.Option(help="Records in one request.")] = 500,
     limit: Annotated[int | None, typer.Option(help="Stop after this many records.")] = None,
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
@@ -135,7 +139,9 @@ def feed(
     """
     feeding = extras.require("braided.serve.feed", "serve")
     errors = Console(stderr=True, quiet=quiet)
-    settings = feeding.FeedSettings(stream, to, token_file, client, create, batch, limit, data_dir, reading, task)
+    settings = feeding.FeedSettings(
+        stream, to, token_file, client, create, batch, limit, data_dir, reading, task, key, share
+    )
     result = feeding.feed(settings, errors, teller(errors))
     if as_json:
         typer.echo(json.dumps(result))

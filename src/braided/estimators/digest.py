@@ -19,10 +19,18 @@ def state_digest(model: Saved) -> str:
     """A SHA-256 over everything a model has learned: equal digests, equal models."""
     metadata, arrays = model.snapshot()
     digest = hashlib.sha256(repr((metadata["features"], metadata["classes"])).encode())
-    for part in ("drift", "inside"):
-        if part in metadata:
-            digest.update(repr(metadata[part]).encode())
+    if "drift" in metadata:
+        digest.update(repr(metadata["drift"]).encode())
+    if "inside" in metadata:
+        digest.update(repr(_learned(metadata["inside"])).encode())
     for name, array in arrays.items():
         digest.update(name.encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def _learned(inside: Any) -> Any:
+    """What the models of a fleet have learned: not the settings that they were made with, nor rules of columns."""
+    if isinstance(inside, dict):
+        return {name: _learned(part) for name, part in inside.items() if name not in ("parameters", "encode")}
+    return [_learned(part) for part in inside] if isinstance(inside, list) else inside

@@ -19,12 +19,14 @@ from braided.estimators.chunks import weights_of
 from braided.estimators.frames import opened
 from braided.estimators.progress import Progress
 from braided.estimators.tasks import REGRESSION
-from braided.fleet.keys import KeyedTable, key_of, key_text
+from braided.fleet.dry_run import FleetDryRun
+from braided.fleet.keys import KeyedTable, check_alike, key_of, key_text
 from braided.fleet.rows import KeyLimits
 from braided.fleet.separate import SeparateModels
 from braided.fleet.shared import SharedModel
 from braided.option_names import option
 from braided.state import checked
+from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.values import as_weight, shown
 
 BRAID, START, NONE = SHARES = ("braid", "start", "none")
@@ -166,6 +168,11 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         return len(self._inside.known)
 
     @property
+    def n_in_memory(self) -> int:
+        """How many of them are in memory; the others are on disk."""
+        return self._inside.n_in_memory
+
+    @property
     def classes(self) -> list[Hashable]:
         """The labels seen so far, in the order of the columns of `predict_proba_many`; none for regression."""
         return self._inside.classes
@@ -209,8 +216,9 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             )
         return text
 
-    def _check_room(self, new: set[str], record: int) -> None:
-        if self.evict is None and self.n_keys + len(new) > self.max_keys:
+    def _check_room(self, new: set[str], record: int, n_keys: int | None = None) -> None:
+        known = self.n_keys if n_keys is None else n_keys
+        if self.evict is None and known + len(new) > self.max_keys:
             raise BraidedError(
                 f"record {record} or one after it brings key number {self.max_keys + 1:,}, and max_keys is "
                 f"{self.max_keys:,}: raise {option('max_keys')}, or give {option('evict', OLDEST)}"
@@ -260,11 +268,39 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             self._text(value, first + row, counts)
             for row, (value, counts) in enumerate(zip(table.keys, learned, strict=True))
         ]
-        if learn:
-            pairs = zip(found, learned, strict=True)
-            new = {key for key, counts in pairs if counts and key is not None and key not in self._inside.known}
-            self._check_room(new, first)
         return found, table.X, table.names
+
+    def _check_new(self, keys: Sequence[str | None], sample_weight: Any) -> None:
+        """Refuse a chunk that brings too many keys."""
+        weights = weights_of(sample_weight, len(keys), 1)
+        pairs = zip(keys, [True] * len(keys) if weights is None else (weights > 0.0).tolist(), strict=True)
+        new = {key for key, counts in pairs if counts and key is not None and key not in self._inside.known}
+        self._check_room(new, self._learned + 1)
+
+    def dry_run(self) -> FleetDryRun:
+        """Asks whether this fleet would learn certain chunks, one after another, without learning them.
+
+        Examples
+        --------
+        >>> from braided import Fleet, MODLRegressor
+        >>> dry_run = Fleet(MODLRegressor(), key="machine", max_keys=1).dry_run()
+        >>> dry_run.learn_many([[1.0]], [2.0], ["load"], keys=["pump"])
+        >>> dry_run.learn_many([[1.0]], [2.0], ["load"], keys=["fan"])
+        Traceback (most recent call last):
+            ...
+        braided.errors.BraidedError: record 1 or one after it brings key number 2, and max_keys is 1: raise max_keys, or
+        give evict='oldest'
+        """
+        return FleetDryRun(
+            self._inside.dry_run(),
+            lambda new, n_keys: self._check_room(new, self._learned + 1, n_keys),
+            lambda X, names, keys, weights: self._opened(X, names, keys, weights, learn=True),
+        )
+
+    def give_up_encoder(self) -> RawEncoder | None:
+        """Take numbers from now on; what made them of raw records, if anything did."""
+        self.model.give_up_encoder()
+        return self._inside.give_up_encoder()
 
     def predict_learn_many(
         self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, keys: Any = None
@@ -283,6 +319,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             n keys, where X has no column with them.
         """
         found, X, names = self._opened(X, names, keys, sample_weight, learn=True)
+        self._check_new(found, sample_weight)
         progress = self._inside.predict_learn_many(found, X, y, names, sample_weight)
         weights = weights_of(sample_weight, len(found), 1)
         self._learned += len(found) if weights is None else int((weights > 0.0).sum())
@@ -331,9 +368,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         template, arrays = self.model.snapshot()
         inside, more = self._inside.snapshot()
         if encode is not None:
-            template["encode"] = encode
-            if self.share != NONE:
-                inside["model"]["encode"] = encode
+            template["encode"] = inside["model"]["encode"] = encode
         metadata: dict[str, Any] = {
             "estimator": type(self.model).__name__,
             "parameters": {
@@ -406,7 +441,9 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             **optional,
         )
         fleet._learned = checked(_WHAT, metadata, "learned", int)
-        fleet._inside.load(checked(_WHAT, metadata, "inside", dict), arrays, learners)
+        inside = checked(_WHAT, metadata, "inside", dict)
+        check_alike(_WHAT, metadata["template"], checked(_WHAT, inside, "model", dict), but_for=("delay",))
+        fleet._inside.load(inside, arrays, learners)
         return fleet
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,16 @@ def restored_keys(what: str, metadata: Any) -> list[str]:
     if len(set(found)) != len(found):
         raise BraidedError(f"{what}: a key is there twice; give a file written by save")
     return list(found)
+
+
+def check_alike(what: str, one: Mapping[str, Any], other: Mapping[str, Any], but_for: Sequence[str] = ()) -> None:
+    """Refuse two models of one fleet that were not made with the same settings."""
+    packed = [dict(checked(what, metadata, "parameters", dict)) for metadata in (one, other)]
+    for parameters in packed:
+        for name in but_for:
+            parameters.pop(name, None)
+    if packed[0] != packed[1]:
+        raise BraidedError(f"{what}: its models have different settings; give a file written by save")
 
 
 class KeyedTable:

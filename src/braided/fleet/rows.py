@@ -235,12 +235,13 @@ class KeyRows:
 
     def all_rows(self) -> tuple[Single, Double]:
         """The rows of all keys, in the order of `known`."""
+        places = np.array([self.resident.get(key, 0) for key in self.known], dtype=np.int64)
+        if len(self.single) == 0:
+            places = places[:0]
+        single, double = self.single[places], self.double[places]
+        if len(self.resident) == len(self.known):
+            return single, double
         order = {key: at for at, key in enumerate(self.known)}
-        single = np.zeros((len(order), self.layout.size), dtype=np.float32)
-        double = np.zeros((len(order), keyed.DOUBLES))
-        at = [order[key] for key in self.resident]
-        places = list(self.resident.values())
-        single[at], double[at] = self.single[places], self.double[places]
         for number, (keys, _) in self._files.items():
             rest = [place for place, key in enumerate(keys) if self._file.get(key) == number]
             at = [order[keys[place]] for place in rest]

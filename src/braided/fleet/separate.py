@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,14 @@ from braided.estimators.frames import Frame
 from braided.estimators.progress import Progress
 from braided.estimators.sparse import is_sparse
 from braided.estimators.tasks import REGRESSION
-from braided.fleet.keys import restored_keys
+from braided.fleet.dry_run import SeparateDryRun
+from braided.fleet.keys import check_alike, restored_keys
 from braided.fleet.rows import KeyLimits
 from braided.fleet.shared import SHARED
 from braided.fleet.spill import SpillFolder
 from braided.state import checked
+from braided.streams.encode.encoder import Encoder as RawEncoder
+from braided.streams.encode.saved import pack_encoder
 from braided.values import as_weight
 
 Floats = NDArray[np.float64]
@@ -47,6 +51,8 @@ class SeparateModels:
     """
 
     def __init__(self, model: MODL, limits: KeyLimits, start: bool) -> None:
+        #: What makes numbers of raw records, once for all models: these are given numbers.
+        self._encoder = model.give_up_encoder()
         self.model = model
         self.start = start
         self.limits = limits
@@ -57,6 +63,23 @@ class SeparateModels:
         self._models: OrderedDict[str, MODL] = OrderedDict()
         self._files: dict[str, int] = {}
         self._spill = SpillFolder(limits.folder)
+
+    @property
+    def n_in_memory(self) -> int:
+        """How many keys have their model in memory."""
+        return len(self._models)
+
+    def dry_run(self) -> SeparateDryRun:
+        """Whether chunks would be learned."""
+        return SeparateDryRun(self.model, self.start, self.known, self._space, self.limits, self._known_model)
+
+    def _known_model(self, key: str) -> MODL:
+        return self._models[key] if key in self._models else self._read(key)
+
+    def give_up_encoder(self) -> RawEncoder | None:
+        """Take numbers from now on."""
+        encoder, self._encoder = self._encoder, None
+        return encoder
 
     @property
     def classes(self) -> list[Hashable]:
@@ -112,6 +135,8 @@ class SeparateModels:
     def predict_one(self, key: str | None, x: Mapping[Hashable, Any]) -> Floats | None:
         """Probabilities in the order of `classes`, or a value; None before anything was learned."""
         model = self._model(key)
+        if self._encoder is not None:
+            x = self._encoder.encode_one(x, learn=False)
         row = None if model is None else model._predict_row(x)
         if model is None or row is None or self._regression:
             return row
@@ -122,6 +147,14 @@ class SeparateModels:
 
     def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         """Learn one record."""
+        if self._encoder is None:
+            self._learn_one(key, x, y, w)
+            return
+        learn = as_weight(w, self.model.records_learned + 1) > 0.0
+        with self._encoder.trial():
+            self._learn_one(key, self._encoder.encode_one(x, learn), y, w)
+
+    def _learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         new = key not in self.known
         model = self._new_model() if new else self._model(key)
         assert model is not None
@@ -136,38 +169,48 @@ class SeparateModels:
         if not self._regression:
             self._space.admit(model._target(y, 0))
 
-    def _opened(self, X: Any, names: Sequence[Hashable] | None) -> tuple[Any, list[Hashable], Frame | None]:
-        """A table of which rows can be taken, its names, and the frame that it was."""
+    def _opened(
+        self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
+    ) -> tuple[Any, list[Hashable], Frame | None]:
+        """A table of which rows can be taken, its names, and the frame that it was. Raw records are encoded."""
         if is_sparse(X):
             raise BraidedError("X is a sparse matrix, and a fleet takes arrays and frames: give X.toarray()")
         frame = frames.opened(X)
-        if frame is not None and self.model._encoder is None:
+        if self._encoder is None and frame is not None:
             return *frame.table(1), frame
         columns, n = frames.raw_columns(X, names) if frame is None else frame.raw_columns(1)
-        if frame is None and isinstance(X, np.ndarray):
+        if self._encoder is not None:
+            weights = weights_of(sample_weight, n, 1)
+            settling = learn if weights is None or not learn or weights.all() else weights > 0.0
+            encoded, table = self._encoder.encode_table(columns, n, settling)
+            return table, list(encoded), frame
+        if isinstance(X, np.ndarray):
             return X, list(columns), None
         table = np.empty((n, len(columns)), dtype=object)
         for place, cells in enumerate(columns.values()):
             table[:, place] = cells
-        return table, list(columns), frame
+        return table, list(columns), None
+
+    def _growing(self) -> AbstractContextManager[Any]:
+        """Within this, what raw records settle is taken back if they are refused."""
+        return nullcontext() if self._encoder is None else self._encoder.trial()
 
     def predict_learn_many(
         self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
     ) -> Progress:
-        """Predict each record, then learn it."""
-        table, columns, frame = self._opened(X, names)
+        """Predict each record, then learn it; if one would be refused, none is learned."""
         labels, n = listed(frames.targets(y)), len(keys)
         if len(labels) != n:
             raise BraidedError(f"X has {n} records and y has {len(labels)} labels: they must be as many")
+        with self._growing():
+            table, columns, frame = self._opened(X, names, True, sample_weight)
+            self.dry_run().learn_many(keys, table, labels, columns, sample_weight)
         weights = weights_of(sample_weight, n, 1)
         heavy = np.ones(n) if weights is None else weights
-        self.model.clone().dry_run().learn_many(table, labels, columns, weights)
         if not self._regression:
-            new = [self.model._target(label, 0) for label, weight in zip(labels, heavy, strict=True) if weight > 0.0]
-            new = [label for label in dict.fromkeys(new) if label not in self._space.places]
-            self._space.check_room(new)
-            for label in new:
-                self._space.admit(label)
+            for label, weight in zip(labels, heavy, strict=True):
+                if weight > 0.0:
+                    self._space.admit(self.model._target(label, 0))
         progress = self._nothing_said(n)
         done = 0
         while done < n:
@@ -274,6 +317,8 @@ class SeparateModels:
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""
         model, arrays = self.model.snapshot()
+        if self._encoder is not None:
+            model["encode"] = pack_encoder(self._encoder)
         found, models = prefixed(SHARED, arrays), []
         for place, key in enumerate(self.known):
             one, rows = (self._models[key] if key in self._models else self._read(key)).snapshot()
@@ -286,14 +331,31 @@ class SeparateModels:
         """Take over a `snapshot`."""
         kind = type(self.model)
         self.model = kind.restore(checked(_WHAT, metadata, "model", dict), unprefixed(SHARED, arrays), learners)
+        self._encoder = self.model.give_up_encoder()
         keys, models = restored_keys(_WHAT, metadata), checked(_WHAT, metadata, "models", list)
         if len(keys) != len(models) or len(keys) > self.limits.max_keys:
             raise BraidedError(f"{_WHAT} has {len(keys)} keys and {len(models)} models; give a file written by save")
         for label in unpack_names("labels", checked(_WHAT, metadata, "labels", list)):
             self._space.admit(self._space.label(label, 0))
+        own = _by_key(arrays)
         for place, (key, one) in enumerate(zip(keys, models, strict=True)):
-            model = kind.restore(one, unprefixed(f"key {place}", arrays), learners)
+            if not isinstance(one, dict):
+                raise BraidedError(f"{_WHAT}: the model of a key is {one!r:.60}; give a file written by save")
+            check_alike(_WHAT, metadata["model"], one)
+            model = kind.restore(one, own.get(place, {}), learners)
+            model.give_up_encoder()
             if not set(model.classes) <= set(self._space.places):
                 raise BraidedError(f"{_WHAT}: a key has classes that the fleet does not; give a file written by save")
             self._hold(key, model)
             self.known[key] = None
+
+
+def _by_key(arrays: Arrays) -> dict[int, dict[str, NDArray[Any]]]:
+    """The arrays of each key's model by its place, in one pass: there may be thousands."""
+    found: dict[int, dict[str, NDArray[Any]]] = {}
+    for name, array in arrays.items():
+        prefix, _, rest = name.partition("/")
+        place = prefix.removeprefix("key ")
+        if prefix != place and place.isascii() and place.isdigit() and len(place) < 12:
+            found.setdefault(int(place), {})[rest] = array
+    return found

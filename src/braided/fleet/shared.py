@@ -16,9 +16,11 @@ from braided.estimators.frames import Frame
 from braided.estimators.progress import Progress
 from braided.estimators.sparse import is_sparse
 from braided.estimators.tasks import REGRESSION
+from braided.fleet.dry_run import SharedDryRun
 from braided.fleet.key_learners import KeyLearners, New
 from braided.fleet.rows import KeyLimits
 from braided.state import checked
+from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.values import as_weight
 
 Floats = NDArray[np.float64]
@@ -52,9 +54,22 @@ class SharedModel:
         return self.own.rows.known
 
     @property
+    def n_in_memory(self) -> int:
+        """How many of them are in memory."""
+        return len(self.own.rows.resident)
+
+    @property
     def classes(self) -> list[Hashable]:
         """The labels seen so far."""
         return self.model.classes
+
+    def dry_run(self) -> SharedDryRun:
+        """Whether chunks would be learned."""
+        return SharedDryRun(self.model, self.known)
+
+    def give_up_encoder(self) -> RawEncoder | None:
+        """Take numbers from now on."""
+        return self.model.give_up_encoder()
 
     @property
     def learner_names(self) -> list[str]:

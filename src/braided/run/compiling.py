@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from braided.estimators.base import MODL
-from braided.estimators.tasks import REGRESSION
 from braided.estimators.warm_up import warm_up
-from braided.fleet import Fleet
+from braided.fleet import Fleet, warm_up_fleet
 from braided.kernels import loop
 from braided.streams import ArrayStream, Batch
 from braided.streams.decimal import POWERS, parse_lines
@@ -35,9 +34,7 @@ def compile_model(model: Any, tell: Callable[[str], None]) -> None:
     start = time.perf_counter()
     warm_up(model.model if isinstance(model, Fleet) else model)
     if isinstance(model, Fleet):
-        twin = model.clone()
-        for row, label in enumerate([1.0, 2.0, 3.0] if model.task == REGRESSION else ["a", "b", "c"]):
-            twin.predict_learn_many([[float(row)]], [label], ["feature"], keys=["key"])
+        warm_up_fleet(model)
     seconds = time.perf_counter() - start
     if first or seconds > _LONG:
         tell(f"compiled in {seconds:.0f} s")

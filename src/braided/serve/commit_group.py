@@ -105,6 +105,8 @@ class CommitGroup:
         }
         if records.weights is not None:
             head["weights"] = True
+        if records.keys is not None:
+            head["keys"] = records.keys
         if self.growth:
             head["growth"] = self.growth
         text = json.dumps(head, separators=(",", ":"), allow_nan=False).encode()
@@ -130,7 +132,7 @@ class CommitGroup:
             weights = np.frombuffer(content, "<f8", len(labels), at + 12 * size).astype(np.float64)
         return cls(
             [CommitEntry(**entry) for entry in head["entries"]],
-            Records(head["names"], counts, columns, values, labels, weights),
+            Records(head["names"], counts, columns, values, labels, weights, head.get("keys")),
             head.get("time", 0.0),
             head.get("growth", []),
         )

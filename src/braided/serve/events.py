@@ -33,6 +33,7 @@ def view(worker: Worker) -> dict[str, Any]:
         "curve": stats.curve(_MOST_POINTS),
         "strip": stats.strip(_MOST_FEATURES),
         "recent": stats.latest()[:_MOST_RECENT],
+        "keys": shown.get("keys"),
         "columns": [] if shown["encode"] is None else shown["encode"]["columns"][:_MOST_FEATURES],
     }
 

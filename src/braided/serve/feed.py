@@ -28,6 +28,7 @@ from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
+from braided.fleet import KIND, SHARES, Fleet
 from braided.run import ReadingOptions
 from braided.run.options import AUTO
 from braided.run.target import LOOKED_AT, TargetNumbers, guessed, spelling
@@ -70,6 +71,8 @@ class FeedSettings:
     data_dir: Path | None = None
     reading: ReadingOptions = field(default_factory=ReadingOptions)
     task: str = AUTO
+    key: str | None = None
+    share: str | None = None
 
     def __post_init__(self) -> None:
         if is_broker(self.stream):
@@ -82,6 +85,10 @@ class FeedSettings:
             if value is not None and value < 1:
                 raise BraidedError(f"{name} is {value}: give a whole number from 1 on")
         checks.choice("--task", self.task, [AUTO, *TASKS])
+        if self.share is not None:
+            checks.choice("--share", self.share, SHARES)
+            if self.key is None or not self.create:
+                raise BraidedError(f"--share {self.share} is for a fleet that is made: give --create and --key")
 
     def token(self) -> str | None:
         """The token to send."""
@@ -251,28 +258,31 @@ def _as_they_are(labels: Sequence[Any]) -> Sequence[Any]:
     return labels
 
 
-def lines(batch: Batch, as_labels: AsLabels = _as_they_are) -> list[bytes]:
-    """Records as JSON lines; missing values are left out."""
+def lines(batch: Batch, as_labels: AsLabels = _as_they_are, key: str | None = None) -> list[bytes]:
+    """Records as JSON lines, with the key of a fleet in its field; missing values are left out."""
     names = [str(name) for name in batch.names]
     found = []
     more = [{}] * len(batch) if batch.weights is None else [{"w": weight} for weight in batch.weights.tolist()]
-    for row, present, label, weight in zip(
-        batch.values.tolist(), ~np.isnan(batch.values), as_labels(batch.labels), more, strict=True
+    keys = [{}] * len(batch) if key is None or batch.keys is None else [{key: one} for one in batch.keys]
+    for row, present, label, weight, its_key in zip(
+        batch.values.tolist(), ~np.isnan(batch.values), as_labels(batch.labels), more, keys, strict=True
     ):
-        x = {name: value for name, value, there in zip(names, row, present.tolist(), strict=True) if there}
+        x = {name: value for name, value, there in zip(names, row, present.tolist(), strict=True) if there} | its_key
         if label is not _LEFT_OUT:
             found.append(json.dumps({"x": x, "y": label, **weight}).encode())
     return found
 
 
-def raw_lines(stream: EncodedStream, as_labels: AsLabels = _as_they_are) -> Iterator[list[bytes]]:
+def raw_lines(
+    stream: EncodedStream, as_labels: AsLabels = _as_they_are, key: str | None = None
+) -> Iterator[list[bytes]]:
     """Records as JSON lines with the values as the source has them, for a model that has rules of its own for them."""
     for records in stream.raw_records():
         found = []
         labels = as_labels([record.label for record in records])
-        for (x, _, weight), label in zip(records, labels, strict=True):
+        for (x, _, weight, its_key), label in zip(records, labels, strict=True):
             more = {} if weight is None else {"w": weight}
-            named = {str(name): value for name, value in x.items()}
+            named = {str(name): value for name, value in x.items()} | ({} if key is None else {key: its_key})
             if label is not _LEFT_OUT:
                 found.append(json.dumps({"x": named, "y": label, **more}, default=_as_json).encode())
         yield found
@@ -311,7 +321,8 @@ def bodies(
 def feed(settings: FeedSettings, console: Console, tell: Callable[[str], None]) -> dict[str, Any]:
     """Send everything that the service does not have yet; `tell` is told of the stream, and why nothing is sent."""
     reading = settings.reading
-    stream = reading.open(settings.stream, settings.data_dir, reading.rules(tell=tell))
+    rules = replace(reading.rules(tell=tell), key=settings.key)
+    stream = reading.open(settings.stream, settings.data_dir, rules)
     with Sender(settings, tell) as sender:
         return _send(settings, stream, sender, console)
 
@@ -351,17 +362,20 @@ def takes_raw(stream: EncodedStream) -> bool:
     if plan is None:
         return False
     usual, own = DEFAULT_RULES.state(), stream.rules.state()
-    rules = {name for name, value in own.items() if value != usual[name]} - {"weight", *OF_THE_READER}
+    rules = {name for name, value in own.items() if value != usual[name]} - {"weight", "key", *OF_THE_READER}
     numbers = encoder.form is PLAIN and not encoder.units
     numbers = numbers and all(column.read_as in ("number", "empty", "weight") for column in plan.columns)
     return bool(rules) or not numbers
 
 
-def fresh_model(task: str, stream: EncodedStream) -> bytes:
+def fresh_model(task: str, stream: EncodedStream, settings: FeedSettings) -> bytes:
     """A model that has learned nothing, and reads records as the stream's first ones were read."""
     model = MODLRegressor(encode=True) if task == REGRESSION else MODLClassifier(encode=True)
+    rules = pack_encoder(stream.counts.encoder, known=())
+    if settings.key is not None:
+        return encode(KIND, *Fleet(model, settings.key, settings.share or SHARES[0]).snapshot(rules))
     metadata, arrays = model.snapshot()
-    metadata["encode"] = pack_encoder(stream.counts.encoder, known=())
+    metadata["encode"] = rules
     return encode(type(model).__name__, metadata, arrays)
 
 
@@ -373,13 +387,15 @@ def make_model(settings: FeedSettings, stream: Stream, sender: Sender) -> None:
         labels = first_labels(stream, LOOKED_AT if guess else 1)
         if guess:
             task, why = guessed(labels, spelling(stream.counts))
-        raw = fresh_model(task, stream) if takes_raw(stream) else None
+        raw = fresh_model(task, stream, settings) if takes_raw(stream) else None
     if why:
         sender.tell(f"{why}: the model is made a regression; --task classification makes each a class of its own")
     else:
         sender.tell(f"the model is made a {task}")
     if raw is None:
-        sender.json("PUT", "", json={"task": task})
+        share = settings.share or SHARES[0]
+        fleet: dict[str, Any] = {} if settings.key is None else {"key": settings.key, "share": share}
+        sender.json("PUT", "", json={"task": task, **fleet})
     else:
         sender.tell("the model takes raw records, as the stream has them, and reads them by these rules")
         sender.json("PUT", "/checkpoint", content=raw, headers={"Content-Type": OCTETS})
@@ -400,15 +416,24 @@ def _check_task(settings: FeedSettings, sender: Sender) -> None:
         raise BraidedError(f"--task {settings.task}: the model is there, and is a {task}: leave out --task")
 
 
+def _check_key(given: str | None, its_own: str | None) -> None:
+    """Refuse keys for a model that has none, and records without them for a fleet."""
+    if given != its_own and its_own is None:
+        raise BraidedError(f"--key {given}: the model is there, and is no fleet: leave out --key, or give another name")
+    if given != its_own:
+        raise BraidedError(f"the model is a fleet, and {its_own!r} says whose a record is: give --key {its_own}")
+
+
 def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[list[bytes]]:
     """The records as the model takes them."""
     model = sender.json("GET", "")
+    _check_key(settings.key, model.get("key"))
     as_labels: AsLabels = _as_they_are
     if model["task"] == REGRESSION:
         as_labels = NumberLabels(settings.reading.on_error, getattr(stream, "counts", None) or ReadingCounts())
     if isinstance(stream, EncodedStream) and model.get("encode") is not None:
-        return raw_lines(stream, as_labels)
-    return (lines(batch, as_labels) for batch in settings.reading.weighted(stream).batches())
+        return raw_lines(stream, as_labels, settings.key)
+    return (lines(batch, as_labels, settings.key) for batch in settings.reading.weighted(stream).batches())
 
 
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:

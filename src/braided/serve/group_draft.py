@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
-from braided.estimators.base import DryRun
+from braided.fleet import Fleet
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem, shown
@@ -40,7 +42,9 @@ class GroupDraft:
         #: The sequence number that a client should use next, or None for one that is forgotten.
         self._clients: dict[str, int | None] = {}
         self._labelled: set[str] = set()
-        self._dry_run: DryRun | None = None
+        self._dry_run: Any = None
+        #: Features that a fleet will know after the requests so far, beside those that it knows.
+        self._names: set[str] = set()
         #: The rules of the model's columns as they will be, and what is added to them.
         self._rules: Encoder | None = None
         self._growth: list[list[Any]] = []
@@ -64,8 +68,13 @@ class GroupDraft:
             if request.id in self.state.labelled or request.id in self._labelled:
                 raise HTTPProblem(409, f"the record with the id {shown(request.id)} has its label: give another id")
             sent, growth = self._numbers(request.records)
+            if self.state.key is not None and sent.keys == [None]:
+                raise HTTPProblem(
+                    422, f"record 0 has no key {shown(self.state.key)}: one that waits for its label is to be learned, "
+                    "so give its key"
+                )  # fmt: skip
             # Names count when they are learned; here they are bounded by the size of the request alone.
-            unlabelled = Records(sent.names, sent.counts, sent.columns, sent.values, [None])
+            unlabelled = Records(sent.names, sent.counts, sent.columns, sent.values, [None], keys=sent.keys)
             self._take(CommitEntry("observe", 1, id=request.id, time=request.time), unlabelled, growth)
             return {"id": request.id}
         return self._learn(request, request.records)
@@ -155,6 +164,8 @@ class GroupDraft:
         parser = RecordParser(True, self.state.regression, self.limits, self.state.features)
         parser.add({"x": found.x, "y": request.label, **({} if request.w is None else {"w": request.w})})
         records = parser.done()
+        if self.state.key is not None:
+            records = replace(records, keys=[found.key])
         self._check(records)
         self._labelled.add(request.id)
         self.records += 1
@@ -168,17 +179,33 @@ class GroupDraft:
         # A request may be too wide for one table; if a later part is refused, the earlier ones are not to count.
         dry_run = self._dry_run.copy() if len(records) > records.rows_per_table else self._dry_run
         try:
-            for rows, table in records.tables():
-                weights = None if records.weights is None else records.weights[rows]
-                dry_run.learn_many(table, records.labels[rows], records.names, weights)
+            # Models of a fleet's keys may be on disk, and are looked for there as predictions do.
+            with nullcontext() if self.state.key is None else self.state.lock:
+                for rows, table in records.tables():
+                    weights = None if records.weights is None else records.weights[rows]
+                    dry_run.learn_many(table, records.labels[rows], records.names, weights, **records.key_of(rows))
+            self._check_names(records)
         except BraidedError as error:
             raise HTTPProblem(422, f"{error} ({self._room()})") from None
         self._dry_run = dry_run
 
+    def _check_names(self, records: Records) -> None:
+        """Hold the names of a fleet without a shared model, which bounds them for each key, to the bound of one."""
+        if not isinstance(self.state.model, Fleet) or self.state.model.shared is not None:
+            return
+        names = self._names | set(records.names) - self.state.features
+        most = self.state.template.max_features
+        if len(self.state.features) + len(names) > most:
+            raise BraidedError(f"the record brings feature number {most + 1}, and max_features is {most}: drop some")
+        self._names = names
+
     def _room(self) -> str:
         """How full the model is, for a refusal."""
-        model = self.state.model
-        room = f"the model has {model.n_features} of at most {model.max_features} features"
-        if isinstance(model, MODLClassifier):
-            room += f" and {len(model.classes)} of at most {model.class_limit} classes"
+        model, template = self.state.model, self.state.template
+        n_features = model.n_features if self.state.key is None else len(self.state.features)
+        room = f"the model has {n_features} of at most {template.max_features} features"
+        if isinstance(template, MODLClassifier):
+            room += f" and {len(model.classes)} of at most {template.class_limit} classes"
+        if isinstance(model, Fleet):
+            room += f" and {model.n_keys} of at most {model.max_keys} keys"
         return room

@@ -239,7 +239,7 @@ class Handlers:
             level = _level(_levels_in_query(request), worker.state.regression)
             return await ndjson.predict(request, worker, self._predictions, self.limits, self.stopping, level)
         document = await self._json(request)
-        if worker.state.rules is None and is_plain(document, worker.state.features):
+        if worker.state.rules is None and worker.state.key is None and is_plain(document, worker.state.features):
             classes, answer_to_one = await self._predictions.one(worker, document["x"])
             return answer({"classes": classes, "predictions": [answer_to_one]})
         level, name = None, None

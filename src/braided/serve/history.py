@@ -10,11 +10,10 @@ from typing import Any
 
 from braided.checkpoint import Checkpoint, decode
 from braided.errors import BraidedError
-from braided.estimators import ESTIMATORS
 from braided.serve.commit_group import CommitGroup
 from braided.serve.disk import Disk, LookingDisk
 from braided.serve.journal import CorruptJournalError, JournalReader
-from braided.serve.model_state import ModelState
+from braided.serve.model_state import MODEL_KINDS, ModelState
 from braided.serve.settings import Limits
 from braided.state import checked
 
@@ -65,6 +64,8 @@ class ModelHistory:
         For the states that are made.
     known
         What was read of each file before, which is added to: a snapshot never changes.
+    keys
+        Where fleets put keys that are not to be in memory; with temporary files if not given.
     """
 
     def __init__(
@@ -73,11 +74,13 @@ class ModelHistory:
         snapshots: list[tuple[int, Path]],
         limits: Limits,
         known: dict[Path, KeptSnapshot] | None = None,
+        keys: Path | None = None,
     ) -> None:
         self.folder = folder
         self.limits = limits
         self._paths = sorted(snapshots)
         self._known = {} if known is None else known
+        self._keys = keys
         self._disk: Disk = LookingDisk()
 
     def kept(self) -> list[KeptSnapshot]:
@@ -157,7 +160,7 @@ class ModelHistory:
         """The model as it was then, with all that was kept beside it."""
         for _, path in reversed([item for item in self._paths if item[0] <= moment.frame]):
             try:
-                state = ModelState.restored(self._decoded(path), self.limits)
+                state = ModelState.restored(self._decoded(path), self.limits, self._keys)
             except (BraidedError, OSError):
                 continue
             return self._replayed(state, moment)
@@ -185,7 +188,7 @@ class ModelHistory:
         return state
 
     def _decoded(self, path: Path) -> Checkpoint:
-        return decode(self._disk.read(path), path.name, *ESTIMATORS)
+        return decode(self._disk.read(path), path.name, *MODEL_KINDS)
 
     def _groups(self, frame: int, uid: bytes) -> Iterator[tuple[int, CommitGroup]]:
         """The journal after a frame."""

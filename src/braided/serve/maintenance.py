@@ -12,13 +12,13 @@ import typer
 
 from braided.checkpoint import decode
 from braided.errors import BraidedError
-from braided.estimators import ESTIMATORS
 from braided.serve import backup as backups
 from braided.serve.disk import Disk, LookingDisk
 from braided.serve.folder_lock import FolderLock
 from braided.serve.history import ModelHistory, time_of, utc
 from braided.serve.journal import JournalError
 from braided.serve.model_folder import ModelFolder
+from braided.serve.model_state import MODEL_KINDS
 from braided.serve.repair import REMEDIES, Finding, Remedy, look, mend, model_folders
 from braided.serve.settings import Settings
 
@@ -97,7 +97,7 @@ def settings_of(path: Path, settings: Settings) -> Settings:
     """With the limits under which a model was served: how many of its records wait for their label depends on them."""
     for _, file in ModelFolder(path, settings, LookingDisk()).snapshots():
         with contextlib.suppress(BraidedError, OSError):
-            kept = decode(file.read_bytes(), file.name, *ESTIMATORS).metadata.get("serve") or {}
+            kept = decode(file.read_bytes(), file.name, *MODEL_KINDS).metadata.get("serve") or {}
             limits = kept.get("limits") or {}
             known = {key: limits[key] for key in ("observations", "observation_seconds") if key in limits}
             return replace(settings, limits=replace(settings.limits, **known))

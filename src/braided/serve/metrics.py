@@ -13,7 +13,7 @@ from braided.serve.connections import Connections
 from braided.serve.endpoint import Admission
 from braided.serve.request_figures import BUCKETS
 from braided.serve.security import EVERYBODY, Grant
-from braided.serve.service import Service
+from braided.serve.service import Service, keys
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ class Collector:
             "queued_records": "Records that wait to be learned.",
             "waiting_for_labels": "Observed records that wait for their label.",
             "trouble": "1 while nothing can be learned, e.g. because the disk is full.",
+            "keys": "Keys of a fleet.",
+            "keys_in_memory": "Those of them that are in memory.",
         }
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for name, text in counters.items():
@@ -101,6 +103,7 @@ class Collector:
                 "queued_records": worker.queued_records,
                 "waiting_for_labels": len(worker.state.waiting),
                 "trouble": int(bool(worker.trouble or worker.broken)),
+                **{key: count for key, count in keys(worker.state).items() if key in ("keys", "keys_in_memory")},
             }
             for key, value in values.items():
                 families[key].add_metric([name], value)

@@ -22,13 +22,12 @@ from pathlib import Path
 
 from braided import checkpoint
 from braided.errors import BraidedError
-from braided.estimators import ESTIMATORS
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.disk import Disk
 from braided.serve.history import KeptSnapshot, ModelHistory, Moment
 from braided.serve.journal import CorruptJournalError, Journal, JournalError, JournalReader
 from braided.serve.keep import keep_rules
-from braided.serve.model_state import ModelState
+from braided.serve.model_state import MODEL_KINDS, ModelState
 from braided.serve.records import NOTHING
 from braided.serve.settings import Settings
 
@@ -45,6 +44,11 @@ class Recovery:
     snapshot: int
     replayed: int
     notes: list[str]
+
+
+def keys_folder(settings: Settings) -> Path:
+    """Where fleets put keys that are not to be in memory; what is there means nothing to the next process."""
+    return settings.folder / "keys"
 
 
 class ModelFolder:
@@ -69,6 +73,11 @@ class ModelFolder:
         self.journal: Journal | None = None
         #: What was read of snapshots to tell what can be gone back to.
         self._known: dict[Path, KeptSnapshot] = {}
+
+    @property
+    def _keys(self) -> Path | None:
+        """Where to put keys of a fleet that are not to be in memory; who only looks puts them elsewhere."""
+        return keys_folder(self.settings) if self.disk.changes else None
 
     @classmethod
     def create(cls, parent: Path, state: ModelState, settings: Settings, disk: Disk) -> ModelFolder:
@@ -159,7 +168,7 @@ class ModelFolder:
 
     def history(self) -> ModelHistory:
         """What can be gone back to."""
-        return ModelHistory(self.path, self.snapshots(), self.settings.limits, self._known)
+        return ModelHistory(self.path, self.snapshots(), self.settings.limits, self._known, self._keys)
 
     def go_back(self, record: int | None = None, at: float | None = None) -> ModelState:
         """The model as it was when it had learned so many records, or at a time; from now on it is that.
@@ -179,8 +188,8 @@ class ModelFolder:
         notes = []
         for number, path in self.snapshots():
             try:
-                found = checkpoint.decode(self.disk.read(path), path.name, *ESTIMATORS)
-                state = ModelState.restored(found, self.settings.limits)
+                found = checkpoint.decode(self.disk.read(path), path.name, *MODEL_KINDS)
+                state = ModelState.restored(found, self.settings.limits, self._keys)
             except (BraidedError, OSError) as error:
                 # Notes are shown to clients: the system's own messages hold the path.
                 why = error.strerror if isinstance(error, OSError) else error
@@ -209,7 +218,8 @@ class ModelFolder:
         content = self._write_snapshot(state, "snapshot")
         if self.journal is not None:
             # Whoever starts from it will hold it to the rules for what is restored.
-            ModelState.restored(checkpoint.decode(content, "of the snapshot", *ESTIMATORS), self.settings.limits)
+            found = checkpoint.decode(content, "of the snapshot", *MODEL_KINDS)
+            ModelState.restored(found, self.settings.limits, self._keys)
             self._remove_old(state)
 
     def save_restored(self, state: ModelState) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -15,10 +16,13 @@ from braided.checkpoint import Checkpoint, decode, unpack_names
 from braided.combiners import COMBINERS
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, Encoder, MODLClassifier, MODLRegressor
-from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
-from braided.serve.model_state import Model, ModelState, restored_model
+from braided.estimators.base import MODL
+from braided.fleet import KIND
+from braided.learners import LEARNERS, LearnerConfig
+from braided.serve.fleet_spec import check_fleet, fleet_from, models_in, numbers
+from braided.serve.model_state import MODEL_KINDS, Model, ModelState, restored_model
 from braided.serve.problems import HTTPProblem, shown
-from braided.serve.records import RecordParser, check_text
+from braided.serve.records import RecordParser, check_text, checked_key
 from braided.serve.settings import Limits
 from braided.state import checked
 from braided.streams.encode.saved import given_rules, restored_encoder
@@ -32,6 +36,8 @@ _MOST_EXPIRED = 10
 #: so that it can still be saved when it has learned on for ever.
 _MOST_HEADER, _MOST_COUNTED = 8 * 2**20, 2**50
 _MOST = {"blocks": _MOST_LAYERS, "layers": _MOST_LAYERS, "nodes": 10_000}
+#: Settings that say nothing of a model without keys.
+_OF_A_FLEET = ("share", "max_keys", "in_memory", "evict")
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
 
 
@@ -74,10 +80,25 @@ class ModelSpec(BaseModel):
     costs: dict[str, dict[str, float]] | None = Field(
         default=None, description="True label to answer to cost, by their texts; the label that costs least is chosen."
     )
+    key: str | None = Field(
+        default=None, description="Makes a fleet: the field of a record, text or a whole number, that says whose it is."
+    )
+    share: Literal["braid", "start", "none"] = Field(default="braid", description="What the keys of a fleet share.")
+    max_keys: int | None = Field(default=None, ge=1, lt=2**31, description="The service's limit at most.")
+    in_memory: int | None = Field(
+        default=None, ge=1, lt=2**31, description="So many keys of a fleet are in memory, the others on disk."
+    )
+    evict: Literal["oldest"] | None = Field(
+        default=None, description="Beyond max_keys, forget the key that has learned nothing for longest."
+    )
 
 
-def model_from(spec: ModelSpec, limits: Limits) -> Model:
-    """A fresh model."""
+def model_from(spec: ModelSpec, limits: Limits, folder: Path | None = None) -> Model:
+    """A fresh model; `folder` is for those keys of a fleet that are not to be in memory."""
+    if spec.key is None:
+        for name in _OF_A_FLEET:
+            if getattr(spec, name) != ModelSpec.model_fields[name].default:
+                raise HTTPProblem(422, f"{name} is for a fleet: give key, the field of a record that says whose it is")
     features, classes = spec.max_features or limits.features, spec.max_classes or limits.classes
     for name, value, most in (("max_features", features, limits.features), ("max_classes", classes, limits.classes)):
         if value > most:
@@ -98,15 +119,15 @@ def model_from(spec: ModelSpec, limits: Limits) -> Model:
             "decision": spec.decision, "class_weight": spec.class_weight, "costs": spec.costs
         }  # fmt: skip
         _check_decision(spec, classes)
-        model: Model
+        model: MODLClassifier | MODLRegressor
         if spec.task == "regression":
             model = MODLRegressor(preset, learners, spec.combiner, spec.seed, features, **late)
         else:
             model = MODLClassifier(preset, learners, spec.combiner, spec.seed, features, classes, **late, **decision)
         check_size(model, limits)
+        return model if spec.key is None else fleet_from(model, spec, limits, folder)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
-    return model
 
 
 def _check_decision(spec: ModelSpec, most: int) -> None:
@@ -149,13 +170,9 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
     return config
 
 
-def check_size(model: Model, limits: Limits) -> None:
+def check_size(model: MODL, limits: Limits) -> None:
     """Refuse a model that may come to hold too many numbers."""
-    outputs = 1 if isinstance(model, MODLRegressor) else max(2, model.class_limit)
-    total = 0
-    for learner in model.braid.learners:
-        assert isinstance(learner, CompiledLearner)
-        total += learner.numbers(model.max_features, outputs)
+    outputs, total = max(2, model.class_limit) if isinstance(model, MODLClassifier) else 1, numbers(model)
     if total > limits.weights:
         raise HTTPProblem(
             422, f"the model may come to hold {total:,} numbers with {model.max_features} features and {outputs} "
@@ -165,7 +182,7 @@ def check_size(model: Model, limits: Limits) -> None:
 
 def _decoded(content: bytes) -> Checkpoint:
     try:
-        found = decode(content, "in the body", *ESTIMATORS, most_header=_MOST_HEADER)
+        found = decode(content, "in the body", *MODEL_KINDS, most_header=_MOST_HEADER)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
     for name, array in found.arrays.items():
@@ -174,35 +191,56 @@ def _decoded(content: bytes) -> Checkpoint:
     return found
 
 
-def _model_of(found: Checkpoint, limits: Limits) -> Model:
+def _model_of(found: Checkpoint, limits: Limits, folder: Path | None) -> Model:
     try:
-        parameters = checked("the checkpoint", found.metadata, "parameters", dict)
-        for key, most in (("features", limits.features), ("classes", limits.classes)):
-            parameters[f"max_{key}"] = min(checked("the checkpoint", parameters, f"max_{key}", int), most)
-            names = checked("the checkpoint", found.metadata, key, list)
-            if len(names) > parameters[f"max_{key}"]:
-                raise HTTPProblem(
-                    422, f"the checkpoint has {len(names)} {key}, and this service allows {parameters[f'max_{key}']}: "
-                    f"start `braided serve` with --max-{key} {len(names)}"
-                )  # fmt: skip
-        if found.metadata.get("drift") is not None:
-            # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
-            raise HTTPProblem(
-                422, "the checkpoint has a drift detector, and this service takes none: save a model without"
-            )
-        _check_rules(found.metadata, parameters, limits)
-        for name in found.metadata["features"]:
-            check_text(name, f"the checkpoint's feature {shown(name)}", limits.text)
-        regression = found.kind == MODLRegressor.__name__
-        parser = RecordParser(labelled=True, regression=regression, limits=limits)
-        for label in unpack_names("classes", found.metadata["classes"]):
-            parser.label(label, 0)
-        _check_configurations(found)
-        empty = {**found.metadata, "features": [], "classes": [], "encode": None}
-        check_size(restored_model(Checkpoint(found.kind, empty, {"steps": np.zeros(1, dtype=np.int64)})), limits)
-        return restored_model(found)
+        if found.kind != KIND:
+            _check_model(found.kind, found.metadata, limits)
+            return restored_model(found)
+        kind = checked("the checkpoint", found.metadata, "estimator", str)
+        if kind not in ESTIMATORS:
+            raise HTTPProblem(422, f"the checkpoint's estimator is {shown(kind)}: give a file written by save")
+        first: MODL | None = None
+        for each in models_in(found.metadata):
+            model = _check_model(kind, each, limits, first)
+            first = first or model
+        assert first is not None
+        check_fleet(found.metadata, first, limits)
+        return restored_model(found, folder)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
+
+
+def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MODL | None = None) -> MODL:
+    """Hold what a file says of one model to the bounds of those that the service makes; such a model, untaught.
+
+    The models of a fleet must be `alike`, which is checked when it is restored, so that one of them is made here.
+    """
+    parameters = checked("the checkpoint", metadata, "parameters", dict)
+    for key, most in (("features", limits.features), ("classes", limits.classes)):
+        parameters[f"max_{key}"] = min(checked("the checkpoint", parameters, f"max_{key}", int), most)
+        names = checked("the checkpoint", metadata, key, list)
+        if len(names) > parameters[f"max_{key}"]:
+            raise HTTPProblem(
+                422, f"the checkpoint has {len(names)} {key}, and this service allows {parameters[f'max_{key}']}: "
+                f"start `braided serve` with --max-{key} {len(names)}"
+            )  # fmt: skip
+    if metadata.get("drift") is not None:
+        # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
+        raise HTTPProblem(422, "the checkpoint has a drift detector, and this service takes none: save a model without")
+    _check_rules(metadata, parameters, limits)
+    for name in metadata["features"]:
+        check_text(name, f"the checkpoint's feature {shown(name)}", limits.text)
+    parser = RecordParser(labelled=True, regression=kind == MODLRegressor.__name__, limits=limits)
+    for label in unpack_names("classes", metadata["classes"]):
+        parser.label(label, 0)
+    _check_configurations(parameters)
+    if alike is not None:
+        return alike
+    empty = {**metadata, "features": [], "classes": [], "encode": None}
+    untaught = restored_model(Checkpoint(kind, empty, {"steps": np.zeros(1, dtype=np.int64)}))
+    assert isinstance(untaught, MODL)
+    check_size(untaught, limits)
+    return untaught
 
 
 def _most_names(features: int, expire_after: Any, limits: Limits) -> int:
@@ -224,10 +262,10 @@ def _check_rules(metadata: dict[str, Any], parameters: dict[str, Any], limits: L
         check_text(name, f"the checkpoint's column {shown(name)}", limits.text)
 
 
-def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelState:
+def state_from_checkpoint(name: str, content: bytes, limits: Limits, folder: Path | None = None) -> ModelState:
     """A model from such a file, and what clients had left with it where it was exported."""
     found = _decoded(content)
-    state = ModelState(name, _model_of(found, limits), limits, created=time.time())
+    state = ModelState(name, _model_of(found, limits, folder), limits, created=time.time())
     try:
         state.take_over(found)
     except BraidedError as error:
@@ -239,12 +277,14 @@ def state_from_checkpoint(name: str, content: bytes, limits: Limits) -> ModelSta
     names = (name for observation in state.waiting.values() for name in observation.x)
     for text in {*state.clients, *state.waiting, *state.labelled, *names, *state.stats.names}:
         check_text(text, f"the checkpoint's {shown(text)}", limits.text)
+    if state.key is not None:
+        for observation in state.waiting.values():
+            checked_key(observation.key, state.key, 0, limits.text)
     return state
 
 
-def _check_configurations(found: Checkpoint) -> None:
+def _check_configurations(parameters: dict[str, Any]) -> None:
     """Hold a checkpoint's settings to the same bounds as a client's."""
-    parameters = found.metadata["parameters"]
     preset = parameters.get("preset")
     lists = [parameters.get("learners")]
     if isinstance(preset, dict):

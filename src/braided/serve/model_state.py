@@ -7,6 +7,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,23 @@ from numpy.typing import NDArray
 from braided.checkpoint import Checkpoint, encode, prefixed, unprefixed
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
+from braided.estimators.base import MODL
+from braided.estimators.tasks import REGRESSION
+from braided.fleet import KIND, Fleet
 from braided.serve.commit_group import CommitGroup
 from braided.serve.model_lock import ModelLock
 from braided.serve.raw_records import RawRecordParser
-from braided.serve.records import RecordParser, Records, renamed
+from braided.serve.records import Key, RecordParser, Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
 from braided.state import ArrayRule, check_arrays, checked, counts, holding_together, length
 from braided.streams.encode.saved import checked_step, pack_encoder
 
-Model = MODLClassifier | MODLRegressor
+Model = MODLClassifier | MODLRegressor | Fleet
+#: What a snapshot may be of.
+MODEL_KINDS = (*ESTIMATORS, KIND)
+#: A fleet learns so many records at a time, and lets readers in between.
+_FLEET_CHUNK = 25
 _PREFIX, _WHAT = "serve", "the snapshot's own part"
 #: All records that wait for their label together have at most this many values, whatever their number.
 _MOST_WAITING_VALUES = 500_000
@@ -36,6 +44,7 @@ class Observation:
 
     time: float
     x: dict[str, float]
+    key: Key = None
 
 
 class ModelState:
@@ -55,7 +64,11 @@ class ModelState:
         self.uid = uid or secrets.token_bytes(16)
         self.created = created
         self.limits = limits
-        self.regression = isinstance(model, MODLRegressor)
+        #: What says how many features and classes there may be: the model, or that of which a fleet is made.
+        self.template: MODL = model.model if isinstance(model, Fleet) else model
+        #: The field with the key of a record, of a fleet.
+        self.key: str | None = str(model.key) if isinstance(model, Fleet) else None
+        self.regression = model.task == REGRESSION
         #: By which raw records become numbers, if the model takes such; the model itself is given numbers. Readers use
         #: it within `lock`, as they use the model.
         self.rules = model.give_up_encoder()
@@ -73,18 +86,20 @@ class ModelState:
         self.features: set[str] = {str(name) for name in model.feature_names}
         #: Held by the writer while it learns; readers come in between two records.
         self.lock = ModelLock()
-        model.braid.give_way(self.lock.readers_waiting, self.lock.let_readers_in)
+        if isinstance(model, MODL):
+            # In the middle of a chunk, a fleet's shared model is ahead of its keys: readers come in between chunks.
+            model.braid.give_way(self.lock.readers_waiting, self.lock.let_readers_in)
 
     @property
     def classes(self) -> list[Any]:
         """The labels seen so far; none for a regressor."""
-        return self.model.classes if isinstance(self.model, MODLClassifier) else []
+        return [] if self.regression else self.model.classes
 
     def parser(self, labelled: bool, limits: Limits) -> RecordParser | RawRecordParser:
         """What reads the records of a request."""
         if self.rules is None:
-            return RecordParser(labelled, self.regression, limits, self.features)
-        return RawRecordParser(labelled, self.regression, limits)
+            return RecordParser(labelled, self.regression, limits, self.features, self.key)
+        return RawRecordParser(labelled, self.regression, limits, self.key)
 
     def apply(self, number: int, group: CommitGroup, live: bool = True) -> None:
         """Take in a frame of the journal."""
@@ -106,7 +121,7 @@ class ModelState:
                     self.clients[entry.client] = entry.sequence + entry.count
             if entry.id is not None:
                 if entry.kind == "observe":
-                    self._wait(entry.id, Observation(entry.time, group.records.one(at)))
+                    self._wait(entry.id, _observation(entry.time, group.records, at))
                 else:
                     found = self.waiting.pop(entry.id, None)
                     self._waiting_values -= len(found.x) if found is not None else 0
@@ -144,12 +159,14 @@ class ModelState:
             self._waiting_values -= len(oldest.x)
 
     def _learn(self, records: Records, live: bool) -> None:
-        for rows, table in records.tables():
+        for rows, table in records.tables(2**30 if self.key is None else _FLEET_CHUNK):
             part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
             with self.lock.writing():
-                progress = self.model.predict_learn_many(table, part.labels, records.names, part.weights)
+                progress = self.model.predict_learn_many(
+                    table, part.labels, records.names, part.weights, **records.key_of(rows)
+                )
             self.stats.update(progress, part, self.classes, live)
-        if self.model.expire_after is None:
+        if self.template.expire_after is None:
             self.features.update(records.names)
         else:
             self.features = {str(name) for name in self.model.feature_names}
@@ -160,9 +177,7 @@ class ModelState:
 
         Only the writer may call it: readers change nothing that it reads.
         """
-        metadata, arrays = self.model.snapshot()
-        if self.rules is not None:
-            metadata["encode"] = pack_encoder(self.rules)
+        metadata, arrays = self._model_snapshot()
         figures, kept_arrays = self.stats.state()
         waiting, waiting_arrays = _packed(self.waiting)
         kept_arrays |= waiting_arrays
@@ -183,17 +198,25 @@ class ModelState:
             "labelled": list(self.labelled),
         }
         arrays |= prefixed(_PREFIX, kept_arrays)
-        return encode(type(self.model).__name__, metadata, arrays)
+        return encode(KIND if isinstance(self.model, Fleet) else type(self.model).__name__, metadata, arrays)
+
+    def _model_snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        rules = None if self.rules is None else pack_encoder(self.rules)
+        if isinstance(self.model, Fleet):
+            with self.lock:  # a prediction may bring keys into memory, and others to disk
+                return self.model.snapshot(rules)
+        metadata, arrays = self.model.snapshot()
+        return metadata | ({} if rules is None else {"encode": rules}), arrays
 
     @classmethod
-    def restored(cls, checkpoint: Checkpoint, limits: Limits) -> ModelState:
-        """The inverse of `snapshot`."""
+    def restored(cls, checkpoint: Checkpoint, limits: Limits, folder: Path | None = None) -> ModelState:
+        """The inverse of `snapshot`; `folder` is for those keys of a fleet that are not to be in memory."""
         kept = checked("the snapshot", checkpoint.metadata, "serve", dict)
         name, uid = checked(_WHAT, kept, "name", str), checked(_WHAT, kept, "uid", str)
         if len(uid) != 32 or not set(uid) <= set("0123456789abcdef"):
             raise BraidedError(f"{_WHAT}: 'uid' is {uid!r:.60}, and should be 32 digits; use an older one")
         created = checked(_WHAT, kept, "created", float)
-        state = cls(name, restored_model(checkpoint), limits, bytes.fromhex(uid), created)
+        state = cls(name, restored_model(checkpoint, folder), limits, bytes.fromhex(uid), created)
         state.number = checked(_WHAT, kept, "number", int)
         state.time = checked(_WHAT, {"time": created, **kept}, "time", float)
         state.take_over(checkpoint)
@@ -211,6 +234,7 @@ class ModelState:
         self.stats.load_state(checked(_WHAT, kept, "stats", dict), arrays)
         self.clients, self.waiting, self.labelled = numbers, waiting, OrderedDict.fromkeys(labelled)
         self._waiting_values = sum(len(item.x) for item in waiting.values())
+        self.features |= set(map(str, self.stats.names)) if self.key is not None else set()
 
 
 def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -224,7 +248,9 @@ def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[st
         values.extend(item.x.values())
     arrays = {"times": times, "counts": counts, "columns": columns, "values": values}
     packed = {f"waiting {name}": np.asarray(numbers) for name, numbers in arrays.items()}
-    return {"ids": list(waiting), "names": list(places)}, packed
+    keys = [item.key for item in waiting.values()]
+    of_a_fleet = {"keys": keys} if any(key is not None for key in keys) else {}
+    return {"ids": list(waiting), "names": list(places), **of_a_fleet}, packed
 
 
 def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[str, Observation]:
@@ -244,12 +270,15 @@ def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[st
     sizes, columns, values = (arrays[f"waiting {name}"] for name in ("counts", "columns", "values"))
     if sizes.sum() != n:
         raise BraidedError(f"the records that wait have {sizes.sum()} values and {n} are there; use an older snapshot")
-    ends = np.cumsum(sizes).tolist()
+    keys = checked(_WHAT, {"keys": [None] * len(ids), **packed}, "keys", list)
+    if len(keys) != len(ids):
+        raise BraidedError(f"{_WHAT}: {len(ids)} records wait, and they have {len(keys)} keys; use an older one")
+    ends, times = np.cumsum(sizes).tolist(), arrays["waiting times"].tolist()
     found = OrderedDict()
-    for id_, time, count, end in zip(ids, arrays["waiting times"].tolist(), sizes.tolist(), ends, strict=True):
+    for id_, time, count, end, key in zip(ids, times, sizes.tolist(), ends, keys, strict=True):
         inside = slice(end - count, end)
         names = [known[column] for column in columns[inside].tolist()]
-        found[id_] = Observation(time, dict(zip(names, values[inside].tolist(), strict=True)))
+        found[id_] = Observation(time, dict(zip(names, values[inside].tolist(), strict=True)), key)
     return found
 
 
@@ -261,11 +290,13 @@ def _texts(packed: Any, key: str) -> list[str]:
     return list(texts)
 
 
-def restored_model(checkpoint: Checkpoint) -> Model:
+def restored_model(checkpoint: Checkpoint, folder: Path | None = None) -> Model:
     """The model alone."""
     arrays: Mapping[str, NDArray[Any]] = {
         name: kept for name, kept in checkpoint.arrays.items() if not name.startswith(f"{_PREFIX}/")
     }
+    if checkpoint.kind == KIND:
+        return Fleet.restore(checkpoint.metadata, arrays, folder=folder)
     return ESTIMATORS[checkpoint.kind].restore(checkpoint.metadata, arrays)
 
 
@@ -274,6 +305,12 @@ def _selected(records: Records, keep: NDArray[np.bool_]) -> Records:
     inside = np.repeat(keep, records.counts)
     labels = [label for label, kept in zip(records.labels, keep.tolist(), strict=True) if kept]
     weights = None if records.weights is None else records.weights[keep]
+    keys = None if records.keys is None else [key for key, kept in zip(records.keys, keep, strict=True) if kept]
     return renamed(
-        records.names, records.counts[keep], records.columns[inside], records.values[inside], labels, weights
+        records.names, records.counts[keep], records.columns[inside], records.values[inside], labels, weights, keys
     )
+
+
+def _observation(time: float, records: Records, at: int) -> Observation:
+    """The record at a place, which is to wait."""
+    return Observation(time, records.one(at), None if records.keys is None else records.keys[at])

@@ -41,6 +41,8 @@ class PredictionThreads:
 
     def on_loop(self, worker: Worker, records: int) -> bool:
         """Whether so many records of this model may be predicted on the event loop at once."""
+        if worker.state.key is not None:
+            return False  # a key may have to be read from disk, and a snapshot takes all keys at once
         return self._cost.get(worker, 1.0) * min(records, PREDICT_CHUNK) < _MOST_ON_LOOP
 
     async def one(self, worker: Worker, x: dict[str, float]) -> tuple[list[Any], dict[str, Any]]:

@@ -48,13 +48,14 @@ class RawRecordParser:
 
     Parameters
     ----------
-    labelled, regression, limits
+    labelled, regression, limits, key
         As of `RecordParser`.
     """
 
-    def __init__(self, labelled: bool, regression: bool, limits: Limits) -> None:
+    def __init__(self, labelled: bool, regression: bool, limits: Limits, key: str | None = None) -> None:
         self.limits = limits
-        self._about = RecordParser(labelled, regression, limits)
+        self.key = key
+        self._about = RecordParser(labelled, regression, limits, key=key)
         self._items: list[dict[str, Any]] = []
 
     def __len__(self) -> int:
@@ -80,8 +81,8 @@ class RawRecordParser:
                     422, f"column {shown(name)} is {shown(value)} in record {place}: a number, null if missing, or "
                     f"text of at most {_MOST_TEXT:,} characters"
                 )  # fmt: skip
-        self._about.add({**record, "x": {}})
-        self._items.append({str(name): value for name, value in x.items()})
+        self._about.add({**record, "x": {name: value for name, value in x.items() if name == self.key}})
+        self._items.append({str(name): value for name, value in x.items() if name != self.key})
 
     def done(self) -> RawRecords:
         """What was taken in."""

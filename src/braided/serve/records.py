@@ -18,6 +18,9 @@ from braided.serve.settings import Limits
 #: A table of records to learn has at most this many cells at a time.
 _MOST_CELLS = 1_000_000
 _NUMBERS = (int, bool)
+_MOST_WHOLE = 2**53
+#: Of a record of a fleet; None if it has none.
+Key = str | int | bool | None
 _ONLY_FLOATS = {float}
 
 
@@ -102,6 +105,18 @@ def check_text(text: Any, what: str, most: int) -> str:
     return text
 
 
+def checked_key(value: Any, name: str, place: int, most: int) -> str | int | bool:
+    """A key of a fleet, as the fleet has it."""
+    what = f"the key {shown(name)} of record {place}"
+    if type(value) is str:
+        return check_text(value, what, most)
+    if type(value) is bool or (type(value) is int and abs(value) <= _MOST_WHOLE):
+        return bool(value) if type(value) is bool else int(value)
+    if type(value) is float and value.is_integer() and abs(value) <= _MOST_WHOLE:
+        return int(value)
+    raise HTTPProblem(422, f"{what} is {shown(value)}: give text, true, false or a whole number up to 2**53")
+
+
 @dataclass(frozen=True)
 class Records:
     """Some records, their values as sparse rows.
@@ -118,6 +133,8 @@ class Records:
         n labels or targets; empty if the records have none.
     weights
         (n,) how much each counts; None for 1 each.
+    keys
+        Of a fleet, n keys, None for a record without one.
     """
 
     names: list[str]
@@ -126,6 +143,7 @@ class Records:
     values: NDArray[np.float64]
     labels: list[Any]
     weights: NDArray[np.float64] | None = None
+    keys: list[Key] | None = None
 
     def __len__(self) -> int:
         return int(self.counts.size)
@@ -136,7 +154,12 @@ class Records:
         return renamed(
             self.names, self.counts[start:stop], self.columns[first:last], self.values[first:last],
             self.labels[start:stop], None if self.weights is None else self.weights[start:stop],
+            None if self.keys is None else self.keys[start:stop],
         )  # fmt: skip
+
+    def key_of(self, rows: slice) -> dict[str, Any]:
+        """What a fleet is told of the keys of some records."""
+        return {} if self.keys is None else {"keys": self.keys[rows]}
 
     def one(self, place: int) -> dict[str, float]:
         """One record by names."""
@@ -173,12 +196,13 @@ def renamed(
     values: NDArray[np.float64],
     labels: list[Any],
     weights: NDArray[np.float64] | None = None,
+    keys: list[Key] | None = None,
 ) -> Records:
     """Records whose names are only those that they use."""
     used, places = np.unique(columns, return_inverse=True)
     if used.size == len(names):
-        return Records(list(names), counts, columns, values, labels, weights)
-    return Records([names[i] for i in used.tolist()], counts, places.astype(np.int64), values, labels, weights)
+        return Records(list(names), counts, columns, values, labels, weights, keys)
+    return Records([names[i] for i in used.tolist()], counts, places.astype(np.int64), values, labels, weights, keys)
 
 
 def joined(parts: Sequence[Records]) -> Records:
@@ -198,7 +222,14 @@ def joined(parts: Sequence[Records]) -> Records:
         np.concatenate([np.zeros(0), *(part.values for part in parts)]),
         [label for part in parts for label in part.labels],
         _joined_weights(parts),
+        _joined_keys(parts),
     )
+
+
+def _joined_keys(parts: Sequence[Records]) -> list[Key] | None:
+    if all(part.keys is None for part in parts):
+        return None
+    return [key for part in parts for key in (part.keys or [None] * len(part))]
 
 
 def _joined_weights(parts: Sequence[Records]) -> NDArray[np.float64] | None:
@@ -233,13 +264,19 @@ class RecordParser:
         Of features in a record, and of characters in a name or label.
     known
         Feature names that need no further check.
+    key
+        The field with the key, of a fleet; it is no feature.
     """
 
-    def __init__(self, labelled: bool, regression: bool, limits: Limits, known: Iterable[str] = ()) -> None:
+    def __init__(
+        self, labelled: bool, regression: bool, limits: Limits, known: Iterable[str] = (), key: str | None = None
+    ) -> None:
         self.labelled = labelled
         self.regression = regression
         self.limits = limits
         self.known = known if isinstance(known, set | dict) else set(known)
+        self.key = key
+        self._keys: list[Key] = []
         self._names: dict[str, int] = {}
         self._counts: list[int] = []
         self._columns: list[int] = []
@@ -258,9 +295,12 @@ class RecordParser:
         if type(record) is not dict or "x" not in record or type(record["x"]) is not dict or len(record) > allowed:
             wanted = '{"x": {"name": number, ...}, "y": label}' if self.labelled else '{"x": {"name": number, ...}}'
             raise HTTPProblem(422, f"record {place} is {shown(record)}: give {wanted}")
-        if len(record["x"]) > self.limits.features:
+        x = record["x"]
+        if self.key is not None:
+            x = self._without_key(x, self.key, place)
+        if len(x) > self.limits.features:
             raise HTTPProblem(
-                422, f"record {place} has {len(record['x'])} features, and the limit is {self.limits.features}: leave "
+                422, f"record {place} has {len(x)} features, and the limit is {self.limits.features}: leave "
                 "some out"
             )  # fmt: skip
         if self.labelled:
@@ -271,7 +311,6 @@ class RecordParser:
                 self._weights[place] = self.weight(record["w"], place)
             self._labels.append(label)
         names, columns, values = self._names, self._columns, self._values
-        x = record["x"]
         if x.keys() <= names.keys() and set(map(type, x.values())) == _ONLY_FLOATS:
             columns += map(names.__getitem__, x)
             values += x.values()
@@ -300,6 +339,18 @@ class RecordParser:
             columns.append(column)
             values.append(value)
         self._counts.append(len(values) - before)
+
+    def _without_key(self, x: dict[str, Any], name: str, place: int) -> dict[str, Any]:
+        """Take in the key of a record; the record without it."""
+        value = x.get(name)
+        if value is None and (self.labelled or name not in x):
+            shared = "" if self.labelled else ", or null for what all keys share"
+            raise HTTPProblem(
+                422, f"record {place} has no key {shown(name)}: the model is a fleet, so give text or a whole number"
+                f"{shared}"
+            )  # fmt: skip
+        self._keys.append(None if value is None else checked_key(value, name, place, self.limits.text))
+        return {other: found for other, found in x.items() if other != name}
 
     def label(self, y: Any, place: int) -> Any:
         """A label or target, checked."""
@@ -345,4 +396,5 @@ class RecordParser:
         weights = None
         if self._weights:
             weights = np.array([self._weights.get(place, 1.0) for place in range(len(counts))])
-        return Records(list(self._names), counts, columns, values, self._labels, weights)
+        keys = None if self.key is None else self._keys
+        return Records(list(self._names), counts, columns, values, self._labels, weights, keys)

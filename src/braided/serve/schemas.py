@@ -251,3 +251,6 @@ class ModelDetails(ModelBrief):
     version: int
     resets: int
     encode: dict[str, Any] | None = Field(description="How each column is read, of a model that takes raw records.")
+    key: str | None = Field(default=None, description="Of a fleet, the field of a record that is its key.")
+    keys: int | None = Field(default=None, description="Of a fleet, how many keys have learned something.")
+    keys_in_memory: int | None = Field(default=None, description="Those of them that are in memory.")

@@ -21,9 +21,10 @@ from braided import portable
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.warm_up import warm_up
+from braided.fleet import Fleet, warm_up_fleet
 from braided.serve.disk import Disk
 from braided.serve.folder_lock import FolderLock
-from braided.serve.model_folder import GONE, NEW, ModelFolder, Recovery
+from braided.serve.model_folder import GONE, NEW, ModelFolder, Recovery, keys_folder
 from braided.serve.model_spec import ModelSpec, model_from, state_from_checkpoint
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem, shown
@@ -83,6 +84,7 @@ class Service:
             for folder in (self.settings.folder, self.settings.folder.resolve().parent):
                 self.disk.sync_folder(folder)  # a new folder must be as durable as what will be in it
             self._lock = FolderLock(self.settings.folder)
+            shutil.rmtree(keys_folder(self.settings), ignore_errors=True)  # of a process that was killed
         except OSError as error:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
         for default in (MODLClassifier(), MODLRegressor()):
@@ -106,7 +108,7 @@ class Service:
                 raise BraidedError(f"the service ended {_MOST_ATTEMPTS} times in a row while it was being opened")
             with model_folder.attempt():
                 state, recovery = model_folder.open()
-                warm_up(state.model)
+                _compile(state)
         except Exception as error:
             if not isinstance(error, BraidedError | OSError):
                 log.exception("model %s cannot be opened", path.name)
@@ -151,11 +153,13 @@ class Service:
     def create(self, name: str, spec: ModelSpec) -> Worker:
         """Make a model."""
         limits = self.settings.limits
-        return self._make(name, lambda: ModelState(name, model_from(spec, limits), limits, created=time.time()))
+        keys = keys_folder(self.settings)
+        return self._make(name, lambda: ModelState(name, model_from(spec, limits, keys), limits, created=time.time()))
 
     def create_from_checkpoint(self, name: str, content: bytes) -> Worker:
         """Make a model from a checkpoint, to go on where it stands, with what clients had left with it."""
-        return self._make(name, lambda: state_from_checkpoint(name, content, self.settings.limits))
+        keys = keys_folder(self.settings)
+        return self._make(name, lambda: state_from_checkpoint(name, content, self.settings.limits, keys))
 
     def _make(self, name: str, build: Callable[[], ModelState]) -> Worker:
         check_name(name)
@@ -170,7 +174,7 @@ class Service:
                     "with a higher --max-models"
                 )  # fmt: skip
             state = build()
-            warm_up(state.model)
+            _compile(state)
             try:
                 folder = ModelFolder.create(self.folder, state, self.settings, self.disk)
             except OSError as error:
@@ -236,6 +240,13 @@ class Service:
         return "degraded" if self.troubles() else "ok"
 
 
+def _compile(state: ModelState) -> None:
+    """Compile what a model will call."""
+    warm_up(state.template)
+    if isinstance(state.model, Fleet):
+        warm_up_fleet(state.model)
+
+
 def brief(worker: Worker) -> dict[str, Any]:
     """A model in a list."""
     summary = worker.state.stats.summary()
@@ -249,13 +260,23 @@ def brief(worker: Worker) -> dict[str, Any]:
     }
 
 
+def keys(state: ModelState) -> dict[str, Any]:
+    """What is told of a fleet; nothing of another model."""
+    fleet = state.model
+    if not isinstance(fleet, Fleet):
+        return {}
+    with state.lock:
+        counted = {"keys": fleet.n_keys, "keys_in_memory": fleet.n_in_memory}
+    return {"key": state.key, "share": fleet.share, **counted, "max_keys": fleet.max_keys, "evict": fleet.evict}
+
+
 def details(worker: Worker) -> dict[str, Any]:
     """A model by itself."""
     summary = worker.state.stats.summary()
     health = worker.health()
     for learner in summary["learners"]:
         learner.update(health[learner["name"]])
-    model, journal = worker.state.model, worker.folder.journal
+    model, journal = worker.state.template, worker.folder.journal
     assert journal is not None
     return {
         "name": worker.state.name,
@@ -273,6 +294,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "combiner": model.braid.combiner.name,
         "seed": int(model.seed),
         "encode": worker.rules(),
+        **keys(worker.state),
         "waiting_for_labels": len(worker.state.waiting),
         "clients": len(worker.state.clients),
         "queued_records": worker.queued_records,

@@ -20,7 +20,8 @@ class Limits:
 
     What has no option on the command line is told here: `line_bytes` of one line of an NDJSON stream, whose length as a
     whole has no bound; `weights`, numbers that a model may come to hold once it has all its features and classes;
-    `text`, characters of a feature's name, a label or a client's name; `queue_records` that wait to be learned by one
+    `text`, characters of a feature's name, a label, a key or a client's name; `fleet_weights`, numbers that the models
+    of all keys of a fleet may come to hold; `queue_records` that wait to be learned by one
     model; `event_streams`, live pages; `clients`, names whose sequence numbers a model remembers.
     """
 
@@ -34,6 +35,8 @@ class Limits:
     )
     classes: Annotated[int, Option("--max-classes", help="Classes of a model; one may be created with less.")] = 100
     weights: int = 20_000_000
+    keys: Annotated[int, Option("--max-keys", help="Keys of a fleet; one may be created with less.")] = 10_000
+    fleet_weights: int = 25_000_000
     text: int = 200
     in_flight: Annotated[int, Option("--max-in-flight", help="Requests answered at the same time.")] = 256
     queue_records: int = 20_000
@@ -67,8 +70,8 @@ class Limits:
     def __post_init__(self) -> None:
         checks.sizes(
             self, 1, "body_bytes", "checkpoint_bytes", "line_bytes", "records", "models", "features", "classes",
-            "weights", "text", "in_flight", "queue_records", "event_streams", "observations", "clients",
-            "connections",
+            "weights", "keys", "fleet_weights", "text", "in_flight", "queue_records", "event_streams", "observations",
+            "clients", "connections",
         )  # fmt: skip
         checks.above(self, 0.0, "request_seconds", "observation_seconds", "address_share", "token_share")
         checks.at_most(self, 1.0, "address_share", "token_share")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.base import COLUMN
 from braided.estimators.columns import by_column, columns_of
 from braided.estimators.explain import Explanation
+from braided.fleet import Fleet
 from braided.serve.commit_group import CommitGroup
 from braided.serve.group_draft import GroupDraft
 from braided.serve.journal import JournalError
@@ -24,7 +26,7 @@ from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem
 from braided.serve.raw_records import RawRecords
-from braided.serve.records import Records
+from braided.serve.records import RecordParser, Records
 from braided.serve.stats import finite
 from braided.serve.write_request import WriteRequest
 from braided.streams.encode.saved import summary
@@ -136,6 +138,7 @@ class Worker:
         self._check_sound()
         state = self.state  # it may be another one at the next look
         model, lock = state.model, state.lock
+        assert not isinstance(model, Fleet)
         named = cast(dict[Hashable, float], x)
         if isinstance(model, MODLRegressor):
             with lock:
@@ -154,10 +157,15 @@ class Worker:
         The records of a chunk are predicted by the same version of the model.
         """
         self._check_sound()
-        if isinstance(records, RawRecords):
-            return self._predict_raw(records, level)
         state = self.state
         model, lock = state.model, state.lock
+        if isinstance(model, Fleet):
+            if level is not None:
+                asked = "interval" if state.regression else "set"
+                raise HTTPProblem(422, f"{asked} is not for a fleet, which does not say how sure it is: leave it out")
+            return _predict_by_key(state, model, records)
+        if isinstance(records, RawRecords):
+            return self._predict_raw(records, level)
         classes: list[Any] = []
         answers: list[dict[str, Any]] = []
         if len(records) == 1:
@@ -179,6 +187,7 @@ class Worker:
         state = self.state
         model, rules = state.model, state.rules
         assert rules is not None
+        assert not isinstance(model, Fleet)
         classes: list[Any] = []
         answers: list[dict[str, Any]] = []
         for start in range(0, len(records), PREDICT_CHUNK):
@@ -203,6 +212,8 @@ class Worker:
         self._check_sound()
         state = self.state
         model, lock = state.model, state.lock
+        if isinstance(model, Fleet):
+            raise HTTPProblem(422, "the model is a fleet, whose answers are not explained: ask a model without a key")
         with lock:
             if model.records_learned == 0:
                 raise HTTPProblem(409, "the model has learned nothing yet: there is nothing to explain")
@@ -439,6 +450,42 @@ def _refusal(request: WriteRequest, problem: HTTPProblem) -> tuple[WriteRequest,
     if request.stream is not None:
         request.stream.broken = True
     return request, problem
+
+
+def _predict_by_key(
+    state: ModelState, fleet: Fleet, records: Records | RawRecords
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    """The classes, and an answer of a fleet for each record, some at a time by the same version."""
+    classes: list[Any] = []
+    answers: list[dict[str, Any]] = []
+    for start in range(0, len(records), PREDICT_CHUNK):
+        part = records.part(start, start + PREDICT_CHUNK)
+        with state.lock:
+            if isinstance(part, RawRecords):
+                part = _as_numbers(state, part, start)
+            ((_, table),) = part.tables(PREDICT_CHUNK)
+            version, classes = fleet.records_learned, state.classes
+            rows = fleet.progress_many(table, part.names, keys=part.keys).predictions.tolist()
+        if state.regression:
+            answers += [_value(row[0], None, version) for row in rows]
+        else:
+            answers += [
+                {
+                    "label": classes[max(range(len(row)), key=row.__getitem__)] if any(row) else None,
+                    "probabilities": [finite(p) for p in row],
+                    "version": version,
+                }
+                for row in rows
+            ]
+    return classes, answers
+
+
+def _as_numbers(state: ModelState, raw: RawRecords, first: int) -> Records:
+    """Raw records as a fleet takes them; the rules do not grow."""
+    parser = RecordParser(False, state.regression, state.limits)
+    for place, item in enumerate(raw.items, first):
+        parser.add({"x": _encoded(state.rules, item, place)})
+    return replace(parser.done(), keys=raw.about.keys)
 
 
 def _encoded(rules: Any, item: Any, place: int) -> dict[Hashable, float]:

@@ -16,11 +16,12 @@ from braided.streams.encode.weights import weight_of
 
 
 class RawRecord(NamedTuple):
-    """A record as it was read; the weight is None where it has none."""
+    """A record as it was read; the weight and the key are None where it has none."""
 
     x: dict[Hashable, Any]
     label: Any
     weight: float | None
+    key: str | None = None
 
 
 def raw_records(
@@ -29,19 +30,22 @@ def raw_records(
     """The records of a piece without missing values; `problem(where, reason)` is told of what cannot be read."""
     if isinstance(piece, Batch):
         columns: dict[Hashable, Cells] = {name: piece.values[:, i] for i, name in enumerate(piece.names)}
-        piece = Chunk("the stream", (), columns, piece.labels)
+        piece = Chunk("the stream", (), columns, piece.labels, keys=piece.keys)
     records: list[RawRecord] = []
     features = piece.without({rules.weight}).columns
     for row, cell in enumerate(piece.labels):
         try:
             label = cells.as_label(cell, piece.spelled, form)
             weight = _raw_weight(piece, row, rules, form)
+            key = None if piece.keys is None else piece.keys[row]
+            if rules.key is not None and key is None:
+                raise BraidedError(f"there is no key in column {rules.key!r}")
         except BraidedError as error:
             problem(piece.where(row), str(error))
             continue
         values = ((name, plain(column[row])) for name, column in features.items())
         x = {name: value for name, value in values if cells.as_category(value) is not None}
-        records.append(RawRecord(x, label, weight))
+        records.append(RawRecord(x, label, weight, key))
     return records
 
 

@@ -1,0 +1,103 @@
+"""Whether a fleet would learn a chunk is known before it does, and what it refuses leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided import BraidedError, Fleet, MODLClassifier, MODLRegressor
+from braided.estimators.digest import state_digest
+from braided.fleet import SHARES
+from braided.learners import LogisticConfig
+from braided.run import Job, RunOptions
+
+
+def small(**more: Any) -> MODLClassifier:
+    return MODLClassifier(learners=(LogisticConfig(),), **{"max_features": 6, "max_classes": 3, **more})
+
+
+def chunks(seed: int) -> list[tuple[Any, list[Any], list[str], list[str], list[float]]]:
+    """Chunks in which features, classes and keys become too many, now and then."""
+    random = np.random.default_rng(seed)
+    found = []
+    for i in range(25):
+        n, few = int(random.integers(1, 5)), 5 + i // 5
+        names = [f"f{j}" for j in random.choice(few, size=3, replace=False)]
+        labels = [f"c{j}" for j in random.integers(2 + i // 10, size=n)]
+        keys = [f"k{j}" for j in random.integers(2 + i // 4, size=n)]
+        found.append((random.normal(size=(n, 3)), labels, names, keys, random.choice([0.0, 1.0], n, p=[0.2, 0.8])))
+    return found
+
+
+def asked(fleet: Fleet, group: list[Any]) -> list[bool]:
+    """Whether each of some chunks would be refused after those before it."""
+    dry_run, found = fleet.dry_run(), []
+    for values, labels, names, keys, weights in group:
+        try:
+            dry_run.learn_many(values, labels, names, weights, keys)
+            found.append(False)
+        except BraidedError:
+            found.append(True)
+    return found
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("more", [{}, {"evict": "oldest"}, {"in_memory": 1}])
+def test_a_dry_run_refuses_what_the_fleet_refuses(share: str, more: dict[str, Any]) -> None:
+    outcomes = set()
+    for seed in range(3):
+        for model in (small(), small(expire_after=4)):
+            fleet = Fleet(model, key="machine", share=share, max_keys=5, **more)
+            every = chunks(seed)
+            for first in range(0, len(every), 3):
+                group = every[first : first + 3]
+                for refused, (values, labels, names, keys, weights) in zip(asked(fleet, group), group, strict=True):
+                    outcomes.add(refused)
+                    if not refused:
+                        fleet.learn_many(values, labels, names, weights, keys)
+                        continue
+                    before = state_digest(fleet)
+                    with pytest.raises(BraidedError):
+                        fleet.learn_many(values, labels, names, weights, keys)
+                    assert state_digest(fleet) == before, "a refused chunk changes nothing"
+    assert outcomes == {True, False}
+
+
+def test_a_copy_of_a_dry_run_is_its_own() -> None:
+    for share in SHARES:
+        first = Fleet(MODLRegressor(), key="machine", share=share, max_keys=1).dry_run()
+        first.copy().learn_many([[1.0]], [2.0], ["load"], keys=["pump"])
+        first.learn_many([[1.0]], [2.0], ["load"], keys=["fan"])
+        with pytest.raises(BraidedError, match="brings key number 2, and max_keys is 1"):
+            first.learn_many([[1.0]], [2.0], ["load"], keys=["pump"])
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_what_a_run_leaves_behind_takes_raw_records(tmp_path: Path, share: str) -> None:
+    path = tmp_path / "records.csv"
+    rows = [f"m{i % 2},{('red', 'green')[i // 2 % 2]},{(i // 2 % 2) * (i % 2 or -1) + i % 7 / 100}" for i in range(80)]
+    path.write_text("\n".join(["machine,colour,y", *rows]) + "\n")
+    job = Job(RunOptions(stream=str(path), target="y", key="machine", preset="lean", share=share, task="regression"),
+              checkpoint=tmp_path / "c")  # fmt: skip
+    for _ in job.run():
+        pass
+    fleet = Fleet.load(tmp_path / "c")
+    told = [fleet.predict_one({"machine": key, "colour": "green"}) for key in ("m0", "m1")]
+    assert told[0] < -0.3 < 0.3 < told[1]
+    fleet.learn_one({"machine": "m1", "colour": "blue"}, 1.0)
+    other = Fleet.restore(*fleet.snapshot())
+    blue = {"machine": "m1", "colour": "blue"}
+    assert other.predict_one(blue) == fleet.predict_one(blue) != fleet.predict_one({"machine": "m1"})
+
+
+def test_models_of_a_file_must_be_alike() -> None:
+    fleet = Fleet(small(), key="machine", share="none")
+    for i in range(6):
+        fleet.learn_one({"machine": f"m{i % 2}", "a": float(i)}, i % 2)
+    metadata, arrays = fleet.snapshot()
+    metadata["inside"]["models"][1]["parameters"]["seed"] = 7
+    with pytest.raises(BraidedError, match="its models have different settings"):
+        Fleet.restore(metadata, arrays)

@@ -1,0 +1,218 @@
+"""The files of a fleet in service: killed, brought back, copied, changed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from help_fleet_model import ITEMS, KEYS, OCTETS, SPEC, digest_of, exported, fleet, items, made, taught
+from help_serve import Server, ask, serving
+from httpx import Client, TransportError
+
+from braided.checkpoint import decode, encode
+from braided.estimators.digest import state_digest
+from braided.fleet import KIND, SHARES
+from braided.serve.backup import backup
+from braided.serve.disk import Disk
+from braided.serve.model_folder import ModelFolder, Recovery
+from braided.serve.model_spec import ModelSpec, model_from
+from braided.serve.model_state import ModelState
+from braided.serve.repair import look
+from braided.serve.settings import Limits, Settings
+from braided.serve.worker import Worker
+
+
+def worker_of(folder: Path, **more: Any) -> Worker:
+    """A fleet in service, without HTTP."""
+    settings = Settings(folder, segment_bytes=2_000, snapshot_records=50, keep="9999m")
+    state = ModelState("m", model_from(ModelSpec(**{**SPEC, **more}), settings.limits), settings.limits)
+    worker = Worker(state, ModelFolder.create(folder, state, settings, Disk()), Recovery(0, 0, []))
+    worker.start()
+    return worker
+
+
+def teach(worker: Worker, start: int, stop: int) -> None:
+    for at in range(start, stop, 7):
+        parser = worker.state.parser(True, Limits())
+        for item in ITEMS[at : min(at + 7, stop)]:
+            parser.add(item)
+        ask(worker, "learn", records=parser.done())
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_the_journal_leads_back_to_any_record(tmp_path: Path, share: str) -> None:
+    worker = worker_of(tmp_path, share=share)
+    teach(worker, 0, 100)
+    worker.stop(snapshot=False)
+    state = ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0]
+    assert state_digest(state.model) == state_digest(taught(ITEMS[:100], share))
+    worker = Worker(state, worker.folder, Recovery(0, 0, []))
+    worker.folder.open()
+    worker.start()
+    for record in (99, 60, 3):
+        assert ask(worker, "restore", record=record)["records"] == record
+        assert state_digest(worker.state.model) == state_digest(taught(ITEMS[:record], share))
+    teach(worker, 3, 20)
+    assert state_digest(worker.state.model) == state_digest(taught(ITEMS[:20], share))
+    worker.stop()
+
+
+def test_backup_repair_and_quarantine(tmp_path: Path) -> None:
+    settings = Settings(tmp_path / "state", keep="none")
+    with serving(settings.folder) as client:
+        made(client, in_memory=2)
+        client.post("/models/m/learn", json={"records": ITEMS})
+        assert backup(settings, tmp_path / "copy", lambda text: None) == {"m": 120}
+        assert view_of(client)["keys"] == 6
+    assert look(settings.folder / "models" / "m", settings).problem is None
+    with serving(tmp_path / "copy") as client:
+        assert digest_of(exported(client)) == state_digest(taught(ITEMS))
+    for path in (settings.folder / "models" / "m").glob("snapshot-*"):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    (settings.folder / "keys" / "braided-fleet-left").mkdir(parents=True)
+    with serving(settings.folder) as client:
+        assert client.get("/models/m").status_code == 503
+        assert client.get("/healthz").json()["models"] == {"m": "quarantined"}
+    assert not (settings.folder / "keys").exists(), "what a killed process had put there"
+
+
+def view_of(client: Client) -> dict[str, Any]:
+    """What the page is sent."""
+    with client.stream("GET", "/events") as events:
+        for line in events.iter_lines():
+            if line.startswith("data: ") and '"curve"' in line:
+                found: dict[str, Any] = json.loads(line.removeprefix("data: "))
+                return found
+    raise AssertionError
+
+
+def test_every_prediction_is_that_of_the_version_it_names(tmp_path: Path) -> None:
+    """Readers come in while the fleet learns a long chunk, and keys go to disk and come back."""
+    worker = worker_of(tmp_path, in_memory=2)
+    teach(worker, 0, 10)
+    parser = worker.state.parser(False, Limits())
+    asked = [{"x": {"machine": key, "a": 0.3, "b": -1.0}} for key in KEYS]
+    for item in asked:
+        parser.add(item)
+    records, said, done = parser.done(), {}, threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            for answer, key in zip(worker.predict(records)[1], KEYS, strict=True):
+                said[answer["version"], str(key), type(key)] = answer["probabilities"]
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for at in range(10, 120, 55):
+        whole = worker.state.parser(True, Limits())
+        for item in ITEMS[at : at + 55]:
+            whole.add(item)
+        ask(worker, "learn", records=whole.done())
+    done.set()
+    for thread in threads:
+        thread.join()
+    worker.stop()
+    reference, versions = taught([]), {version for version, _, _ in said}
+    assert len(versions) > 2
+    for version, item in enumerate(ITEMS, start=1):
+        reference.learn_one(item["x"], item["y"], item.get("w", 1.0))
+        if version in versions:
+            for record, key in zip(asked, KEYS, strict=True):
+                expected = list(reference.predict_proba_one(record["x"]).values())
+                assert said[version, str(key), type(key)] == expected
+
+
+def changed_inside(metadata: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """With other keys, wherever a way of sharing has them."""
+    inside = metadata["inside"]
+    if "own" in inside:
+        return {**metadata, "inside": {**inside, "own": {**inside["own"], **changes}}}
+    return {**metadata, "inside": {**inside, **changes}}
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_changed_exports_are_refused_in_a_sentence(tmp_path: Path, share: str) -> None:
+    with serving(tmp_path / "state", keys=20) as client:
+        made(client, share=share)
+        client.post("/models/m/learn", json={"records": ITEMS[:40]})
+        metadata, arrays = decode(exported(client), "export", KIND)[1:]
+
+        def imported(changed: dict[str, Any]) -> int:
+            content = encode(KIND, changed, arrays)
+            answer = client.put("/models/n/checkpoint", content=content, headers=OCTETS)
+            assert answer.status_code == 201 or len(answer.json()["detail"]) > 20
+            return answer.status_code
+
+        parameters, inside = metadata["parameters"], metadata["inside"]
+        keys = inside.get("own", inside)["keys"]
+        for name, value in (
+            ("key", ""), ("key", None), ("key", {"tuple": ["a"]}), ("share", "all"), ("share", 1), ("max_keys", 0),
+            ("max_keys", "5"), ("max_keys", 2), ("in_memory", 0), ("in_memory", "1"), ("evict", "newest"),
+        ):  # fmt: skip
+            assert imported({**metadata, "parameters": {**parameters, name: value}}) == 422, (name, value)
+        for changed in (keys[:-1], [keys[0]] * len(keys), ["zz", *keys[1:]], ["s" + "x" * 300, *keys[1:]], None):
+            assert imported(changed_inside(metadata, keys=changed)) == 422, changed
+        for name, value in (("estimator", "Fleet"), ("learned", 2**52), ("learned", -1), ("template", {})):
+            assert imported({**metadata, name: value}) == 422, name
+        for name in ("key", "share", "max_keys"):
+            rest = {other: value for other, value in parameters.items() if other != name}
+            assert imported({**metadata, "parameters": rest}) == 422, name
+        assert client.put("/models/more", json={**SPEC, "max_keys": 21}).status_code == 422
+        assert imported(metadata) == 201
+
+
+def test_killed_it_comes_back_with_what_was_acknowledged(tmp_path: Path) -> None:
+    killed(tmp_path, times=1, in_memory=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", SHARES)
+def test_killed_again_and_again(tmp_path: Path, share: str) -> None:
+    killed(tmp_path, times=8, in_memory=2, share=share)
+
+
+def killed(folder: Path, times: int, **more: Any) -> None:
+    records = items(4_000, seed=3)
+    server = Server(folder / "state", "--segment-bytes", "20000", "--snapshot-records", "150").start()
+    reference, known = fleet(more.get("share", "braid")), 0
+    with Client(base_url=server.url, timeout=300) as client:
+        made(client, **more)
+    try:
+        for _ in range(times):
+            acknowledged = known
+
+            def teach_on(start: int = known) -> None:
+                nonlocal acknowledged
+                with Client(base_url=server.url, timeout=300) as client:
+                    for at in range(start, len(records), 10):
+                        try:
+                            answer = client.post("/models/m/learn", json={"records": records[at : at + 10]})
+                        except TransportError:
+                            return
+                        acknowledged += answer.json()["learned"]
+
+            thread = threading.Thread(target=teach_on)
+            thread.start()
+            while acknowledged < known + 180 and thread.is_alive():
+                thread.join(0.05)
+            server.kill()
+            thread.join()
+            server.start()
+            with Client(base_url=server.url, timeout=300) as client:
+                found = client.get("/models/m").json()["records"]
+                assert acknowledged <= found <= acknowledged + 10
+                for item in records[known:found]:
+                    reference.learn_one(item["x"], item["y"], item.get("w", 1.0))
+                assert digest_of(exported(client)) == state_digest(reference)
+            known = found
+        assert server.stop() == 0
+    finally:
+        if not server.ended():
+            server.kill()
+    assert not list((folder / "state").glob("keys/*")), "what it had put on disk for itself"
