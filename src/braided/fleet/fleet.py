@@ -20,7 +20,7 @@ from braided.estimators.frames import opened
 from braided.estimators.progress import Progress
 from braided.estimators.tasks import REGRESSION
 from braided.fleet.dry_run import FleetDryRun
-from braided.fleet.keys import KeyedTable, check_alike, key_of, key_text
+from braided.fleet.keys import KeyedTable, check_alike, key_of, key_text, restored_keys
 from braided.fleet.rows import KeyLimits
 from braided.fleet.separate import SeparateModels
 from braided.fleet.shared import SharedModel
@@ -107,6 +107,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         self.max_keys = max_keys
         self.evict = evict
         self._learned = 0
+        #: Of what keys share, once it is held.
+        self._shared_digest = ""
         self._check()
         most = _IN_MEMORY[share] if in_memory is None else in_memory
         limits = KeyLimits(most, folder, max_keys, evict == OLDEST)
@@ -206,6 +208,60 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         """Be told before the first record is learned that labels come late, if nobody has said so yet."""
         if not self._learned:
             self._inside.model.expect_delay(delay)
+
+    @property
+    def shared_is_held(self) -> bool:
+        """Whether keys alone learn; see `hold_shared`."""
+        return self._inside.held
+
+    def hold_shared(self) -> None:
+        """Let keys alone learn from now on: what they share stays as it is.
+
+        That is the shared model and, under `braid`, the fleet's weights, its units, the standardisation, and which
+        features and classes there are. What is said of a key then depends on its own records alone, so that keys may be
+        learned in any order, or on many machines. Under `braid`, a record with a label that the shared model does not
+        know is predicted and teaches its key nothing. There is no way back.
+        """
+        if self.share != NONE and not self._learned:
+            raise BraidedError("the fleet has learned nothing that keys could share: let it learn first")
+        self._inside.hold()
+        self._shared_digest = self._inside.digest()
+
+    def _known(self, key: Any) -> str:
+        text = key_text(key, self.key, self._learned + 1)
+        if text is None or text not in self._inside.known:
+            raise BraidedError(f"key {shown(key)} is not known to the fleet: give one of its keys")
+        return text
+
+    def _check_apart(self) -> None:
+        """Refuse to take keys away from what they share while that still learns."""
+        if self.share != NONE and not self.shared_is_held:
+            raise BraidedError("the fleet still learns what its keys share: call hold_shared before one is taken apart")
+
+    def forget_key(self, key: Any) -> None:
+        """Forget a key, as if it were new; what was shared with others has learned from it, and stays."""
+        self._inside.forget_key(self._known(key))
+
+    def snapshot_key(self, key: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What one key has of its own, for `restore_key` of a fleet that shares the same, and holds it."""
+        self._check_apart()
+        text = self._known(key)
+        own, arrays = self._inside.snapshot_key(text)
+        return {"key": text, "share": self.share, "shared": self._shared_digest, "own": own}, arrays
+
+    def restore_key(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Let a key have what `snapshot_key` gave, whatever it had before; what could not be that is refused."""
+        self._check_apart()
+        texts = restored_keys(_WHAT, {"keys": [checked(_WHAT, metadata, "key", str)]})
+        if checked(_WHAT, metadata, "share", str) != self.share:
+            raise BraidedError(f"the key is of a fleet with share={metadata['share']!r:.60}: give one of this fleet's")
+        if checked(_WHAT, metadata, "shared", str) != self._shared_digest:
+            raise BraidedError("the key has learned beside another shared model: give the fleet that it is from")
+        if texts[0] not in self._inside.known:
+            self._check_room(set(texts), self._learned + 1)
+            if self.n_keys >= self.max_keys:
+                self._inside.forget_key(next(iter(self._inside.known)))
+        self._inside.restore_key(texts[0], checked(_WHAT, metadata, "own", dict), arrays, self.model.learners)
 
     def _text(self, value: Any, record: int, learn: bool) -> str | None:
         """A record's key; a missing one is refused if the record is to be learned."""
@@ -381,6 +437,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             "learned": self._learned,
             "template": template,
             "inside": inside,
+            **({"held": True} if self.shared_is_held else {}),
             # For a digest of all that was learned.
             "features": [pack_name(name) for name in self.feature_names],
             "classes": [pack_name(label) for label in self.classes],
@@ -444,6 +501,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         inside = checked(_WHAT, metadata, "inside", dict)
         check_alike(_WHAT, metadata["template"], checked(_WHAT, inside, "model", dict), but_for=("delay",))
         fleet._inside.load(inside, arrays, learners)
+        if "held" in metadata and checked(_WHAT, metadata, "held", bool):
+            fleet.hold_shared()
         return fleet
 
     def __getstate__(self) -> dict[str, Any]:

@@ -110,11 +110,18 @@ class KeyLearners:
         Fixes the cosines.
     limits
         How many keys there may be, and how many in memory.
+
+    Attributes
+    ----------
+    held
+        Whether keys alone learn from now on: W, the units and the standardisation stay as they are, as does what
+        features and classes there are.
     """
 
     def __init__(self, regression: bool, seed: int, limits: KeyLimits) -> None:
         self._regression = regression
         self._seed = seed
+        self.held = False
         self.rows = KeyRows(RowLayout.for_sizes(self._regression, 0, 0), limits)
         #: The features that keys' own learners see, and their places; and how many classes are known.
         self.names: dict[Hashable, int] = {}
@@ -143,7 +150,7 @@ class KeyLearners:
         """Let rows and kernel have the sizes of what is known."""
         n_features = len(self.names)
         self.rows.grow(RowLayout.for_sizes(self._regression, n_features, self.n_classes))
-        self._shape = self.rows.layout.shape(n_features, self.n_classes)
+        self._shape = self.rows.layout.shape(n_features, self.n_classes, self.held)
         self._places = np.arange(n_features, dtype=np.int64)
         self._pairs = np.zeros((keyed.COSINES, 2), dtype=np.int64)
         for k in range(keyed.COSINES):
@@ -152,6 +159,11 @@ class KeyLearners:
                 seat = np.uint64(key_of(self._seed, "fleet", "pairs", 2 * k + side))
                 taken = [i for i in range(n_features) if _unit(seat, i) * (i + 1) < 1.0]
                 self._pairs[k, side] = taken[-1] if taken else 0
+
+    def hold(self) -> None:
+        """Let keys alone learn from now on."""
+        self.held = True
+        self._bind()
 
     def _admit(self, names: Sequence[Hashable], n_classes: int) -> None:
         """Let keys' own learners see some more features, as far as there is room, and tell so many classes apart."""
@@ -249,6 +261,23 @@ class KeyLearners:
         names = list(self.names)
         found: Floats = self.predict(_row(x, names), names, [key], shared[None])[0]
         return found
+
+    def snapshot_key(self, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What one key has of its own."""
+        single, double = self.rows.row(key)
+        sizes = {"features": self.rows.layout.features, "classes": self.rows.layout.classes}
+        return sizes, {"single": single, "double": double}
+
+    def restore_key(self, key: str, metadata: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Let a key have what `snapshot_key` gave, in a fleet of the same sizes."""
+        layout = self.rows.layout
+        for name, size in (("features", layout.features), ("classes", layout.classes)):
+            checked(_WHAT, metadata, name, int, size, size)
+        for name in ("single", "double"):
+            if name not in arrays or len(arrays[name]) != 1:
+                raise BraidedError(f"{_WHAT}: array {name!r} is not one key's; give what snapshot_key gave")
+        layout.check(_WHAT, arrays["single"], arrays["double"])
+        self.rows.set_row(key, arrays["single"], arrays["double"])
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""

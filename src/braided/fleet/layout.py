@@ -88,15 +88,15 @@ class RowLayout:
         """The prior variance of a weight of one of a key's own learners; classes share it between two of them."""
         return keyed.VARIANCES[own] / (1.0 if self.regression else 2.0)
 
-    def shape(self, n_features: int, n_classes: int) -> NDArray[np.int64]:
-        """What the kernel is told, with the sizes in use."""
+    def shape(self, n_features: int, n_classes: int, held: bool = False) -> NDArray[np.int64]:
+        """What the kernel is told: the sizes in use, and whether what all keys share is held as it is."""
         places = [self.parts[name][0] for name in ("past", "weights", "weight covariance")]
         means = [self.parts[f"mean {own}"][0] for own in range(self.n_own)]
         covariances = [self.parts[f"covariance {own}"][0] for own in range(self.n_own)]
         outputs = 1 if self.regression else min(max(n_classes, 1), self.classes)
         sizes = [int(self.regression), 1 + self.features, self.classes, min(n_features, self.features), outputs]
         room = [0] * (keyed.VALUE_OWN - self.n_own)
-        return np.array([*sizes, *places, *means, *room, *covariances, *room], dtype=np.int64)
+        return np.array([*sizes, *places, *means, *room, *covariances, *room, int(held)], dtype=np.int64)
 
     def fresh(self) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """The row of a key that has learned nothing."""

@@ -227,11 +227,26 @@ class KeyRows:
 
     def forget_oldest(self) -> str:
         """Forget the key that has learned nothing for longest; returns it."""
-        key, _ = self.known.popitem(last=False)
+        key = next(iter(self.known))
+        self.forget(key)
+        return key
+
+    def forget(self, key: str) -> None:
+        """Forget a key that is known."""
+        del self.known[key]
         self._leave_file(key)
         if key in self.resident:
             self._free.append(self.resident.pop(key))
-        return key
+
+    def row(self, key: str) -> tuple[Single, Double]:
+        """The row of a key that is known, as tables of one."""
+        at = self.places([key], None)
+        return self.single[at], self.double[at]
+
+    def set_row(self, key: str, single: Single, double: Double) -> None:
+        """Let a key have a row, which must have been checked, and be the one that learned last."""
+        at = self.places([key], [True])
+        self.single[at], self.double[at] = single, double
 
     def all_rows(self) -> tuple[Single, Double]:
         """The rows of all keys, in the order of `known`."""

@@ -16,6 +16,7 @@ from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.base import MODL
 from braided.estimators.chunks import listed, weights_of
+from braided.estimators.digest import state_digest
 from braided.estimators.features import ClassSpace
 from braided.estimators.frames import Frame
 from braided.estimators.progress import Progress
@@ -56,6 +57,7 @@ class SeparateModels:
         self.model = model
         self.start = start
         self.limits = limits
+        self.held = False
         self.known: OrderedDict[str, None] = OrderedDict()
         self._regression = model.task == REGRESSION
         self._space = ClassSpace(model.max_classes)
@@ -63,6 +65,14 @@ class SeparateModels:
         self._models: OrderedDict[str, MODL] = OrderedDict()
         self._files: dict[str, int] = {}
         self._spill = SpillFolder(limits.folder)
+
+    def hold(self) -> None:
+        """Let keys alone learn from now on."""
+        self.held = True
+
+    def digest(self) -> str:
+        """A SHA-256 over all that keys share; without a shared model each has all that it needs."""
+        return state_digest(self.model) if self.start else ""
 
     @property
     def n_in_memory(self) -> int:
@@ -158,7 +168,7 @@ class SeparateModels:
         new = key not in self.known
         model = self._new_model() if new else self._model(key)
         assert model is not None
-        if self.start:
+        if self.start and not self.held:
             self.model.learn_one(x, y, w)
         model.learn_one(x, y, w)
         if as_weight(w, 0) == 0.0:
@@ -239,7 +249,10 @@ class SeparateModels:
         if not rows.size:
             return
         if self.start:
-            shared = self.model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
+            if self.held:
+                shared = self.model.progress_many(table[rows], columns)
+            else:
+                shared = self.model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
             self._note(self.model, shared, rows, progress, alone=True)
         groups: dict[str | None, list[int]] = {}
         for row in rows.tolist():
@@ -313,6 +326,32 @@ class SeparateModels:
             shared = self.model.progress_many(table, columns)
             self._note(self.model, shared, np.arange(len(keys)), progress, alone=True)
         return progress if frame is None else self._framed(frame, progress)
+
+    def forget_key(self, key: str) -> None:
+        """Forget a key that is known, and with the last one the classes that keys alone have seen."""
+        del self.known[key]
+        self._models.pop(key, None)
+        if key in self._files:
+            self._spill.remove(self._files.pop(key))
+        if not self.known:
+            self._space = ClassSpace(self.model.max_classes)
+            for label in self.model.classes:
+                self._space.admit(label)
+
+    def snapshot_key(self, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The model of one key."""
+        return (self._models[key] if key in self._models else self._read(key)).snapshot()
+
+    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> None:
+        """Let a key have that."""
+        model = type(self.model).restore(metadata, arrays, learners)
+        new = [label for label in model.classes if label not in self._space.places]
+        self._space.check_room(new)
+        if key in self.known:
+            self.forget_key(key)
+        for label in model.classes:
+            self._space.admit(label)
+        self._make_known(key, model)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""

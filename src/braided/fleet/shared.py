@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from braided.checkpoint import prefixed, unprefixed
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.chunks import checked_array
+from braided.estimators.digest import state_digest
 from braided.estimators.frames import Frame
 from braided.estimators.progress import Progress
 from braided.estimators.sparse import is_sparse
@@ -52,6 +55,23 @@ class SharedModel:
     def known(self) -> Mapping[str, None]:
         """The keys that have learned something, those that did last at the end."""
         return self.own.rows.known
+
+    def hold(self) -> None:
+        """Let keys alone learn from now on."""
+        self.own.hold()
+
+    @property
+    def held(self) -> bool:
+        """Whether keys alone learn."""
+        return self.own.held
+
+    def digest(self) -> str:
+        """A SHA-256 over all that keys share."""
+        digest = hashlib.sha256(state_digest(self.model).encode())
+        digest.update(repr(list(self.own.names)).encode())
+        for array in (self.own.statistics, self.own.fleet):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
 
     @property
     def n_in_memory(self) -> int:
@@ -97,11 +117,14 @@ class SharedModel:
         """Probabilities in the order of `classes`, or a value; None before anything was learned."""
         if self.model._encoder is not None:
             x = self.model._encoder.encode_one(x, learn=False)
-        said = self._said_one(x, keep=True)
+        said = self._said_one(x, keep=not self.held)
         return None if said is None else self.own.predict_one(x, key, said)
 
     def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         """Learn one record."""
+        if self.held:
+            self._learn_own(key, x, y, w)
+            return
         if self.model._encoder is None:
             self._learn_one(key, x, y, w)
             return
@@ -126,6 +149,19 @@ class SharedModel:
             target = model._classes.places[target]
         self.own.learn_one(x, key, float(target), weight, shared, record == 1, New(new, len(model.classes) - before))
 
+    def _learn_own(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        """Let the key alone learn one record; a label that the shared model does not know teaches it nothing."""
+        model, record = self.model, self.model.records_learned + 1
+        weight = as_weight(w, record)
+        if model._encoder is not None:
+            x = model._encoder.encode_one(x, learn=False)
+        said, target = self._said_one(x, keep=False), model._target(y, record)
+        assert said is not None
+        if not self._regression:
+            target = model._classes.places.get(target, len(model.classes))
+        if weight > 0.0:
+            self.own.learn_one(x, key, float(target), weight, said[None], False, New([], 0))
+
     def _opened(
         self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
     ) -> tuple[Any, Any, Frame | None]:
@@ -137,6 +173,8 @@ class SharedModel:
         self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
     ) -> Progress:
         """Predict each record, then learn it."""
+        if self.held:
+            return self._predict_learn_own(keys, X, y, names, sample_weight)
         model, first = self.model, self.model.records_learned == 0
         with model._growing():
             X, names, frame = self._opened(X, names, True, sample_weight)
@@ -144,6 +182,15 @@ class SharedModel:
             progress = model._predict_learn(X, y, names, sample_weight, frame)
         predictions = self.own.learn(chunk, keys, progress.predictions, first)
         progress = self._with_own(progress, predictions)
+        return progress if frame is None else self._framed(frame, progress)
+
+    def _predict_learn_own(
+        self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
+    ) -> Progress:
+        X, names, frame = self._opened(X, names)
+        chunk = replace(self.model._checked(X, y, names, sample_weight), new_features={}, new_labels={})
+        shared = self._asked(chunk.values, chunk.columns)
+        progress = self._with_own(shared, self.own.learn(chunk, keys, shared.predictions, first=False))
         return progress if frame is None else self._framed(frame, progress)
 
     def _with_own(self, progress: Progress, predictions: Floats) -> Progress:
@@ -163,17 +210,32 @@ class SharedModel:
         """Predict the records."""
         X, names, frame = self._opened(X, names)
         values, columns = checked_array(X, names, self.model.records_learned + 1)
-        # The values are encoded by now, and a model that would encode them again is asked behind its encoder.
-        encoder, self.model._encoder = self.model._encoder, None
-        try:
-            shared = self.model.progress_many(values, columns)
-        finally:
-            self.model._encoder = encoder
+        shared = self._asked(values, columns)
         predictions = np.asarray(shared.predictions)
         if self.model.records_learned:
             predictions = self.own.predict(values, columns, keys, predictions)
         progress = self._with_own(shared, predictions)
         return progress if frame is None else self._framed(frame, progress)
+
+    def _asked(self, values: Floats, columns: list[Hashable]) -> Progress:
+        """What the shared model says of records that are encoded by now: it is asked behind its encoder."""
+        encoder, self.model._encoder = self.model._encoder, None
+        try:
+            return self.model.progress_many(values, columns)
+        finally:
+            self.model._encoder = encoder
+
+    def forget_key(self, key: str) -> None:
+        """Forget a key that is known."""
+        self.own.rows.forget(key)
+
+    def snapshot_key(self, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What one key has of its own."""
+        return self.own.snapshot_key(key)
+
+    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> None:
+        """Let a key have that."""
+        self.own.restore_key(key, metadata, arrays)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""

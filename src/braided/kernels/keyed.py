@@ -49,7 +49,7 @@ _SHARE, _FREQUENCY_FLOOR = 0.02, 1e-3
 REGRESSION, INPUTS, OUTPUTS, N_FEATURES, N_OUTPUTS, PAST, WEIGHTS, WEIGHT_COVARIANCE = range(8)
 MEANS = 8
 COVARIANCES = MEANS + VALUE_OWN
-SHAPE = COVARIANCES + VALUE_OWN
+HELD = COVARIANCES + VALUE_OWN
 # Columns of `double`: records learned, noise, the first target and the last two, the last residuals of the shared model
 # and of the learner around the first target, and running means of the former.
 COUNT, NOISE, FIRST, LAST, BEFORE_LAST, RESIDUAL, FREE_RESIDUAL, RUNNING = range(8)
@@ -220,7 +220,7 @@ def _learn_class(row, past, shape, fleet, label, weight, u, waves, inputs, laten
     newton.step_class(own_weights, own_covariance, inputs, p, label, weight, scratch[0], scratch[1], scratch[2])
     newton.relax(own_covariance, WEIGHT_FORGETTING, KEY_VARIANCE)
     _tame(own_weights)
-    if past[COUNT] > 0.0:
+    if past[COUNT] > 0.0 and shape[HELD] == 0:
         for k in range(n_outputs):
             p[k] = 0.0
             for i in range(n):
@@ -301,7 +301,7 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
         newton.relax(own_covariance, WEIGHT_FORGETTING, KEY_VARIANCE)
         _tame(row[shape[WEIGHTS] : start])
         past[NOISE] = _follow(past[NOISE], off, share, past[COUNT] + BEFORE)
-        if past[COUNT] > 0.0:
+        if past[COUNT] > 0.0 and shape[HELD] == 0:
             off = aim
             for i in range(n):
                 off -= fleet[i] * inputs[i]
@@ -320,11 +320,13 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
                 past[FREE_RESIDUAL] = clipped(off * unit, _LARGEST_TARGET)
             share = newton.trust(off, variance)
             _learn_own_value(row, shape, own, waves if own == WAVES else u, off, weight * share / variance, pu)
-            more[OWN_NOISE + own] = _follow(more[OWN_NOISE + own], off, share, more[UNITS] + BEFORE)
-    trusted = more[UNITS] > _TRUSTED and more[UNIT] > 0.0
-    more[UNITS] = min(more[UNITS] + 1.0, MEMORY)
-    share = newton.trust(residual, more[UNIT]) if trusted else 1.0
-    more[UNIT] = _follow(more[UNIT], residual, share, more[UNITS])
+            if shape[HELD] == 0:
+                more[OWN_NOISE + own] = _follow(more[OWN_NOISE + own], off, share, more[UNITS] + BEFORE)
+    if shape[HELD] == 0:
+        trusted = more[UNITS] > _TRUSTED and more[UNIT] > 0.0
+        more[UNITS] = min(more[UNITS] + 1.0, MEMORY)
+        share = newton.trust(residual, more[UNIT]) if trusted else 1.0
+        more[UNIT] = _follow(more[UNIT], residual, share, more[UNITS])
     past[RESIDUAL] = residual
     for k in range(len(RESIDUAL_RATES)):
         rate = RESIDUAL_RATES[k] if past[COUNT] > 0.0 else 1.0
@@ -341,7 +343,8 @@ def run(
     `slots[t]` is the key's row, -1 for one that is not known, for which the shared model speaks alone. `shared[t]` are
     the shared model's probabilities or its value, before it learned the record, and `spoken[t]` whether it could say
     anything yet. `columns[place]` is where the value of the feature in that place stands, -1 for nowhere. A record of
-    weight 0 is predicted. `active` and `x` are as in `kernels.scale.encode`.
+    weight 0 is predicted. `active` and `x` are as in `kernels.scale.encode`. With `shape[HELD]`, what all keys share
+    stays as it is: `fleet` and `statistics`.
     """
     n_outputs = shape[N_OUTPUTS]
     most = max(shape[INPUTS], 1 + COSINES)
@@ -386,5 +389,5 @@ def run(
                     _learn_class(row, past, shape, fleet, label, weight, u, waves, inputs, latent, p, pu, scratch)
         else:
             predictions[t] = shared[t]
-        if learned:
+        if learned and shape[HELD] == 0:
             remember(values[t], columns, statistics, active[:n_active])
