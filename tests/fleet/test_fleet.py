@@ -180,11 +180,27 @@ def test_a_key_starts_as_a_copy_of_the_shared_model() -> None:
 
 def test_keys_of_other_types_are_other_keys() -> None:
     model = fleet(CLASSIFICATION)
-    for key in (1, "1", True, 1.0, np.int64(1), np.True_, 7.0):
+    for key in (1, "1", True, 1.0, np.int64(1), np.float32(1), np.float64(1), np.True_, 7.0):
         model.learn_one({"machine": key, "a": 1.0}, "x")
     assert model.keys == ["1", 1, True, 7]
     assert [type(key) for key in model.keys] == [str, int, bool, int]
     assert model.n_keys == 4
+
+
+@pytest.mark.parametrize("share", ["none", "start", "braid"])
+def test_labels_are_counted_over_all_keys(share: str) -> None:
+    model = Fleet(MODLClassifier(max_classes=2), key="machine", share=share)
+    for place, label in enumerate("ab"):
+        model.learn_one({"machine": place, "a": 1.0}, label)
+    with pytest.raises(BraidedError, match="class 'c' would be number 3"):
+        model.learn_one({"machine": 2, "a": 1.0}, "c")
+    assert (model.keys, model.records_learned) == ([0, 1], 2)
+
+
+def test_keys_beside_a_table_that_has_them_too_are_refused() -> None:
+    frame = pd.DataFrame({"machine": [1, 2], "a": [0.0, 1.0]})
+    with pytest.raises(BraidedError, match="X has the column 'machine' as well"):
+        fleet(CLASSIFICATION).learn_many(frame, ["x", "y"], keys=[1, 2])
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])

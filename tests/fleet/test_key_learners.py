@@ -37,10 +37,6 @@ def test_the_first_own_learner_is_kalmans_recursion_around_the_shared_score() ->
     own = KeyLearners(regression=False, seed=0, limits=KeyLimits(10))
     mean, covariance = np.zeros((2, 4)), np.eye(4) * keyed.VARIANCES[0] / 2.0
     for t in range(60):
-        record = _chunk(values[t : t + 1], labels[t : t + 1], {0: t} if t < 2 else {})
-        own.learn(record, ["a"], shared[t : t + 1, : min(t + 1, 2)], first=t == 0)
-    own = KeyLearners(regression=False, seed=0, limits=KeyLimits(10))
-    for t in range(60):
         n_classes = min(t + 1, 2)
         u = _standardised(own, values[t])
         score = np.log(np.maximum(shared[t, :n_classes], keyed.FLOOR))

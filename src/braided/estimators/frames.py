@@ -110,6 +110,11 @@ class Frame:
         self._frame = frame
         self._pandas = frame.implementation.is_pandas_like()
 
+    @property
+    def columns(self) -> list[Hashable]:
+        """The names of the columns."""
+        return [_plain(name) for name in self._frame.columns]
+
     def table(self, first: int) -> tuple[Floats, list[Hashable]]:
         """The values, (n, d), NaN for missing, and the names of the columns.
 
@@ -118,7 +123,7 @@ class Frame:
         first
             The number of the first record, for what errors say.
         """
-        names = [_plain(name) for name in self._frame.columns]
+        names = self.columns
         nameless = next((name for name in names if is_missing(name)), "")
         if is_missing(nameless):
             raise BraidedError(f"X has a column named {nameless!r}: give every column a name")
@@ -136,17 +141,17 @@ class Frame:
 
     def without(self, name: Hashable) -> tuple[Any, list[Any]]:
         """The frame, as a native one, without a column; and that column's values, None for null."""
-        plain = [_plain(one) for one in self._frame.columns]
-        if name not in plain:
+        names = self.columns
+        if name not in names:
             raise BraidedError(f"X has no column {name!r}: give a frame that has it")
-        place = plain.index(name)
+        place = names.index(name)
         series = self._frame[:, place]
-        return self._frame[:, [at for at in range(len(plain)) if at != place]].to_native(), series.to_list()
+        return self._frame[:, [at for at in range(len(names)) if at != place]].to_native(), series.to_list()
 
     def raw_columns(self, first: int) -> tuple[dict[Hashable, Cells], int]:
         """The cells of each column, without nesting, numbers as an array; and how many records there are."""
         columns: dict[Hashable, Cells] = {}
-        for name, series in zip(map(_plain, self._frame.columns), self._frame.iter_columns(), strict=True):
+        for name, series in zip(self.columns, self._frame.iter_columns(), strict=True):
             untyped = series.dtype in (nw.Object, nw.Unknown)
             untyped |= getattr(series.to_native(), "dtype", None) == np.dtype(object)
             numbers = not untyped and _remedy(series.dtype) is None

@@ -65,7 +65,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         So many keys are in memory, those used last; the others lie on disk, as checkpoints, and answers are the same.
         None: 100,000 for `braid`, at 3.5 to 20.5 kB each, and 500 for whole models.
     folder
-        Where to make a folder for those on disk, which goes when the fleet goes; that of temporary files if None.
+        Where to make a folder for those on disk, which goes when the fleet goes, unless its process is killed; that of
+        temporary files if None. Name one where old files are cleaned away.
     max_keys
         Limit beyond which a record with a new key is refused, so that a stream gone wrong cannot fill the disk.
     evict

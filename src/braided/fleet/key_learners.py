@@ -87,9 +87,9 @@ class KeyLearners:
 
         p = softmax(s + sum_i (W_i + d_i) f_i),   f = [s ; u M_1 ; u M_2 ; c M_3 ; l_1 ... l_5]
 
-    Both by the recursion of `combiners.KalmanWeights`: W on all records, from (0, 1/3, 1/3, 1/3, 0 ...) with variance
-    0.03, so that a new key starts from weights that worked for others; d on those of the key, from 0 with variance
-    0.003. What the shared model says is what W_0 = 0 leaves as it is.
+    Both by the recursion of `combiners.KalmanWeights`: W on all records but a key's first, from
+    (0, 1/3, 1/3, 1/3, 0 ...) with variance 0.03, so that a new key starts from weights that worked for others; d on
+    those of the key, from 0 with variance 0.003. What the shared model says is what W_0 = 0 leaves as it is.
 
     For a numeric target the same, in units of the root mean square of the shared model's residuals e = y - s: the three
     learners are linear in e with the noise that they have. A fourth, of prior variance 1, does without the shared

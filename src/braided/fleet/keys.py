@@ -36,9 +36,10 @@ def key_text(value: Any, name: Hashable, record: int) -> str | None:
     elif is_missing(value):
         return None
     elif isinstance(value, int | np.integer) or (isinstance(value, float | np.floating) and float(value).is_integer()):
-        if abs(value) >= 10**MOST_LENGTH:
+        whole = int(value)
+        if abs(whole) >= 10**MOST_LENGTH:
             raise _too_long(name, "a number", record)
-        text = f"{_WHOLE}{int(value)}"
+        text = f"{_WHOLE}{whole}"
     elif isinstance(value, str):
         text = _TEXT + str(value)
     else:
@@ -49,7 +50,9 @@ def key_text(value: Any, name: Hashable, record: int) -> str | None:
 
 
 def _too_long(name: Hashable, what: str, record: int) -> BraidedError:
-    return BraidedError(f"key {name!r} is {what} in record {record}: it may have {MOST_LENGTH:,} characters")
+    return BraidedError(
+        f"key {name!r} is {what} in record {record}: it may have {MOST_LENGTH:,} characters, give a shorter one"
+    )
 
 
 def key_of(text: str) -> str | int | bool:
@@ -100,6 +103,10 @@ class KeyedTable:
 
     def __init__(self, X: Any, names: Sequence[Hashable] | None, key: Hashable, keys: Any = None) -> None:
         if keys is not None:
+            frame = None if is_sparse(X) else frames.opened(X)
+            columns = names if names is not None else [] if frame is None else frame.columns
+            if key in columns:
+                raise BraidedError(f"keys are given, and X has the column {key!r} as well: give one of the two")
             self.X, self.names, self.keys = X, names, listed_keys(keys, n_records(X))
             return
         if is_sparse(X):

@@ -168,6 +168,9 @@ class SeparateModels:
         new = key not in self.known
         model = self._new_model() if new else self._model(key)
         assert model is not None
+        if not self._regression:
+            label = model._target(y, self.model.records_learned + 1)
+            self._space.check_room([] if label in self._space.places else [label])
         if self.start and not self.held:
             self.model.learn_one(x, y, w)
         model.learn_one(x, y, w)
