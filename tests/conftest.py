@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -98,6 +99,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for module, needed in NEED.items():
             if item.name.startswith(f"{module}.") and importlib.util.find_spec(needed) is None:
                 item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: run make test EXTRAS=all"))
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported out of sight of the garbage collector: River's checks collect hundreds of times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
