@@ -55,6 +55,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield driver
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A service in a process of its own, for tests that leave it running and give their models names of their own."""
+    from help_serve import served
+
+    with served(tmp_path_factory.mktemp("service") / "state") as server:
+        yield server
+
+
 def made_up(
     n: int, d: int = 6, classes: int = 2, available: float = 0.7, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
