@@ -8,6 +8,8 @@
 PYTHON ?= python3
 EXTRAS ?=
 BIN := .venv/bin
+# Where a machine's settings forbid it, each process that the tests start would compile the package's sources anew.
+unexport PYTHONDONTWRITEBYTECODE
 ifeq ($(EXTRAS),all)
 DEV := .venv/.all
 else

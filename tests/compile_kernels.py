@@ -5,11 +5,12 @@ from __future__ import annotations
 from braided import MODLClassifier, MODLRegressor
 from braided.combiners import COMBINERS
 from braided.estimators.warm_up import warm_up
-from braided.learners import LEARNERS
+from braided.fleet import Fleet
+from braided.learners import LEARNERS, LogisticConfig
 
 
 def main() -> None:
-    """Take a model with each learner, and one with each combiner, through all that models do."""
+    """Take a model with each learner, and one with each combiner, through all that models do; and teach a fleet."""
     for kind in LEARNERS:
         task = LEARNERS[kind].task
         if task != "regression":
@@ -23,6 +24,7 @@ def main() -> None:
         warm_up(MODLClassifier(combiner=name))
         if combiner.for_regression:
             warm_up(MODLRegressor("classic", combiner=name))
+    Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="key").learn_one({"key": 1, "feature": 1.0}, 0)
 
 
 if __name__ == "__main__":

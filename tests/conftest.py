@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import sys
@@ -54,6 +55,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield driver
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A service in a process of its own, for tests that leave it running and give their models names of their own."""
+    from help_serve import served
+
+    with served(tmp_path_factory.mktemp("service") / "state") as server:
+        yield server
+
+
 def made_up(
     n: int, d: int = 6, classes: int = 2, available: float = 0.7, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -98,6 +108,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for module, needed in NEED.items():
             if item.name.startswith(f"{module}.") and importlib.util.find_spec(needed) is None:
                 item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: run make test EXTRAS=all"))
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported out of sight of the garbage collector: River's checks collect hundreds of times."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

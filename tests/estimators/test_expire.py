@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,12 @@ def test_no_name_of_the_same_record_gives_up_its_slot() -> None:
     assert learned(model(1), "ab", "b", "ac").feature_names == ["a", "c"]
     with pytest.raises(BraidedError, match="feature 'd' would be number 3"):
         learned(model(1), "ab", "b", "acd")
+
+
+def test_a_model_that_was_mapped_from_a_file_learns_on(tmp_path: Path) -> None:
+    joblib = pytest.importorskip("joblib", reason="joblib is not installed: run make test")
+    joblib.dump(learned(model(2), "ab", "b"), tmp_path / "model")
+    assert learned(joblib.load(tmp_path / "model", mmap_mode="r"), "b", "bc").feature_names == ["c", "b"]
 
 
 def test_without_it_a_full_model_refuses_and_says_what_helps() -> None:

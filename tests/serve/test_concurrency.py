@@ -12,9 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from help_serve import SMALL_SPEC, ask, digest, records, rows, served, served_model, small_model, taught
+from help_serve import SMALL_SPEC, ask, digest, http, records, rows, served, served_model, small_model, taught
 
 from braided.bench.serve import Connection, lines
 from braided.estimators.digest import state_digest
@@ -97,7 +96,7 @@ def hammer(port: int, seconds: float) -> tuple[Counter[str], Seen]:
 def run(folder: Path, seconds: float) -> str:
     with served(folder, "--snapshot-records", "1000000", "--snapshot-seconds", "1000") as server:
         for name in MODELS:
-            assert httpx.put(f"{server.url}/models/{name}", json=SMALL_SPEC, timeout=60).status_code == 201
+            assert http.put(f"{server.url}/models/{name}", json=SMALL_SPEC, timeout=60).status_code == 201
         counts, seen = hammer(server.port, seconds)
         server.kill()
     versions = 0

@@ -10,9 +10,8 @@ import threading
 import time
 from pathlib import Path
 
-import httpx
 import pytest
-from help_serve import SMALL_SPEC, Server, digest_of, ndjson, rows, small_model
+from help_serve import SMALL_SPEC, Server, digest_of, http, ndjson, rows, small_model
 
 from braided.bench.serve import Connection, head
 from braided.estimators.digest import state_digest
@@ -73,9 +72,9 @@ class Reference:
 
 def check(server: Server, reference: Reference, acknowledged: int, sent: int) -> int:
     """The restarted service has the acknowledged records and at most those in flight; how many."""
-    found = int(httpx.get(f"{server.url}/models/m", timeout=30).json()["records"])
+    found = int(http.get(f"{server.url}/models/m", timeout=30).json()["records"])
     assert acknowledged <= found <= sent
-    content = httpx.get(f"{server.url}/models/m/checkpoint", timeout=30).content
+    content = http.get(f"{server.url}/models/m/checkpoint", timeout=30).content
     assert digest_of(content) == reference.at(found)
     return found
 
@@ -83,7 +82,7 @@ def check(server: Server, reference: Reference, acknowledged: int, sent: int) ->
 def crash(folder: Path, times: int, seed: int) -> str:
     chance = random.Random(seed)
     server = Server(folder, *OPTIONS).start()
-    assert httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
+    assert http.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
     reference, known, in_flight, killed_starting = Reference(), 0, 0, 0
     for _ in range(times):
         client = Client(server, known)
@@ -138,7 +137,7 @@ MORE = [
 def killed_at(folder: Path, operation: str, name: str, number: int) -> None:
     """Kill at one operation; then again while recovering; then recover."""
     server = Server(folder, *KEEP_NOTHING).start()
-    assert httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
+    assert http.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
     assert server.stop() == 0
     dying = Server(folder, *KEEP_NOTHING, command=[sys.executable, KILLED, operation, name, str(number)]).start()
     client = Client(dying, 0)

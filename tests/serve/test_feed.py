@@ -15,9 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from help_serve import SMALL_SPEC, Server, digest_of, ndjson, rows, served, taught
+from help_serve import SMALL_SPEC, Server, digest_of, http, ndjson, rows, served, taught
 
 from braided import MODLClassifier
 from braided.bench.serve import Connection, head
@@ -42,7 +41,7 @@ def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
         model = f"{server.url}/models/m"
         missing = braided("feed", str(path), "--to", model, code=2)
         assert "no model 'm'" in missing.stderr
-        httpx.put(model, json=SMALL_SPEC, timeout=60)
+        http.put(model, json=SMALL_SPEC, timeout=60)
         done = braided("feed", str(path), "--to", model, "--limit", "700", "--batch", "100", "--json")
         assert json.loads(done.stdout)["acknowledged"] == 700, done.stderr
         # The service is killed while the rest is sent, and comes back at the same address.
@@ -56,7 +55,7 @@ def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
         again = json.loads(braided("feed", str(path), "--to", model, "--json").stdout)
         assert (again["sent"], again["records"]) == (0, 3_000)
         server.wait()
-        assert digest_of(httpx.get(f"{model}/checkpoint").content) == state_digest(taught(items))
+        assert digest_of(http.get(f"{model}/checkpoint").content) == state_digest(taught(items))
         assert server.stop() == 0
         assert "stopped" in server.log.read_text()
 
@@ -83,9 +82,9 @@ def test_bad_options_are_one_line(tmp_path: Path, options: tuple[str, ...], word
 def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     with served(folder) as server:
-        httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60)
+        http.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60)
         for at in range(0, 60, 20):
-            httpx.post(f"{server.url}/models/m/learn", json={"records": rows(60)[at : at + 20]}, timeout=60)
+            http.post(f"{server.url}/models/m/learn", json={"records": rows(60)[at : at + 20]}, timeout=60)
         second = serve("--dir", str(folder), "--port", str(Server(tmp_path).port))
         assert second.returncode == 2
         assert "another braided serve uses it" in second.stderr
@@ -95,7 +94,7 @@ def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
     content[150] ^= 4
     journal.write_bytes(content)
     with served(folder) as server:
-        answer = httpx.get(f"{server.url}/models/m", timeout=60)
+        answer = http.get(f"{server.url}/models/m", timeout=60)
         assert answer.status_code == 503
         assert "restore the file from a backup" in answer.json()["detail"]
         told = server.log.read_text()
@@ -117,7 +116,7 @@ def test_a_token_file_lets_the_feed_in(tmp_path: Path) -> None:
         assert "0123456789" not in server.log.read_text()
 
 
-def test_folders_and_data_bases_are_fed_with_the_options_of_run(tmp_path: Path) -> None:
+def test_folders_and_data_bases_are_fed_with_the_options_of_run(server: Server, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "1.csv").write_text("a;colour;id;y\n1;red;7;p\n2;blue;8;q\n")
@@ -126,27 +125,26 @@ def test_folders_and_data_bases_are_fed_with_the_options_of_run(tmp_path: Path) 
         connection.execute("CREATE TABLE t (a REAL, y TEXT)")
         connection.executemany("INSERT INTO t VALUES (?, ?)", [(1.0, "p"), (2.0, "q")])
         connection.commit()
-    with served(tmp_path / "state") as server:
-        model = f"{server.url}/models/m"
-        assert httpx.put(model, json=SMALL_SPEC, timeout=60).status_code == 201
+    model = f"{server.url}/models/folders"
+    assert http.put(model, json=SMALL_SPEC, timeout=60).status_code == 201
 
-        def fed(*arguments: str) -> dict[str, Any]:
-            done = braided("feed", *arguments, "--to", model, "--json")
-            found: dict[str, Any] = json.loads(done.stdout)
-            return found
+    def fed(*arguments: str) -> dict[str, Any]:
+        done = braided("feed", *arguments, "--to", model, "--json")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
 
-        common = (str(folder), "--target", "y", "--drop", "id", "--delimiter", ";", "--on-error", "skip")
-        first = fed(*common)
-        assert (first["sent"], first["records"]) == (3, 3)
-        again = fed(*common)
-        assert (again["client"], again["sent"]) == (first["client"], 0)
-        other = fed(*common, "--categories", "hash", "--hash-buckets", "4")
-        assert other["client"] != first["client"]
-        assert other["sent"] == 3
-        base = fed(f"sqlite:///{tmp_path / 'd.db'}", "--query", "SELECT a, y FROM t ORDER BY a", "--target", "y")
-        assert (base["sent"], base["records"]) == (2, 8)
-        exported = tmp_path / "model"
-        exported.write_bytes(httpx.get(f"{model}/checkpoint").content)
+    common = (str(folder), "--target", "y", "--drop", "id", "--delimiter", ";", "--on-error", "skip")
+    first = fed(*common)
+    assert (first["sent"], first["records"]) == (3, 3)
+    again = fed(*common)
+    assert (again["client"], again["sent"]) == (first["client"], 0)
+    other = fed(*common, "--categories", "hash", "--hash-buckets", "4")
+    assert other["client"] != first["client"]
+    assert other["sent"] == 3
+    base = fed(f"sqlite:///{tmp_path / 'd.db'}", "--query", "SELECT a, y FROM t ORDER BY a", "--target", "y")
+    assert (base["sent"], base["records"]) == (2, 8)
+    exported = tmp_path / "model"
+    exported.write_bytes(http.get(f"{model}/checkpoint").content)
     names = set(MODLClassifier.load(exported).feature_names)
     assert {"a", "colour=red", "colour=blue"} < names
     assert all(str(name).startswith("colour#") for name in names - {"a", "colour=red", "colour=blue"})
@@ -180,7 +178,7 @@ def test_other_options_are_another_client(tmp_path: Path, options: dict[str, Any
 
 def test_long_or_slow_heads_and_idle_streams_end(tmp_path: Path) -> None:
     with served(tmp_path / "state") as server:
-        assert httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
+        assert http.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
         with socket.create_connection(("127.0.0.1", server.port)) as endless:
             endless.settimeout(20)
             endless.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
@@ -205,7 +203,7 @@ def test_long_or_slow_heads_and_idle_streams_end(tmp_path: Path) -> None:
 
 def test_a_page_that_listens_does_not_keep_the_service_up(tmp_path: Path) -> None:
     with served(tmp_path / "state") as server:
-        with httpx.stream("GET", f"{server.url}/events", timeout=20) as events:
+        with http.stream("GET", f"{server.url}/events", timeout=20) as events:
             parts = events.iter_text()
             assert "event: models" in next(parts)
             start = time.monotonic()
@@ -219,58 +217,55 @@ ORDINARY = ["when;machine;t;id;y"] + [
 ]
 
 
-def test_a_model_made_for_an_ordinary_file_takes_its_records(tmp_path: Path) -> None:
+def test_a_model_made_for_an_ordinary_file_takes_its_records(server: Server, tmp_path: Path) -> None:
     file = tmp_path / "ordinary.csv"
     file.write_text("\n".join(ORDINARY) + "\n")
-    with served(tmp_path / "state") as server:
-        model = f"{server.url}/models/m"
-        done = braided("feed", str(file), "--to", model, "--create")
-        assert "decimal commas, recognised" in done.stderr
-        assert "the model takes raw records" in done.stderr
-        assert "120 records sent" in done.stdout
-        about = httpx.get(model).json()["encode"]
-        assert {column["name"]: column["read_as"] for column in about["columns"]} == {
-            "when": "date", "machine": "category", "t": "number", "id": "dropped"
-        }  # fmt: skip
-        raw = {"x": {"when": "14/02/2026", "machine": "M-1", "t": "21,5", "id": "n-1"}}
-        assert httpx.post(f"{model}/predict", json=raw).json()["predictions"][0]["label"] in "ab"
-        # The next look finds the model, and sends nothing twice.
-        assert "0 records sent" in braided("feed", str(file), "--to", model, "--create").stdout
-        # The same as a run leaves behind, by the same rules.
-        saved = tmp_path / "run.braided"
-        braided("run", str(file), "--checkpoint", str(saved), "--model", "modl", "--quiet")
-        wanted = MODLClassifier.load(saved).predict_proba_one(raw["x"])
-        found = httpx.post(f"{model}/predict", json=raw).json()
-        assert found["predictions"][0]["probabilities"] == [wanted[label] for label in found["classes"]]
+    model = f"{server.url}/models/ordinary"
+    done = braided("feed", str(file), "--to", model, "--create")
+    assert "decimal commas, recognised" in done.stderr
+    assert "the model takes raw records" in done.stderr
+    assert "120 records sent" in done.stdout
+    about = http.get(model).json()["encode"]
+    assert {column["name"]: column["read_as"] for column in about["columns"]} == {
+        "when": "date", "machine": "category", "t": "number", "id": "dropped"
+    }  # fmt: skip
+    raw = {"x": {"when": "14/02/2026", "machine": "M-1", "t": "21,5", "id": "n-1"}}
+    assert http.post(f"{model}/predict", json=raw).json()["predictions"][0]["label"] in "ab"
+    # The next look finds the model, and sends nothing twice.
+    assert "0 records sent" in braided("feed", str(file), "--to", model, "--create").stdout
+    # The same as a run leaves behind, by the same rules.
+    saved = tmp_path / "run.braided"
+    braided("run", str(file), "--checkpoint", str(saved), "--model", "modl", "--quiet")
+    wanted = MODLClassifier.load(saved).predict_proba_one(raw["x"])
+    found = http.post(f"{model}/predict", json=raw).json()
+    assert found["predictions"][0]["probabilities"] == [wanted[label] for label in found["classes"]]
 
 
-def test_a_model_is_made_by_the_plan_and_not_by_the_first_values(tmp_path: Path) -> None:
+def test_a_model_is_made_by_the_plan_and_not_by_the_first_values(server: Server, tmp_path: Path) -> None:
     """Sizes of which the first is a number, weights with a unit, and dates of which the first have no clock."""
     sizes, days = ("38", "S", "M", "40"), ("2026-01-02 10:30", *["2026-01-02"] * 4)
     rows = [f"{sizes[i % 4]},{20 + i % 9} kg,{days[i % 5]},{'ab'[i % 2]}" for i in range(4, 203)]
     file = tmp_path / "shop.csv"
     file.write_text("\n".join(["size,mass,at,y", *rows]) + "\n")
-    with served(tmp_path / "state") as server:
-        model = f"{server.url}/models/m"
-        assert "199 records sent" in braided("feed", str(file), "--to", model, "--create").stdout
-        saved = tmp_path / "run.braided"
-        braided("run", str(file), "--checkpoint", str(saved), "--model", "modl", "--quiet")
-        assert digest_of(httpx.get(f"{model}/checkpoint").content) == state_digest(MODLClassifier.load(saved))
+    model = f"{server.url}/models/shop"
+    assert "199 records sent" in braided("feed", str(file), "--to", model, "--create").stdout
+    saved = tmp_path / "run.braided"
+    braided("run", str(file), "--checkpoint", str(saved), "--model", "modl", "--quiet")
+    assert digest_of(http.get(f"{model}/checkpoint").content) == state_digest(MODLClassifier.load(saved))
 
 
-def test_a_model_made_for_standard_input_and_weights(tmp_path: Path) -> None:
+def test_a_model_made_for_standard_input_and_weights(server: Server, tmp_path: Path) -> None:
     items = [{"x": {"a": i % 5, "c": "uv"[i % 2]}, "y": "kl"[i % 3 == 0], "w": i % 3} for i in range(700)]
     text = "".join(json.dumps(item) + "\n" for item in items)
     numbers = tmp_path / "numbers.csv"
     numbers.write_text("a,b,cost,y\n" + "".join(f"{i % 5},{i % 3},{i % 2},{i % 2}\n" for i in range(50)))
-    with served(tmp_path / "state") as server:
-        model = f"{server.url}/models/m"
-        done = braided("feed", "-", "--client", "me", "--to", model, "--create", text=text)
-        assert "700 records sent" in done.stdout, done.stderr
-        own = MODLClassifier(encode=True, max_features=1_000, max_classes=100)
-        for item in items:
-            own.learn_one(item["x"], item["y"], w=item["w"])
-        assert digest_of(httpx.get(f"{model}/checkpoint").content) == state_digest(own)
-        plain = f"{server.url}/models/numbers"
-        braided("feed", str(numbers), "--to", plain, "--create", "--weight", "cost")
-        assert httpx.get(plain).json()["encode"] is None
+    model = f"{server.url}/models/standard-input"
+    done = braided("feed", "-", "--client", "me", "--to", model, "--create", text=text)
+    assert "700 records sent" in done.stdout, done.stderr
+    own = MODLClassifier(encode=True, max_features=1_000, max_classes=100)
+    for item in items:
+        own.learn_one(item["x"], item["y"], w=item["w"])
+    assert digest_of(http.get(f"{model}/checkpoint").content) == state_digest(own)
+    plain = f"{server.url}/models/numbers"
+    braided("feed", str(numbers), "--to", plain, "--create", "--weight", "cost")
+    assert http.get(plain).json()["encode"] is None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import httpx
-from help_serve import SMALL_SPEC, Server, rows, served
+from help_serve import SMALL_SPEC, Server, http, rows, served
 
 from browser import By, phone, scheme, text, until, webdriver
 
@@ -18,7 +17,7 @@ FRAGILE: dict[str, Any] = {
 
 def teach(server: Server, model: str, items: list[dict[str, Any]], token: str = "") -> None:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    answer = httpx.post(f"{server.url}/models/{model}/learn", json={"records": items}, headers=headers, timeout=60)
+    answer = http.post(f"{server.url}/models/{model}/learn", json={"records": items}, headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
 
 
@@ -29,12 +28,12 @@ def test_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
         until(browser, lambda: text(browser, "#state") == "live")
         until(browser, lambda: browser.find_element(By.ID, "empty").is_displayed())
         for name, spec in (("demo", SMALL_SPEC), ("fragile", FRAGILE)):
-            assert httpx.put(f"{server.url}/models/{name}", json=spec, timeout=60).status_code == 201
+            assert http.put(f"{server.url}/models/{name}", json=spec, timeout=60).status_code == 201
         card = "article[data-model=demo]"
         for at in range(0, 300, 100):
             teach(server, "demo", items[at : at + 100])
             until(browser, lambda at=at: str(at + 100) in text(browser, f"{card} .figures"))
-        details = httpx.get(f"{server.url}/models/demo").json()
+        details = http.get(f"{server.url}/models/demo").json()
         assert f"{100 * details['error']:.1f}%" in text(browser, f"{card} .figures")
         assert len(browser.find_elements(By.CSS_SELECTOR, f"{card} svg polyline")) == 5
         for guess in details["plain_guesses"]:
@@ -46,7 +45,7 @@ def test_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
         assert items[299]["y"] in latest[1].text
 
         teach(server, "fragile", [{**item, "x": {k: v * 1e6 for k, v in item["x"].items()}} for item in items[:200]])
-        resets = httpx.get(f"{server.url}/models/fragile").json()["resets"]
+        resets = http.get(f"{server.url}/models/fragile").json()["resets"]
         assert resets > 0
         until(browser, lambda: f"{resets}" in text(browser, "article[data-model=fragile] p[data-resets]"))
         assert text(browser, "article[data-model=fragile] tr[data-learner=mlp] .reset") == str(resets)
@@ -76,7 +75,7 @@ def test_it_asks_for_a_token_and_shows_text_as_text(browser: webdriver.Chrome, t
     bold = "<b id=injected>x</b>"
     with served(tmp_path / "state", "--token-file", str(tokens)) as server:
         writing = {"Authorization": "Bearer write-token-0123456789"}
-        httpx.put(f"{server.url}/models/demo", json=SMALL_SPEC, headers=writing, timeout=60)
+        http.put(f"{server.url}/models/demo", json=SMALL_SPEC, headers=writing, timeout=60)
         teach(
             server,
             "demo",

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from help_serve import SMALL_SPEC, rows, served, serving, tokens_of
+from help_serve import SMALL_SPEC, http, rows, served, serving, tokens_of
 from httpx import Client
 
 from braided.errors import BraidedError
@@ -297,14 +296,14 @@ def test_a_hangup_reads_everything_again(tmp_path: Path) -> None:
 
         def get(path: str, token: str) -> int:
             headers = {"Authorization": f"Bearer {token}-0123456789"}
-            return httpx.get(server.url + path, headers=headers, timeout=60).status_code
+            return http.get(server.url + path, headers=headers, timeout=60).status_code
 
         def learn(count: int) -> int:
-            return httpx.post(
+            return http.post(
                 f"{server.url}/models/m/learn", json={"records": ITEMS[:count]}, headers=WRITE, timeout=60
             ).status_code  # fmt: skip
 
-        assert httpx.put(f"{server.url}/models/m", json=SMALL_SPEC, headers=WRITE, timeout=60).status_code == 201
+        assert http.put(f"{server.url}/models/m", json=SMALL_SPEC, headers=WRITE, timeout=60).status_code == 201
         assert (get("/models", "read-all"), get("/models", "another"), learn(5)) == (200, 401, 200)
         token_file(tmp_path, FILE + "read another-0123456789\n")
         settings.write_text(f'max_records = 2\naccess-log = "{log}"\n')

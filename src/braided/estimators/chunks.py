@@ -89,7 +89,7 @@ def weights_of(sample_weight: Any, n: int, first: int) -> Floats | None:
         raise BraidedError(f"sample_weight is {shown(sample_weight)}: give a list or array of one weight a record")
     if not (isinstance(given, np.ndarray) and given.dtype.kind in "biuf"):
         given = np.array([as_weight(value, first + i) for i, value in enumerate(given)])
-    weights: Floats = np.ascontiguousarray(given, dtype=np.float64)
+    weights: Floats = np.require(given, dtype=np.float64, requirements=["C", "W"])
     if weights.size != n:
         raise BraidedError(f"X has {n} records and sample_weight has {weights.size} weights: they must be as many")
     for wrong in np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[:1]:

@@ -71,6 +71,14 @@ class FeatureSpace:
     def __len__(self) -> int:
         return len(self.slots)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # joblib may open a pickle as a read-only memory map: one array is written to, and for the others, the kernels
+        # would be compiled anew.
+        self.last_seen = np.require(self.last_seen, requirements="W")
+        if self._columns is not None and not self._columns[1].flags.writeable:
+            self._columns = None
+
     def copy(self) -> FeatureSpace:
         """An independent copy."""
         other = copy.copy(self)
