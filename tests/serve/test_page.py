@@ -9,11 +9,10 @@ from typing import Any
 
 import httpx
 from help_serve import LINES, SMALL_SPEC, Server, ndjson, rows, served, taught
-from selenium.webdriver import ActionChains
 from test_error_alarm import noisy_rows
 
 from braided import MODLClassifier
-from browser import By, phone, scheme, text, until, webdriver
+from browser import ActionChains, By, phone, scheme, text, until, webdriver
 
 #: Its MLP runs away within a few records, and is reset.
 FRAGILE: dict[str, Any] = {
