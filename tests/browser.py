@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("selenium", reason="selenium is not installed: run make test EXTRAS=all")
 
 from selenium import webdriver
+from selenium.webdriver import ActionChains as ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 

@@ -34,7 +34,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     there = {f"braided/{path.relative_to(SOURCE).as_posix()}" for path in SOURCE.rglob("*") if path.is_file()}
     assert packed == {name for name in there if "__pycache__" not in name}
     assert {
-        "braided/py.typed", "braided/report/page.css", "braided/report/published.csv", "braided/serve/page.html"
+        "braided/py.typed", "braided/report/page.css", "braided/report/published.csv", "braided/serve/page/page.html"
     } <= packed  # fmt: skip
 
 

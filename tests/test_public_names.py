@@ -68,8 +68,9 @@ braided.zoo: ModelOptions build names_for
 METHODS = """
 Encoder: learn_one look transform_one
 History: add availability begin blocks calibration_error close coverage coverage_shares curve drifts error features
-    hear importance interval learner_errors load_state metrics n_last note per_class pieces present records resets
-    restore rules shares skipped state throughput totals weights window window_errors window_metrics windowed
+    hear importance interval learner_errors load_state metrics n_last note per_class pieces plot present records
+    report resets restore rules shares skipped state throughput totals weights window window_errors window_metrics
+    window_recall windowed
 MODLClassifier: braid class_limit classes coverage coverage_counts decide decides drifts dry_run effects_one
     expect_delay explain_one feature_names give_up_encoder health learn_many learn_one learner_names load n_features
     predict_learn_many predict_many predict_one predict_proba_many predict_proba_one predict_set_many predict_set_one

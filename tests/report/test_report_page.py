@@ -13,9 +13,7 @@ from conftest import made_up
 
 pytest.importorskip("selenium", reason="selenium is not installed: run make test EXTRAS=all")
 
-from selenium.webdriver import ActionChains
-
-from browser import By, phone, requested, scheme, text
+from browser import ActionChains, By, phone, requested, scheme, text
 
 NAME = "<b id=injected>&amp;</b>" + "_very_long_name" * 12
 

@@ -29,6 +29,7 @@ from braided.estimators.encoder import Encoder
 from braided.estimators.explain import VALUE, Explanation, explain, left_out
 from braided.estimators.features import LAST_SEEN, ClassSpace, FeatureSpace
 from braided.estimators.late_answers import LateAnswers
+from braided.estimators.model_card import model_card
 from braided.estimators.progress import Progress
 from braided.estimators.saved import check_numbers, describe, unpack_parameters
 from braided.estimators.sparse import ZEROS, ZEROS_MISSING, Piece, is_sparse, n_records, pieces
@@ -236,6 +237,10 @@ class MODL(base.Estimator):
         return {
             name: {"skipped": int(table[i, 0]), "resets": int(table[i, 2])} for i, name in enumerate(self.learner_names)
         }
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; it changes nothing."""
+        return model_card(self if self.records_learned else self.clone())
 
     @property
     def drifts(self) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.evaluation.metrics import quantity
-from braided.state import MOST_COUNT, ArrayRule, check_arrays
+from braided.state import MOST_COUNT, ArrayRule, check_arrays, length
 
 Floats = NDArray[np.float64]
 #: Records of a block; blocks of the window; first ones, of a model that has hardly begun, from which nothing is
@@ -28,6 +28,7 @@ _LEAST = 0.05
 _MOST_USUAL = 20.0
 #: No absolute error counts as more, so that squares of it are numbers; and no jump is less, where the usual error is 0.
 _LARGEST, _SMALLEST = 1e150, 1e-12
+_MOST_MARKS = 20
 
 
 class ErrorAlarm:
@@ -63,6 +64,8 @@ class ErrorAlarm:
         Number of the record after which the alarm was raised; None while it is not.
     raised
         How often it was raised.
+    marks
+        The last times, at most 20: after which record it was raised, and after which it was cleared, None if not yet.
 
     Examples
     --------
@@ -78,6 +81,7 @@ class ErrorAlarm:
         self.regression = regression
         self.since: int | None = None
         self.raised = 0
+        self.marks: list[tuple[int, int | None]] = []
         self._records = 0
         self._block = np.zeros(BLOCK)
         self._window: list[float] = []
@@ -118,10 +122,17 @@ class ErrorAlarm:
             if jump > bound or burst > self._bound(1, _BURST_DEVIATIONS, 2.0 * _LEAST):
                 self.since = self._records
                 self.raised += 1
+                self.marks = [*self.marks, (self.since, None)][-_MOST_MARKS:]
         elif jump <= bound / 2 and self._records - self.since >= WINDOW_BLOCKS * BLOCK:
-            self.since = None
+            self._clear()
         elif self._records - self.since >= _NEW_NORMAL_BLOCKS * BLOCK:
-            self.since, self._usual = None, self._level()
+            self._clear()
+            self._usual = self._level()
+
+    def _clear(self) -> None:
+        assert self.since is not None
+        self.marks[-1] = (self.since, self._records)
+        self.since = None
 
     def _level(self) -> float:
         return sum(self._window) / len(self._window)
@@ -160,6 +171,9 @@ class ErrorAlarm:
             "block": self._block[: self._records % BLOCK].copy(),
             "window": np.array(self._window, dtype=np.float64),
             "usual": np.array([self._usual, self._variance]),
+            "marks": np.array(
+                [(at, -1 if cleared is None else cleared) for at, cleared in self.marks], dtype=np.int64
+            ).reshape(-1, 2),
         }
 
     def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
@@ -171,6 +185,8 @@ class ErrorAlarm:
         records, _, _, since = arrays["counts"].tolist()
         if since >= 0 and not FIRST_BLOCKS * BLOCK <= since <= records:
             raise BraidedError(f"state of the alarm: raised at record {since} of {records}; use an older copy")
+        if "marks" in arrays:  # which an earlier version has not kept
+            rules["marks"] = ArrayRule((min(length(arrays, "marks"), _MOST_MARKS), 2), "int64", [0, -1], records)
         blocks = min(records // BLOCK, WINDOW_BLOCKS)
         most = np.inf if self.regression else 1.0
         return rules | {
@@ -186,6 +202,9 @@ class ErrorAlarm:
         check_arrays("state of the alarm", self.rules(arrays), arrays)
         self._records, self._learned, self.raised, since = (int(count) for count in arrays["counts"])
         self.since = None if since < 0 else since
+        earlier = arrays["marks"].tolist() if "marks" in arrays else []
+        self.marks = [(at, None if cleared < 0 else cleared) for at, cleared in earlier if since < 0 or at != since]
+        self.marks += [] if self.since is None else [(self.since, None)]
         self._block[: arrays["block"].size] = arrays["block"]
         self._window = arrays["window"].tolist()
         self._usual, self._variance = arrays["usual"].tolist()

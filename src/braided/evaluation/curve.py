@@ -72,17 +72,22 @@ class Curve:
             return self.points.copy()
         return np.concatenate([self.points, [[self.records, *self.totals]]])
 
-    def windowed(self, window: int) -> Floats:
+    def windowed(self, window: int, most: int = MOST_POINTS) -> Floats:
         """Like `points`, with sums over the `window` records up to each; begins where a window is full.
 
-        `window` is a multiple of `interval`.
+        `window` is a multiple of `interval`. At most so many points, evenly spaced, the last one with them.
         """
         rows = self.points
         back = window // self.interval
-        full = rows[back - 1 :].copy()
+        if len(rows) < back:
+            return rows[:0].copy()
+        n = len(rows) - back + 1
+        step = -(-n // most)
+        first = (n - 1) % step
+        full = rows[back - 1 + first :: step].copy()
         within = self._within[: len(rows)]
         with np.errstate(over="ignore"):
-            sums = sum((within[i : len(within) - back + 1 + i] for i in range(back)), np.zeros((1, 1)))
+            sums = sum((within[first + i : n + i : step] for i in range(back)), np.zeros((1, 1)))
         full[:, 1:] = np.minimum(sums, LARGEST)
         return full
 

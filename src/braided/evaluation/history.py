@@ -7,19 +7,23 @@ records in their order, however they were chunked.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, unpack_names
+from braided import checks, extras
+from braided.checkpoint import pack_name, unpack_names, write_atomically
 from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
 from braided.estimators.columns import by_column
 from braided.estimators.progress import Progress
 from braided.evaluation.availability import MOST_FEATURES, Places, add_at
+from braided.evaluation.history_card import history_card, told
 from braided.evaluation.tally import Tally
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import count_present
@@ -30,6 +34,8 @@ Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 _MOST_BLOCKS, _FIRST_BLOCK = 64, 64
 _WHAT = "state of a history"
+#: What draws a history is a layer above it, found by its name when it is asked for: what counts depends on no picture.
+_PICTURES, _PAGE = "braided.plot", "braided.report.page.of_histories"
 #: Features that are left out of a record at most, to see what they add.
 _LEFT_OUT = 16
 #: Names whose effects are kept.
@@ -176,6 +182,66 @@ class History(Tally):
         the last one. NaN stands for what an earlier version has not counted.
         """
         return self.loss_curve.table()
+
+    def __repr__(self) -> str:
+        return f"<History of {self.name}: {self.records:,} records, error {told(self, self.error)}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        windowed = self.windowed() if self.records else np.zeros((0, 1 + len(self.totals)))
+        return history_card(self.name, self, windowed, self.window() if self.records else 1)
+
+    def plot(self, kind: str = "error", ax: Any = None, **options: Any) -> Any:
+        """Draw the history, on `ax` or on new axes, and return them.
+
+        Parameters
+        ----------
+        kind
+            A function of `braided.plot`: availability, calibration, confusion, coverage, error, failures, learners,
+            shares, throughput or weights.
+        ax
+            Matplotlib's axes.
+        options
+            For that function, such as `windowed=True`.
+
+        Examples
+        --------
+        >>> import braided
+        >>> from river import datasets
+        >>> history = braided.record(braided.MODLClassifier("lean"), datasets.Phishing())
+        >>> history.plot(windowed=True).get_ylabel()
+        'errors in the last 100 records'
+        """
+        draw = extras.require(_PICTURES, "plot")
+        checks.choice("kind of plot", kind, draw.__all__)
+        return getattr(draw, kind)(self, ax=ax, **options)
+
+    def report(self, path: str | os.PathLike[str], *others: History, title: str = "") -> Path:
+        """Write a report as `braided run --out` does: one HTML file with pictures and tables, that needs nothing else.
+
+        Parameters
+        ----------
+        path
+            The file.
+        others
+            Histories to compare with, of other models, or of the same name as other seeds.
+        title
+            What it is of; the names of the models if not given.
+
+        Returns
+        -------
+        The path of the file.
+        """
+        extras.require("matplotlib", "plot")
+        page = extras.require(_PAGE, "plot").page_of_histories([self, *others], title)
+        file = Path(path)
+        try:
+            write_atomically(file, page.encode(errors="backslashreplace"))
+        except OSError as error:
+            raise BraidedError(
+                f"report {file} cannot be written: {error.strerror or error}; give another path"
+            ) from None
+        return file
 
     def window(self) -> int:
         """Records in the window of `windowed`: a twentieth of all, at least 100, but of a short stream a fifth."""

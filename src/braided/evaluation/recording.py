@@ -14,6 +14,8 @@ from braided.estimators.river_model import behind_chunks
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History
+from braided.evaluation.history_card import told
+from braided.evaluation.progress_bar import progress_bar, records_of
 from braided.fleet import Fleet
 from braided.streams import Batch, Stream
 from braided.values import as_number
@@ -21,7 +23,14 @@ from braided.values import as_number
 _CHUNK = 500
 
 
-def record(model: Any, stream: Any, name: str | None = None, into: History | None = None, delay: int = 0) -> History:
+def record(
+    model: Any,
+    stream: Any,
+    name: str | None = None,
+    into: History | None = None,
+    delay: int = 0,
+    progress: bool = False,
+) -> History:
     """Teach a model a stream, record by record, each predicted first, and keep what there is to see.
 
     Parameters
@@ -38,10 +47,12 @@ def record(model: Any, stream: Any, name: str | None = None, into: History | Non
     delay
         How many records later a label is learned: that of record t just before record t + delay is predicted, as
         River's `progressive_val_score` has it. At the end all are learned.
+    progress
+        Whether to show how far it is: tqdm's bar, in a notebook or on a terminal, or without tqdm a line now and then.
 
     Returns
     -------
-    The history, for `braided.plot`.
+    The history: a notebook shows it, `plot` draws it, `report` writes it to a file.
 
     Examples
     --------
@@ -62,10 +73,19 @@ def record(model: Any, stream: Any, name: str | None = None, into: History | Non
     elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
         raise BraidedError("into is the history of another kind of model: give one that this model has begun")
     evaluation = Evaluation(ours, into, delay)
-    for batch in _batches(stream, model.key if isinstance(model, Fleet) else None):
+    batches = _batches(stream, model.key if isinstance(model, Fleet) else None)
+    for batch in _with_bar(batches, into, records_of(stream)) if progress else batches:
         evaluation.observe(batch)
     evaluation.finish()
     return into
+
+
+def _with_bar(batches: Iterator[Batch], history: History, total: int | None) -> Iterator[Batch]:
+    """The same batches, with a bar that goes on after each was observed."""
+    with progress_bar(total) as advance:
+        for batch in batches:
+            yield batch
+            advance(len(batch), f"error {told(history, history.error)}")
 
 
 def _batches(stream: Any, key: Hashable | None = None) -> Iterator[Batch]:

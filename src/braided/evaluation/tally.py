@@ -287,6 +287,16 @@ class Tally:
         means[beyond] = (last[:, beyond] / len(last)).sum(axis=0)
         return [min(float(mean), LARGEST) for mean in means]
 
+    def window_recall(self) -> dict[Hashable, tuple[int, float | None]]:
+        """Of each class how many of the last records had it, and the share of these that was predicted as it."""
+        last = self._last_places()
+        truth, wrong = self._last_truth[last], self._last_losses[last, ANSWER]
+        found: dict[Hashable, tuple[int, float | None]] = {}
+        for place, label in enumerate(self.classes):
+            own = wrong[truth == place]
+            found[label] = (own.size, float(1.0 - own.mean()) if own.size else None)
+        return found
+
     def per_class(self) -> dict[Hashable, dict[str, Any]]:
         """Precision, recall, F1 and support of each class."""
         return dict(zip(self.classes, per_class(self.confusion), strict=True))

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-import statistics
-import sys
 import time
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from braided import zoo
 from braided.brokers.address import is_broker, public
@@ -25,6 +21,7 @@ from braided.estimators.digest import state_digest
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
+from braided.evaluation.summary import plain_guess, summary_of
 from braided.fleet import Fleet
 from braided.kernels.tally import LAST, USUAL
 from braided.run import decision as decisions
@@ -365,6 +362,8 @@ class Job:
         """All results, as `--json` prints them."""
         last = self.finished[-1].history
         regression = self.options.task == REGRESSION
+        histories = [run.history for run in self.finished]
+        results = {name: [run.result for run in self.finished if run.model == name] for name in self.options.models}
         supports = last.confusion.sum(axis=1)
         return {
             "stream": self.options.stored()["stream"],
@@ -374,9 +373,9 @@ class Job:
             "features": self.n_features,
             "classes": None if regression else int((supports > 0).sum()),
             "majority_errors": None if regression else int(last.records - supports.max()),
-            "last_label_errors": None if regression else self._guessed(LAST),
-            "mean_mae": self._guessed(USUAL) if regression else None,
-            "last_value_mae": self._guessed(LAST) if regression else None,
+            "last_label_errors": None if regression else plain_guess(histories, LAST),
+            "mean_mae": plain_guess(histories, USUAL) if regression else None,
+            "last_value_mae": plain_guess(histories, LAST) if regression else None,
             "delay": self.options.delay,
             "mask": self.options.mask,
             "available": self.options.available,
@@ -392,35 +391,8 @@ class Job:
                 {"model": run.model, "preset": self.options.preset, "seed": run.seed, **run.result}
                 for run in self.finished
             ],
-            "summary": {name: self._summary(name) for name in self.options.models},
+            "summary": {name: summary_of(found) for name, found in results.items()},
         }
-
-    def _guessed(self, loss: int) -> float | None:
-        """What a plain guess got wrong, or its mean absolute error: the mean over seeds, whose orders may differ.
-
-        None where an earlier version has not counted it.
-        """
-        histories = [run.history for run in self.finished]
-        mean = _mean([float(history.totals[loss]) for history in histories])
-        if self.options.task == REGRESSION:
-            return _finite(mean / histories[0].records)
-        return int(mean) if mean.is_integer() else _finite(mean)
-
-    def _summary(self, name: str) -> dict[str, Any]:
-        """Means and standard deviations over the seeds of one model."""
-        results = [run.result for run in self.finished if run.model == name]
-        figures: dict[str, Any] = {"seconds_mean": statistics.fmean(result["seconds"] for result in results)}
-        if self.options.task == CLASSIFICATION:
-            errors = [result["errors"] for result in results]
-            figures = {"errors_mean": statistics.fmean(errors), "errors_sd": _deviation(errors), **figures}
-        means: dict[str, float | None] = {}
-        deviations: dict[str, float | None] = {}
-        for metric in results[0]["metrics"]:
-            values = [result["metrics"][metric] for result in results]
-            known = None not in values
-            means[metric] = _mean(values) if known else None
-            deviations[metric] = _deviation(values) if known else None
-        return {**figures, "metrics": means, "metrics_sd": deviations}
 
 
 def _fleet(name: str, model: Any, options: RunOptions) -> Fleet:
@@ -449,27 +421,3 @@ def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> Non
         if path.resolve() in taken or (Path(stream).is_dir() and path.resolve().parent == Path(stream).resolve()):
             what = taken.get(path.resolve(), "in the folder that is read")
             raise BraidedError(f"--predictions {predictions} is {what}: give another file")
-
-
-def _mean(values: list[float]) -> float:
-    """The mean over seeds, also of values whose sum a double cannot hold."""
-    try:
-        return statistics.fmean(values)
-    except OverflowError:
-        return sum(value / len(values) for value in values)
-
-
-def _deviation(values: list[float]) -> float:
-    """The standard deviation over seeds, also of values whose squares a double cannot hold."""
-    if len(values) < 2:
-        return 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = float(np.std(values, ddof=1))
-    if math.isfinite(found):
-        return found
-    largest = max(map(abs, values))
-    return min(float(np.std([value / largest for value in values], ddof=1)) * largest, sys.float_info.max)
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

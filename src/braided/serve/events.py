@@ -15,7 +15,7 @@ from braided.serve.service import Service, details
 from braided.serve.worker import Worker
 
 _SECONDS = 0.5
-_MOST_POINTS, _MOST_FEATURES, _MOST_RECENT = 120, 48, 12
+_MOST_POINTS, _MOST_FEATURES, _MOST_RECENT, _MOST_CLASSES = 120, 48, 12, 20
 
 
 def view(worker: Worker) -> dict[str, Any]:
@@ -23,14 +23,16 @@ def view(worker: Worker) -> dict[str, Any]:
     shown = details(worker)
     stats = worker.state.stats
     kept = (
-        "name", "task", "records", "error_is", "error", "window_error", "window", "plain_guesses", "learners",
-        "records_per_second", "resets", "trouble", "alarm", "waiting_for_labels",
+        "name", "task", "records", "records_before", "error_is", "error", "window_error", "window", "plain_guesses",
+        "learners", "records_per_second", "resets", "trouble", "alarm", "alarm_marks", "waiting_for_labels",
     )  # fmt: skip
     return {
         **{key: shown[key] for key in kept},
         "features": len(shown["availability"]),
         "classes": len(shown["classes"]),
         "curve": stats.curve(_MOST_POINTS),
+        "window_curve": stats.window_curve(_MOST_POINTS),
+        "per_class": stats.per_class(_MOST_CLASSES),
         "strip": stats.strip(_MOST_FEATURES),
         "recent": stats.latest()[:_MOST_RECENT],
         "keys": shown.get("keys"),

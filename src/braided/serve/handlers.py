@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import hashlib
-import importlib.resources
 import re
 import secrets
 import time
@@ -24,6 +21,7 @@ from braided.serve import metrics, ndjson
 from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
 from braided.serve.history import time_of
+from braided.serve.live_page import live_page
 from braided.serve.model_spec import ModelSpec
 from braided.serve.prediction_threads import PredictionThreads
 from braided.serve.problems import HTTPProblem, shown
@@ -68,7 +66,7 @@ class Handlers:
         self._figures = ThreadPoolExecutor(_FIGURE_THREADS, "figures")
         self.events_source = Events(service, stopping, self._figures)
         self._predictions = PredictionThreads()
-        self._page, self._policy = _page()
+        self._page, self._policy = live_page()
         self._exports = self._imports = 0
         # Making a model compiles and writes to disk. One at a time, and in a thread of its own: those of asyncio are
         # few, and a prediction with a long body needs one.
@@ -413,15 +411,3 @@ def _first_error(errors: Any) -> str:
     first = errors[0]
     where = ".".join(str(part) for part in first["loc"]) or "the body"
     return f"{where[:100]}: {first['msg'][:200]}"
-
-
-def _page() -> tuple[bytes, str]:
-    """The page, and a policy under which it may run its own script, talk to this service, and nothing else."""
-    page = (importlib.resources.files("braided.serve") / "page.html").read_bytes()
-    script = page.partition(b"<script>")[2].partition(b"</script>")[0]
-    digest = base64.b64encode(hashlib.sha256(script).digest()).decode()
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; connect-src 'self'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return page, policy

@@ -75,7 +75,7 @@ class ModelState:
         #: Number of the last journal frame that was taken in, and when it came (seconds since 1970; 0 if not known).
         self.number = 0
         self.time = created
-        self.stats = Stats(model.learner_names, self.regression)
+        self.stats = Stats(model.learner_names, self.regression, before=model.records_learned)
         #: Client -> the sequence number that it should use next.
         self.clients: dict[str, int] = {}
         self.waiting: OrderedDict[str, Observation] = OrderedDict()

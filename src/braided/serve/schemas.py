@@ -244,6 +244,7 @@ class ModelDetails(ModelBrief):
 
     model_config = ConfigDict(extra="allow")
     features: int = 0
+    records_before: int = Field(description="Records that it had learned before it came here; they have no figures.")
     plain_guesses: list[dict[str, Any]]
     learners: list[dict[str, Any]]
     availability: list[dict[str, Any]]

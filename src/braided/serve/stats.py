@@ -21,12 +21,14 @@ from braided.estimators.progress import Progress, answered
 from braided.evaluation.alarm import ErrorAlarm
 from braided.evaluation.availability import Latest, Places
 from braided.evaluation.older import upgraded_service_figures, upgraded_tally
-from braided.evaluation.tally import Tally
+from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LEARNERS, USUAL
 from braided.serve.records import Records
 from braided.state import checked
 
 _RECENT = 20
+#: Records of a window at least.
+_LEAST_WINDOW = 100
 _RATE_SECONDS = 10.0
 
 
@@ -39,6 +41,8 @@ class Stats:
         Their names.
     regression
         Whether the error is the absolute difference, rather than being wrong.
+    before
+        How many records the model had learned before it came here, of which nothing is counted.
 
     Examples
     --------
@@ -50,7 +54,8 @@ class Stats:
     (2, 1.0, [{'name': 't', 'count': 1, 'share': 0.5}])
     """
 
-    def __init__(self, learners: list[str], regression: bool) -> None:
+    def __init__(self, learners: list[str], regression: bool, before: int = 0) -> None:
+        self.before = before
         self.tally = Tally(learners, regression)
         self.alarm = ErrorAlarm(regression)
         self.lock = threading.Lock()
@@ -132,12 +137,14 @@ class Stats:
 
             return {
                 "records": self.records,
+                "records_before": self.before,
                 "error_is": "mean absolute error" if tally.regression else "error rate",
                 "error": finite(running[ANSWER]),
                 "window_error": finite(window[ANSWER]),
                 "window": tally.n_last,
                 "alarm": self.alarm.reason,
                 "alarms": self.alarm.raised,
+                "alarm_marks": [list(mark) for mark in self.alarm.marks],
                 "plain_guesses": named(tally.guesses.names, USUAL),
                 "learners": named(tally.learners, LEARNERS),
                 "records_per_second": self._rate(),
@@ -170,9 +177,27 @@ class Stats:
             rows = points[:: -(-len(points) // most) or 1]
             if self.records and (not len(rows) or rows[-1, 0] != self.records):
                 rows = np.vstack([rows, [self.records, *self.tally.totals]])
-            guesses = 1 + np.arange(USUAL, LEARNERS)
-            rows = np.hstack([np.delete(rows, guesses, axis=1), rows[:, guesses]])
-        return [[row[0], *(finite(total / row[0]) for total in row[1:])] for row in rows.tolist()]
+        return _means(rows, None)
+
+    def window_curve(self, most: int) -> dict[str, Any]:
+        """The same over the last `window` records up to each: about 1,000, of few records fewer; empty until full."""
+        with self.lock:
+            curve = self.tally.loss_curve
+            wanted = min(WINDOW, max(_LEAST_WINDOW, self.records // 5))
+            window = -(-wanted // curve.interval) * curve.interval
+            rows = curve.windowed(window, most)
+        return {"window": window, "rows": _means(rows, window)}
+
+    def per_class(self, most: int) -> list[dict[str, Any]]:
+        """The most frequent classes: label, support, and the share of it that was found, also of the last records."""
+        with self.lock:
+            last = self.tally.window_recall()
+            found = sorted(self.tally.per_class().items(), key=lambda entry: -entry[1]["support"])[:most]
+        return [
+            {"label": label, "support": own["support"], "recall": own["recall"], "window_support": last[label][0],
+             "window_recall": last[label][1]}
+            for label, own in found
+        ]  # fmt: skip
 
     def latest(self) -> list[dict[str, Any]]:
         """Recent predictions, the last one first."""
@@ -184,7 +209,8 @@ class Stats:
         metadata, arrays = self.tally.state()
         kept = {"present": self._places.present, "blocks": self._latest.blocks}
         kept |= prefixed("alarm", self.alarm.state())
-        return {"tally": metadata, "names": self._places.names()}, prefixed("tally", arrays) | kept
+        figures = {"tally": metadata, "names": self._places.names(), "before": self.before}
+        return figures, prefixed("tally", arrays) | kept
 
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`, or what an earlier braided wrote in its place."""
@@ -196,6 +222,17 @@ class Stats:
         self.alarm.load_state(unprefixed("alarm", arrays))
         self._places.load(metadata.get("names"), arrays)
         self._latest.load(arrays, len(self._places.places))
+        if "before" in metadata:
+            self.before = checked("the figures", metadata, "before", int)
+        else:  # an earlier version has not kept it
+            self.before = max(self.before - self.records, 0)
+
+
+def _means(rows: NDArray[Any], window: int | None) -> list[list[float | None]]:
+    """Rows of sums as means over the records so far, or over a window; the plain guesses go to the end."""
+    guesses = 1 + np.arange(USUAL, LEARNERS)
+    rows = np.hstack([np.delete(rows, guesses, axis=1), rows[:, guesses]])
+    return [[row[0], *(finite(total / (window or row[0])) for total in row[1:])] for row in rows.tolist()]
 
 
 def finite(number: float) -> float | None:

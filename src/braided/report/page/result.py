@@ -21,7 +21,7 @@ _FAILURES = ("skipped updates", "resets")
 def result(subject: Subject) -> str:
     """The figures that matter, and the table of all models and learners."""
     document = subject.document
-    names = chosen(subject.job.options.metrics, document["task"])
+    names = chosen(subject.metrics, document["task"])
     plain = _plain_guesses(subject)
     leading = "mae" if subject.regression else "error_rate"
     boxes = [
@@ -34,7 +34,7 @@ def result(subject: Subject) -> str:
     rows = [row for model in document["summary"] for row in _result_rows(subject, model, names)]
     rows += [[name, *cells(names, losses, of_seeds(losses)), *[""] * 5] for name, losses in plain.items()]
     unused = {header[1 + len(names)]} if subject.seeds == 1 else set()
-    unused |= set() if subject.job.options.drift else {"drifts"}
+    unused |= set() if subject.drift else {"drifts"}
     unused |= set() if _failed(subject) else set(_FAILURES)
     kept = [place for place, name in enumerate(header) if name not in unused]
     header, rows = [header[place] for place in kept], [[row[place] for place in kept] for row in rows]
@@ -83,8 +83,7 @@ def _result_rows(subject: Subject, model: str, names: Sequence[str]) -> list[lis
 def _words(subject: Subject) -> str:
     """How the figures came about."""
     words = "Each record is predicted first, and then learned"
-    delay = subject.job.options.delay
-    words += f", its label {delay:,} records later. " if delay else ". "
+    words += f", its label {subject.delay:,} records later. " if subject.delay else ". "
     words += (
         "Skipped are updates that would not have been finite; a learner with ten in a row is reset."
         if _failed(subject)
@@ -92,8 +91,8 @@ def _words(subject: Subject) -> str:
     )
     if subject.seeds > 1:
         words += f" Figures are means over {subject.seeds} seeds; sd is the standard deviation over them."
-    if subject.job.options.drift:
-        words += f" Drifts are those that {subject.job.options.drift} found"
+    if subject.drift:
+        words += f" Drifts are those that {subject.drift} found"
         words += ", in all seeds together." if subject.seeds > 1 else "."
     hindsight = subject.document["majority_errors"]
     if hindsight is not None:

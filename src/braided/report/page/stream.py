@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from html import escape
 
@@ -14,6 +15,7 @@ from braided.report.page.subject import Subject
 from braided.report.plot.over_time import mean_throughput, rows_of_strip
 from braided.report.provenance import provenance
 from braided.report.table import ages_rows, counted, keys_rows, keys_words
+from braided.streams.encode.plan import Plan
 
 #: Columns of the stream that are listed.
 _MOST_COLUMNS = 200
@@ -62,9 +64,8 @@ def _throughput(subject: Subject) -> str:
     )
 
 
-def columns(subject: Subject) -> str:
+def columns(plan: Plan | None) -> str:
     """How each column was read; nothing of a stream whose columns are known."""
-    plan = subject.job.counts.plan
     if plan is None:
         return ""
     rows = [(column.name, column.words(), column.hint) for column in plan.columns[:_MOST_COLUMNS]]
@@ -75,21 +76,11 @@ def columns(subject: Subject) -> str:
     return section("How it was read", words + table(["column", "read as", "hint"], rows, "words") + left_out)
 
 
-def how_it_was_made(subject: Subject, command: str | None) -> str:
-    """Versions, machine, seeds, and the command line if it is known."""
-    options = subject.job.options
-    about = provenance()
-    about["date"] = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    about["seeds"] = ", ".join(str(options.seed + i) for i in range(subject.seeds))
-    digests = [
-        f"{run['model']} {run['seed']}: {run['state_sha256'][:16]}"
-        for run in subject.document["runs"]
-        if run["state_sha256"] is not None
-    ]
-    if digests:
-        about["state after each run (SHA-256)"] = "; ".join(digests)
+def how_it_was_made(about: Mapping[str, str], command: str | None = None) -> str:
+    """Versions, machine and what else is known, with the command line if there was one."""
+    date = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     given = f"<pre><code>{escape(command)}</code></pre>" if command else ""
-    return section("How it was made", given + table(["", ""], about.items(), "words"))
+    return section("How it was made", given + table(["", ""], {**provenance(), "date": date, **about}.items(), "words"))
 
 
 def keys(subject: Subject) -> str:

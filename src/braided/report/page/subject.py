@@ -10,29 +10,44 @@ from braided.estimators.tasks import REGRESSION
 from braided.evaluation import History
 from braided.report.page.hover import Reading
 from braided.report.page.svg import svg
-from braided.run import Job
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 class Subject:
-    """A run and its histories; it numbers the pictures that are made of them.
+    """Histories and their figures; it numbers the pictures that are made of them.
 
     Parameters
     ----------
-    job
-        The run, which is done.
+    histories
+        Those of each model, one for each seed.
+    document
+        What a run writes as JSON, or as much of it as is known.
+    metrics
+        Those of the first table; the main ones if none is given.
+    delay
+        How many records later labels were learned.
+    drift
+        The detector that watched for drift.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.document = job.document()
-        self.seeds = job.options.seeds
-        self.regression = self.document["task"] == REGRESSION
-        self.histories: dict[str, list[History]] = {}
-        for run in job.finished:
-            self.histories.setdefault(run.model, []).append(run.history)
+    def __init__(
+        self,
+        histories: dict[str, list[History]],
+        document: dict[str, Any],
+        metrics: Sequence[str] = (),
+        delay: int = 0,
+        drift: str | None = None,
+    ) -> None:
+        self.histories = histories
+        self.document = document
+        self.metrics = metrics
+        self.delay = delay
+        watched = any("drifts" in run for run in document["runs"])
+        self.drift = drift or ("the detector" if watched else None)
+        self.seeds = max(map(len, histories.values()))
+        self.regression = document["task"] == REGRESSION
         self._pictures = 0
 
     @property

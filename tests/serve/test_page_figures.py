@@ -1,0 +1,120 @@
+"""What the live page is told: records of an imported model, classes, errors over a window, where an alarm stood."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from help_serve import records, rows, small_model, taught
+from test_error_alarm import noisy_rows
+
+from braided import MODLClassifier
+from braided.checkpoint import decode, encode
+from braided.estimators import ESTIMATORS
+from braided.evaluation.alarm import ErrorAlarm
+from braided.serve.events import _MOST_POINTS
+from braided.serve.model_spec import state_from_checkpoint
+from braided.serve.model_state import ModelState
+from braided.serve.settings import Limits
+
+ITEMS = rows(700)
+
+
+def learned(items: list[dict[str, Any]], state: ModelState | None = None) -> ModelState:
+    state = state or ModelState("m", small_model(), Limits())
+    state._learn(records(items), live=True)
+    return state
+
+
+def reopened(state: ModelState) -> ModelState:
+    return ModelState.restored(decode(state.snapshot(), "m", *ESTIMATORS), Limits())
+
+
+def test_records_from_before_a_model_was_imported_are_told_apart(tmp_path: Path) -> None:
+    taught(ITEMS[:300]).save(tmp_path / "model")
+    state = learned(ITEMS[300:500], state_from_checkpoint("m", (tmp_path / "model").read_bytes(), Limits()))
+    for one in (state, reopened(state), state_from_checkpoint("n", state.snapshot(), Limits())):
+        summary = one.stats.summary()
+        assert (summary["records"], summary["records_before"]) == (200, 300)
+        assert isinstance(one.model, MODLClassifier)
+        assert one.model.records_learned == 500
+    # An earlier version has not kept how many there were.
+    found = decode(state.snapshot(), "m", *ESTIMATORS)
+    del found.metadata["serve"]["stats"]["before"]
+    old = ModelState.restored(decode(encode(found.kind, found.metadata, found.arrays), "m", *ESTIMATORS), Limits())
+    assert old.stats.summary()["records_before"] == 300
+    assert learned(ITEMS[:20]).stats.summary()["records_before"] == 0
+
+
+def test_classes_are_those_that_were_counted() -> None:
+    state = learned(ITEMS[:400])
+    wrong: Counter[str] = Counter()
+    model = small_model()
+    for item in ITEMS[:400]:
+        wrong[item["y"]] += model.predict_one(item["x"]) != item["y"]
+        model.learn_one(item["x"], item["y"])
+    support = Counter(item["y"] for item in ITEMS[:400])
+    found = state.stats.per_class(20)
+    assert [one["support"] for one in found] == sorted(support.values(), reverse=True)
+    for one in found:
+        label = one["label"]
+        assert one["support"] == one["window_support"] == support[label]
+        assert abs(one["recall"] - (1 - wrong[label] / support[label])) < 1e-12
+        assert abs(one["window_recall"] - one["recall"]) < 1e-12
+    assert [one["label"] for one in state.stats.per_class(2)] == [one["label"] for one in found[:2]]
+    assert state.stats.tally.window_recall() == reopened(state).stats.tally.window_recall()
+
+
+def test_the_recall_of_the_last_records_is_of_them_alone() -> None:
+    state = learned(noisy_rows(3_000, change=2_000))
+    for one in state.stats.per_class(2):
+        assert one["recall"] > 0.75 > 0.65 > one["window_recall"]
+
+
+def test_errors_over_a_window_are_those_of_its_records() -> None:
+    state = learned(ITEMS)
+    losses = []
+    model = small_model()
+    for item in ITEMS:
+        losses.append(model.predict_one(item["x"]) != item["y"])
+        model.learn_one(item["x"], item["y"])
+    found = state.stats.window_curve(_MOST_POINTS)
+    assert found["window"] == 140
+    assert 60 < len(found["rows"]) <= _MOST_POINTS
+    for record, together, *others in found["rows"]:
+        assert abs(together - np.mean(losses[int(record) - 140 : int(record)])) < 1e-12
+        assert len(others) == 4
+    assert found["rows"][-1][0] == 700
+    assert learned(ITEMS[:90]).stats.window_curve(_MOST_POINTS)["rows"] == []
+
+
+def test_where_an_alarm_stood_is_kept() -> None:
+    alarm = ErrorAlarm(regression=False)
+    quiet, loud = np.tile([0.0, 0.0, 0.0, 1.0], 1_000), np.ones(500)
+    alarm.add(np.concatenate([quiet, loud]))
+    assert alarm.marks == [(4_250, None)]
+    other = ErrorAlarm(regression=False)
+    other.load_state({name: array for name, array in alarm.state().items() if name != "marks"})
+    assert other.marks == [(4_250, None)]
+    for _ in range(2):
+        alarm.add(quiet)
+        assert len(alarm.marks) == alarm.raised == 1
+        (raised, cleared), restored = alarm.marks[0], ErrorAlarm(regression=False)
+        assert raised == 4_250
+        assert cleared is not None
+        assert 5_250 <= cleared < 8_500
+        restored.load_state(alarm.state())
+        assert restored.marks == alarm.marks
+    for _ in range(25):
+        alarm.add(np.concatenate([quiet, quiet, quiet, loud]))
+    assert alarm.raised > 20
+    assert len(alarm.marks) == 20
+    assert state_marks(alarm) == alarm.marks
+
+
+def state_marks(alarm: ErrorAlarm) -> list[tuple[int, int | None]]:
+    again = ErrorAlarm(regression=False)
+    again.load_state(alarm.state())
+    return again.marks
