@@ -22,10 +22,19 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Let links to the root's files lead to their pages, show sessions as such, and leave out what only tests read."""
+    """Let links to the root's files and to notebooks lead there, show sessions, and leave out what only tests read."""
     markdown = _to_root_pages(markdown, "../")
+    markdown = markdown.replace("](../examples/", f"]({config.repo_url}/blob/main/examples/")
     markdown = re.sub(r"^```(console|python) (?:slow|needs-\w+)$", r"```\1", markdown, flags=re.MULTILINE)
+    markdown = re.sub(r"^```sh$(?=\n\$ )", "```console", markdown, flags=re.MULTILINE)
     return re.sub(r"^```python$(?=\n>>>)", "```pycon", markdown, flags=re.MULTILINE)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Let the source that the reference quotes lead to its place in the repository."""
+    quoted = r"<summary>Source code in <code>([^<]+)</code></summary>(.*?<span class=\"normal\">\s*(\d+))"
+    link = rf'<summary>Source code in <a href="{config.repo_url}/blob/main/\1#L\3">\1</a></summary>\2'
+    return re.sub(quoted, link, html, flags=re.DOTALL)
 
 
 def _to_root_pages(markdown: str, where: str) -> str:

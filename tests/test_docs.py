@@ -118,7 +118,8 @@ def run_console(body: str, folder: Path) -> None:
         "BRAIDED_DATA": str(DATA.resolve()), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "80",
     }  # fmt: skip
-    shutil.copy(ROOT / "docs" / "deliveries.csv", folder)
+    for table in (ROOT / "docs").glob("*.csv"):
+        shutil.copy(table, folder)
     with mock.patch.dict(os.environ, environment), contextlib.chdir(folder):
         name, *arguments = shlex.split(command)
         if name == "braided" and not set(command) & set("|<>;&$*"):
@@ -158,7 +159,7 @@ def console_blocks(slow: bool) -> list[object]:
     return [
         pytest.param(body, id=body.split("\n")[0][2:50])
         for _, words, body in blocks("console")
-        if body.startswith(("$ braided", "$ printf", "$ python"))
+        if body.startswith(("$ braided", "$ printf", "$ python", "$ for"))
         if ("slow" in words) == slow
     ]
 
@@ -242,6 +243,14 @@ def test_the_picture_of_missing_features_shows_what_its_page_says(
     assert not seen.given["forest"][~seen.there].any(), "the forest is given nothing of a missing feature"
     draw_missing.main(tmp_path / "missing.png")
     assert (tmp_path / "missing.png").stat().st_size > 20_000
+
+
+def test_the_file_of_the_tutorial_is_what_its_script_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import pumps
+
+    pumps.main(tmp_path / "pumps.csv")
+    assert (tmp_path / "pumps.csv").read_bytes() == (ROOT / "docs" / "pumps.csv").read_bytes()
 
 
 def test_the_first_page_claims_what_other_pages_have_measured() -> None:

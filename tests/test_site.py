@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
 import subprocess
@@ -9,10 +11,16 @@ import sys
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
+yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: run make test")
+
 ROOT = Path(__file__).resolve().parents[1]
+REPOSITORY = "https://github.com/braided-ml/braided"
+#: Pages that the hooks of mkdocs make of files of the root.
+ROOT_PAGES = ("changelog.md", "code_of_conduct.md", "contributing.md", "security.md")
 MISSING = [name for name in ("mkdocs", "material", "mkdocstrings") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed: run make test")
 
@@ -29,11 +37,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Assets(HTMLParser):
-    """Addresses that a browser fetches by itself when it opens a page, and the text that is shown."""
+    """Addresses that a browser fetches by itself when it opens a page, where links lead, and the text that is shown."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.links: list[str] = []
+        self.places: set[str] = set()
         self.text: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -43,6 +53,9 @@ class Assets(HTMLParser):
         for name in ("src", "srcset", "data", "poster"):
             if name in values and tag != "a":
                 self.found.append(values[name])
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        self.places |= {values[name] for name in ("id", "name") if name in values}
         self.found += re.findall(r"url\(['\"]?([^)'\"]+)", values.get("style", ""))
 
     def handle_data(self, data: str) -> None:
@@ -57,6 +70,117 @@ def read(page: Path) -> Assets:
 
 def pages(site: Path) -> list[Path]:
     return [page for page in sorted(site.rglob("*.html")) if page != site / "404.html"]
+
+
+def test_no_link_is_dead(site: Path) -> None:
+    """Pages, files and places within pages; what lies elsewhere is not asked for, but its address must be one."""
+    known = {page: read(page) for page in pages(site)}
+    elsewhere = set()
+    checked = 0
+    for page, parsed in known.items():
+        for link in parsed.links:
+            address = urlsplit(link)
+            if link == "javascript:void(0)":  # the theme's button that shares a search
+                continue
+            if address.scheme or address.netloc:
+                elsewhere.add(link)
+                continue
+            target = (page.parent / unquote(address.path)).resolve() if address.path else page
+            assert target.exists(), f"{page.name} links to {link}"
+            if address.fragment and target in known:
+                assert unquote(address.fragment) in known[target].places, f"{page.name} links to {link}"
+            checked += 1
+    assert checked > 2_000
+    for link in elsewhere:
+        address = urlsplit(link)
+        assert address.scheme == "https" and "." in address.netloc and " " not in link, link  # noqa: PT018
+    ours = f"{REPOSITORY}/(blob|raw)/main/"
+    for link in elsewhere:
+        if found := re.match(ours, link):
+            path = link[found.end() :].partition("#")[0]
+            assert (ROOT / path).exists() or path.removeprefix("docs/") in ROOT_PAGES, link
+
+
+def test_titles_are_those_of_the_menu(site: Path) -> None:
+    """But for the first page, whose title is the name of all."""
+    menu = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    entries = [entry for part in menu for entry in (*part.values(),) if isinstance(entry, list)]
+    titles = {page: title for entry in entries for item in entry for title, page in item.items()}
+    assert len(titles) > 40
+    for page, title in titles.items():
+        text = (site / page).with_suffix(".html").read_text(encoding="utf-8")
+        heading = re.search(r"<h1[^>]*>(.*?)<a class=\"headerlink\"", text, re.DOTALL)
+        assert heading, page
+        assert html.unescape(re.sub(r"<[^>]+>", "", heading[1])).strip() == title, page
+
+
+def test_every_page_can_be_searched(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    written = {
+        page.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for page in (ROOT / "docs").rglob("*.md")
+    }
+    assert written <= found
+
+
+def test_what_a_page_is_made_of_can_be_seen(site: Path) -> None:
+    page = (site / "tutorial.html").read_text(encoding="utf-8")
+    assert f"{REPOSITORY}/raw/main/docs/tutorial.md" in page
+    assert 'data-md-component="source"' not in page, "the theme would ask for the repository's stars"
+    reference = (site / "api" / "learners.html").read_text(encoding="utf-8")
+    places = re.findall(rf"{REPOSITORY}/blob/main/(src/braided/[\w/]+\.py)#L(\d+)", reference)
+    assert len(places) > 20
+    for path, line in places:
+        assert re.match(r"\s*(@|def |class )", (ROOT / path).read_text(encoding="utf-8").splitlines()[int(line) - 1])
+
+
+def test_in_a_browser(site: Path, tmp_path: Path) -> None:
+    """Pictures follow the dark, a phone scrolls no page sideways, and what is copied has no prompts."""
+    import browser
+
+    copied = """
+        const code = [...document.querySelectorAll("pre code")].find(e => e.innerText.includes(">>> "));
+        code.setAttribute("data-md-copying", "");
+        return code.innerText;
+    """
+    with browser.opened(tmp_path / "profile") as window:
+        for scheme in ("light", "dark"):
+            browser.scheme(window, scheme)
+            window.get((site / "how.html").as_uri())
+            window.execute_script("localStorage.clear()")  # the choice of an earlier visit
+            window.refresh()
+            turned = "return getComputedStyle(document.querySelector('article img')).filter"
+            assert ("invert" in window.execute_script(turned)) == (scheme == "dark")
+        text = window.execute_script(copied)
+        assert "model = MODLClassifier()\n" in text
+        assert ">>>" not in text
+        assert "['current'" not in text, "what is printed is no code"
+        browser.phone(window)
+        for name in ("index", "how", "tutorial", "faq", "metrics", "evaluation", "serve", "results", "api/learners"):
+            window.get((site / f"{name}.html").as_uri())
+            assert window.execute_script("return document.documentElement.scrollWidth") <= 360, name
+        asked = [address for address in browser.requested(window) if address.startswith("http")]
+        assert not asked
+
+
+@pytest.mark.slow
+def test_versions_stand_beside_each_other(tmp_path: Path) -> None:
+    """As the workflow publishes them, but without pushing."""
+    pytest.importorskip("mike", reason="mike is not installed: run make test")
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
+    who = {
+        f"GIT_{role}_{what}": "braided@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    for version in (["0.2", "latest"], ["dev"]):
+        command = [sys.executable, "-m", "mike.driver", "deploy", "--update-aliases", *version]
+        environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", **who}
+        done = subprocess.run(command, cwd=tmp_path / "clone", env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    show = ["git", "-C", str(tmp_path / "clone"), "show"]
+    listed = json.loads(subprocess.run([*show, "gh-pages:versions.json"], capture_output=True, check=True).stdout)
+    assert [(entry["version"], entry["aliases"]) for entry in listed] == [("dev", []), ("0.2", ["latest"])]
+    for version in ("0.2", "latest", "dev"):
+        subprocess.run([*show, f"gh-pages:{version}/tutorial.html"], capture_output=True, check=True)
 
 
 def test_every_page_of_docs_is_there(site: Path) -> None:
