@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,13 @@ def main() -> None:
     for query in start(spark, "killed", files=1):
         query.awaitTermination()
     if sys.argv[2] == "finish":
+        for left in ("whole", "whole-checkpoint"):
+            shutil.rmtree(FOLDER / left, ignore_errors=True)
         for query in start(spark, "whole", files=100):
             query.awaitTermination()
         seen = {run: found(spark, run) for run in ("killed", "whole")}
-        (FOLDER / "seen.json").write_text(json.dumps(seen, default=str))
+        (FOLDER / "seen.part").write_text(json.dumps(seen, default=str))
+        (FOLDER / "seen.part").rename(FOLDER / "seen.json")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def learned(path: Path) -> None:
     """A fleet that knows four of the six keys, in a file."""
     past = frame(HISTORY, seed=1)
     past = past[past["machine"].notnull() & past["label"].notnull() & (past["station"] < 4)]
-    fleet = Fleet(MODLClassifier(preset="lean"), key="machine")
+    fleet = Fleet(MODLClassifier(), key="machine")
     fleet.learn_many(past[[*FEATURES, "machine"]], past["label"].tolist())
     fleet.save(path)
 

@@ -126,6 +126,10 @@ def test_sessions_that_do_not_fit_are_refused() -> None:
         check_session(Context(python="/bin/sh"))
     with pytest.raises(BraidedError, match="workers would run no-such-python"):
         check_session(Context(python="no-such-python"))
+    remote = Context()
+    remote._sc = None  # type: ignore[assignment]
+    with pytest.raises(BraidedError, match="the session is one of Spark Connect, which fleets cannot use"):
+        check_session(remote)
     cluster = Context(python="/opt/python")
     cluster.master = "yarn"
     check_session(cluster)

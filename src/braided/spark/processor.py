@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pyspark import SparkFiles
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from braided.fleet import Fleet
@@ -21,14 +23,14 @@ class FleetProcessor(StatefulProcessor):
 
     Parameters
     ----------
-    saved
-        The fleet without its keys, as bytes.
+    file
+        The name under which workers have been sent the fleet, without its keys: see `session.send_file`.
     columns
         What comes and goes.
     """
 
-    def __init__(self, saved: bytes, columns: Columns) -> None:
-        self._saved = saved
+    def __init__(self, file: str, columns: Columns) -> None:
+        self._file = file
         self._columns = columns
         #: Made on the worker, with the first row.
         self._fleet: Fleet | None = None
@@ -44,7 +46,7 @@ class FleetProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802
         """All rows of a key in a micro-batch."""
         if self._fleet is None:
-            self._fleet = fleet_of(self._saved)
+            self._fleet = fleet_of(Path(SparkFiles.get(self._file)).read_bytes())
         own = unpacked(key[0], self._columns.kinds[self._columns.key])
         found = self._state.get() if own is not None else None
         before = None if found is None else bytes(found[0])

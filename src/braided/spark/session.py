@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
+import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +48,11 @@ def check_session(spark: Any) -> None:
             f"with braided.spark.prepare, or set {PROVIDER_SETTING} to {ROCKSDB}"
         )
     context = getattr(spark, "_sc", None)
-    if context is None or not context.master.startswith("local"):
+    if context is None:
+        raise BraidedError(
+            "the session is one of Spark Connect, which fleets cannot use: make it where the driver runs"
+        )
+    if not context.master.startswith("local"):
         return  # the machines of a cluster have a Python of their own
     python = shutil.which(context.pythonExec)
     if python is None or _environment(python) != _environment(sys.executable):
@@ -53,6 +60,20 @@ def check_session(spark: Any) -> None:
             f"Spark's workers would run {python or context.pythonExec}, and braided is installed for {sys.executable}: "
             f"make the session with braided.spark.prepare, or set {_PYTHON} to that before"
         )
+
+
+def send_file(spark: Any, content: bytes) -> str:
+    """Have bytes sent to the workers of a session; returns the name under which `SparkFiles` finds them there.
+
+    They do not go with the code: Spark makes a broadcast of code beyond a megabyte, which its driver cannot read back
+    where a query has state.
+    """
+    folder = tempfile.mkdtemp(prefix="braided-spark-")
+    weakref.finalize(spark.sparkContext, shutil.rmtree, folder, ignore_errors=True)
+    file = Path(folder) / f"{hashlib.sha256(content).hexdigest()}.braided"
+    file.write_bytes(content)
+    spark.sparkContext.addFile(str(file))
+    return file.name
 
 
 def _environment(python: str) -> Path:

@@ -14,7 +14,7 @@ from braided.extras import require
 from braided.fleet import KIND, Fleet
 from braided.spark.columns import Columns, kind_of, names, packed, unpacked
 from braided.spark.key_steps import state_of
-from braided.spark.session import check_session
+from braided.spark.session import check_session, send_file
 from braided.values import shown
 
 
@@ -78,12 +78,12 @@ def fleet_stream(
     columns = chosen_columns(dict(df.dtypes), fleet, key or str(fleet.key), target, order, weight, features, keep)
     check_session(df.sparkSession)
     start = _initial_state(df.sparkSession, fleet, columns)
-    saved = saved_without_keys(fleet)
+    file = send_file(df.sparkSession, saved_without_keys(fleet))
     answers = (
         columns.sent(df)
         .groupBy("key")
         .transformWithStateInPandas(
-            statefulProcessor=processor.FleetProcessor(saved, columns),
+            statefulProcessor=processor.FleetProcessor(file, columns),
             outputStructType=columns.answers(),
             outputMode="Update",
             timeMode="None",
