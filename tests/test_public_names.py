@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Modules with a list of their own; what else is public, the reference lists.
 WITH_LISTS = (
     "braided", "braided.combiners", "braided.datasets", "braided.evaluation", "braided.learners", "braided.plot",
-    "braided.sklearn", "braided.streams",
+    "braided.sklearn", "braided.spark", "braided.streams",
 )  # fmt: skip
 PUBLIC = """
 braided: BraidedError Encoder Fleet History MODLClassifier MODLRegressor __version__ record
@@ -46,6 +46,7 @@ braided.plot: availability calibration confusion coverage error failures learner
 braided.presets: Preset classic default get lean paper released
 braided.report: plot
 braided.sklearn: MODLClassifier MODLRegressor
+braided.spark: fleet_stream prepare read_fleet
 braided.streams: ArrayStream Batch IterableStream Limited MASKS Masked Peeked Rules SQLStream Stream open_stream
     read_whole shuffled
 braided.streams.encode.chunk: BadRecord Chunk

@@ -227,6 +227,7 @@ def test_the_reference_has_the_public_names(site: Path) -> None:
         "estimators": (
             "MODLClassifier", "MODLClassifier.learn_one", "MODLRegressor.predict_many", "BraidedError",
             "sklearn.MODLClassifier", "sklearn.MODLRegressor", "capymoa.MODL", "capymoa.MODLRegressor",
+            "spark.fleet_stream", "spark.read_fleet", "spark.prepare",
             "estimators.drift.DETECTORS", "estimators.drift.build", "estimators.drift.Watch",
         ),
         "learners": (
