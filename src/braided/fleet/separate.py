@@ -97,7 +97,8 @@ class SeparateModels:
 
     def dry_run(self) -> SeparateDryRun:
         """Whether chunks would be learned."""
-        return SeparateDryRun(self.model, self.start and not self.held, self.known, self._space, self.limits, self._known_model)
+        learns = self.start and not self.held
+        return SeparateDryRun(self.model, learns, self.known, self._space, self.limits, self._known_model)
 
     def _known_model(self, key: str, hold: bool = False) -> MODL:
         """The model of a key that is known; to `hold` it is to have it in memory from now on."""

@@ -37,7 +37,7 @@ class SpreadModels(SeparateModels):
 
     def __init__(self, models: SeparateModels, n: int) -> None:
         super().__init__(models.model, models.limits, models.start)
-        self._encoder, self._space = models.give_up_encoder(), models._space
+        self._encoder, self._space, self.held = models.give_up_encoder(), models._space, models.held
         few = replace(models.limits, in_memory=max(1, models.limits.in_memory // n), folder=self._spill.path)
         self._processes: list[KeyProcess] = []
         #: Whether all processes have learned the same records.
@@ -139,7 +139,10 @@ class SpreadModels(SeparateModels):
         rows = np.arange(part.start, part.stop)
         if not self.start or not rows.size:
             return
-        said = self.model.predict_learn_many(*chunk.some(rows))
+        if self.held:
+            said = self.model.progress_many(chunk.table[rows], chunk.columns)
+        else:
+            said = self.model.predict_learn_many(*chunk.some(rows))
         self._note(self.model.classes, said, rows, progress, alone=True)
         unknown = [row for row in groups.get(None, []) if part.start <= row < part.stop]
         if unknown:
