@@ -112,3 +112,13 @@ def test_a_state_that_is_refused_leaves_the_model_as_it_was() -> None:
         model.braid.load_state(changed)
     for name, array in model.braid.state().items():
         np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_model_of_an_older_file_is_saved_and_loaded_again() -> None:
+    model = MODLClassifier(learners=(LogisticConfig(),))
+    model.learn_many([[1.0], [2.0]], ["a", "b"])
+    metadata, arrays = model.snapshot()
+    older = {name: array for name, array in arrays.items() if not name.startswith("label ")}
+    assert len(older) < len(arrays)
+    again = MODLClassifier.restore(*MODLClassifier.restore(metadata, older).snapshot())
+    assert again.predict_one({0: 2.0}) == model.predict_one({0: 2.0})

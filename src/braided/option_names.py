@@ -39,6 +39,11 @@ def options_for(user: str) -> Iterator[None]:
         _user.remove(user)
 
 
+def user() -> str:
+    """Where the user of this process is."""
+    return _user[-1]
+
+
 def option(name: str, value: Any = None) -> str:
     """A setting's name, with a value to give if there is one.
 

@@ -158,7 +158,13 @@ def test_changed_exports_are_refused_in_a_sentence(tmp_path: Path, share: str) -
             assert imported({**metadata, "parameters": {**parameters, name: value}}) == 422, (name, value)
         for changed in (keys[:-1], [keys[0]] * len(keys), ["zz", *keys[1:]], ["s" + "x" * 300, *keys[1:]], None):
             assert imported(changed_inside(metadata, keys=changed)) == 422, changed
-        for name, value in (("estimator", "Fleet"), ("learned", 2**52), ("learned", -1), ("template", {})):
+        for name, value in (
+            ("held", True),
+            ("estimator", "Fleet"),
+            ("learned", 2**52),
+            ("learned", -1),
+            ("template", {}),
+        ):
             assert imported({**metadata, name: value}) == 422, name
         for name in ("key", "share", "max_keys"):
             rest = {other: value for other, value in parameters.items() if other != name}

@@ -157,6 +157,7 @@ class Decision:
     def load_state(self, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> None:
         """Take over a `state`, if there is one: older files have none."""
         if _COUNTS not in arrays:
+            self._grow(n_classes)
             return
         most = decide.MEMORY * record_weight.MOST
         rules = {_COUNTS: ArrayRule((n_classes,), low=0.0, high=most)}

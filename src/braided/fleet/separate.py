@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,23 @@ from braided.values import as_weight
 Floats = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[Any]]
 _KIND = "FleetModel"
+_NO_WEIGHTS = np.zeros(0)
 _WHAT = "state of the fleet"
+
+
+class Chunk(NamedTuple):
+    """Records on their way to the models of their keys."""
+
+    keys: Sequence[str | None]
+    table: Any
+    labels: list[Any]
+    columns: list[Hashable]
+    weights: Floats
+
+    def some(self, rows: NDArray[np.int64]) -> tuple[Any, list[Any], list[Hashable], Floats]:
+        """Some of them, as a model takes them."""
+        weights = self.weights[rows] if self.weights.size else self.weights
+        return self.table[rows], [self.labels[i] for i in rows] if self.labels else [], self.columns, weights
 
 
 class SeparateModels:
@@ -81,10 +97,14 @@ class SeparateModels:
 
     def dry_run(self) -> SeparateDryRun:
         """Whether chunks would be learned."""
-        return SeparateDryRun(self.model, self.start, self.known, self._space, self.limits, self._known_model)
+        learns = self.start and not self.held
+        return SeparateDryRun(self.model, learns, self.known, self._space, self.limits, self._known_model)
 
-    def _known_model(self, key: str) -> MODL:
-        return self._models[key] if key in self._models else self._read(key)
+    def _known_model(self, key: str, hold: bool = False) -> MODL:
+        """The model of a key that is known; to `hold` it is to have it in memory from now on."""
+        found = self._model(key) if hold else self._models[key] if key in self._models else self._read(key)
+        assert found is not None
+        return found
 
     def give_up_encoder(self) -> RawEncoder | None:
         """Take numbers from now on."""
@@ -217,61 +237,58 @@ class SeparateModels:
             raise BraidedError(f"X has {n} records and y has {len(labels)} labels: they must be as many")
         with self._growing():
             table, columns, frame = self._opened(X, names, True, sample_weight)
-            self.dry_run().learn_many(keys, table, labels, columns, sample_weight)
-        weights = weights_of(sample_weight, n, 1)
-        heavy = np.ones(n) if weights is None else weights
+            weights = weights_of(sample_weight, n, 1)
+            chunk = Chunk(keys, table, labels, columns, np.ones(n) if weights is None else weights)
+            self._check(chunk)
         if not self._regression:
-            for label, weight in zip(labels, heavy, strict=True):
+            for label, weight in zip(labels, chunk.weights, strict=True):
                 if weight > 0.0:
                     self._space.admit(self.model._target(label, 0))
         progress = self._nothing_said(n)
-        done = 0
+        self._learn(chunk, progress)
+        return progress if frame is None else self._framed(frame, progress)
+
+    def _check(self, chunk: Chunk) -> None:
+        """Refuse a chunk that some model would refuse."""
+        self.dry_run().learn_many(chunk.keys, chunk.table, chunk.labels, chunk.columns, chunk.weights)
+
+    def _learn(self, chunk: Chunk, progress: Progress) -> None:
+        """Predict and learn, from one new key to the next."""
+        done, n = 0, len(chunk.keys)
         while done < n:
             stop = done
-            while stop < n and (keys[stop] in self.known or heavy[stop] == 0.0):
+            while stop < n and (chunk.keys[stop] in self.known or chunk.weights[stop] == 0.0):
                 stop += 1
-            self._learn_part(table, labels, columns, heavy, keys, progress, slice(done, stop))
-            key = keys[stop] if stop < n else None
+            self._learn_part(chunk, progress, np.arange(done, stop))
+            key = chunk.keys[stop] if stop < n else None
             if key is not None:
                 self._make_known(key, self._new_model())
             done = stop
-        return progress if frame is None else self._framed(frame, progress)
 
-    def _learn_part(
-        self,
-        table: Any,
-        labels: list[Any],
-        columns: list[Hashable],
-        weights: Floats,
-        keys: list[str | None],
-        progress: Progress,
-        part: slice,
-    ) -> None:
+    def _learn_part(self, chunk: Chunk, progress: Progress, rows: NDArray[np.int64]) -> None:
         """Records among which no key is new, key by key."""
-        rows = np.arange(part.start, part.stop)
         if not rows.size:
             return
         if self.start:
             if self.held:
-                shared = self.model.progress_many(table[rows], columns)
+                shared = self.model.progress_many(chunk.table[rows], chunk.columns)
             else:
-                shared = self.model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
-            self._note(self.model, shared, rows, progress, alone=True)
+                shared = self.model.predict_learn_many(*chunk.some(rows))
+            self._note(self.model.classes, shared, rows, progress, alone=True)
         groups: dict[str | None, list[int]] = {}
         for row in rows.tolist():
-            groups.setdefault(keys[row] if keys[row] in self.known else None, []).append(row)
+            groups.setdefault(chunk.keys[row] if chunk.keys[row] in self.known else None, []).append(row)
         for key, some in groups.items():
             model = self._model(key)
             if key is None or model is None:
                 if self.start:
-                    progress.predictions[some] = 0.0
-                    self._note(self.model, shared, rows, progress, only=some)
+                    self._note(self.model.classes, shared, rows, progress, only=some)
                 continue
-            said = model.predict_learn_many(table[some], [labels[i] for i in some], columns, weights[some])
-            self._note(model, said, np.array(some), progress)
+            said = model.predict_learn_many(*chunk.some(np.array(some)))
+            self._note(model.classes, said, np.array(some), progress)
         for row in rows.tolist():
-            key = keys[row]
-            if key is not None and key in self.known and weights[row] > 0.0:
+            key = chunk.keys[row]
+            if key is not None and key in self.known and chunk.weights[row] > 0.0:
                 self.known.move_to_end(key)
 
     def _nothing_said(self, n: int) -> Progress:
@@ -281,16 +298,16 @@ class SeparateModels:
 
     def _note(
         self,
-        model: MODL,
+        classes: Sequence[Hashable],
         said: Progress,
         rows: NDArray[np.int64],
         progress: Progress,
         alone: bool = False,
         only: Sequence[int] | None = None,
     ) -> None:
-        """Enter what a model said of some records, by the fleet's classes; `alone`: as what it says by itself."""
+        """Enter what a model of these classes said of some records; `alone`: as what it says by itself."""
         chosen = np.arange(rows.size) if only is None else np.searchsorted(rows, only)
-        at, n = rows[chosen], len(model.learner_names)
+        at, n = rows[chosen], np.asarray(said.own).shape[1]
         if self._regression:
             values = np.asarray(said.predictions)[chosen]
             if alone:
@@ -298,7 +315,7 @@ class SeparateModels:
             else:
                 progress.predictions[at], progress.own[at, :n] = values, np.asarray(said.own)[chosen]
             return
-        places = np.array([self._space.places[label] for label in model.classes], dtype=np.int64)
+        places = np.array([self._space.places[label] for label in classes], dtype=np.int64)
         found = np.asarray(said.predictions)[chosen]
         if alone:
             likeliest = places[found.argmax(axis=1)] if places.size else np.full(at.size, -1)
@@ -318,17 +335,26 @@ class SeparateModels:
         """Predict the records."""
         table, columns, frame = self._opened(X, names)
         progress = self._nothing_said(len(keys))
+        self._say(Chunk(keys, table, [], columns, _NO_WEIGHTS), progress)
+        return progress if frame is None else self._framed(frame, progress)
+
+    def _say(self, chunk: Chunk, progress: Progress) -> None:
+        """Predict."""
         groups: dict[str | None, list[int]] = {}
-        for row, key in enumerate(keys):
+        for row, key in enumerate(chunk.keys):
             groups.setdefault(key if key in self.known else None, []).append(row)
         for key, rows in groups.items():
             model = self._model(key)
             if model is not None:
-                self._note(model, model.progress_many(table[rows], columns), np.array(rows), progress)
-        if self.start and len(keys):
-            shared = self.model.progress_many(table, columns)
-            self._note(self.model, shared, np.arange(len(keys)), progress, alone=True)
-        return progress if frame is None else self._framed(frame, progress)
+                said = model.progress_many(chunk.table[rows], chunk.columns)
+                self._note(model.classes, said, np.array(rows), progress)
+        if self.start and len(chunk.keys):
+            shared = self.model.progress_many(chunk.table, chunk.columns)
+            self._note(self.model.classes, shared, np.arange(len(chunk.keys)), progress, alone=True)
+
+    def _snapshots(self) -> Iterator[tuple[dict[str, Any], dict[str, NDArray[Any]]]]:
+        """Those of the keys' models, in the order of `known`."""
+        return (self._known_model(key).snapshot() for key in self.known)
 
     def forget_key(self, key: str) -> None:
         """Forget a key that is known, and with the last one the classes that keys alone have seen."""
@@ -362,8 +388,7 @@ class SeparateModels:
         if self._encoder is not None:
             model["encode"] = pack_encoder(self._encoder)
         found, models = prefixed(SHARED, arrays), []
-        for place, key in enumerate(self.known):
-            one, rows = (self._models[key] if key in self._models else self._read(key)).snapshot()
+        for place, (one, rows) in enumerate(self._snapshots()):
             models.append(one)
             found |= prefixed(f"key {place}", rows)
         labels = [pack_name(label) for label in self.classes]

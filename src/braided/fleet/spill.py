@@ -46,6 +46,11 @@ class SpillFolder:
             weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
         return self._path
 
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._made()
+
     def _file(self, number: int) -> Path:
         return self._made() / f"{number % _FOLDERS:02x}" / f"{number}.braided"
 

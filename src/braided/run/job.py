@@ -22,7 +22,7 @@ from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
 from braided.evaluation.summary import plain_guess, summary_of
-from braided.fleet import Fleet
+from braided.fleet import Fleet, spread, spreads
 from braided.kernels.tally import LAST, USUAL
 from braided.run import decision as decisions
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
@@ -300,21 +300,32 @@ class Job:
             evaluation.history.columns = self._columns
             if isinstance(self._source, LiveStream):
                 self._source.on_pause = functools.partial(self._save_if_due, evaluation)
-            try:
-                for _ in evaluation.run(stream):
-                    self._position = getattr(self._source, "position", None)
-                    self._save_if_due(evaluation)
+            if self.options.jobs > 1 and not spreads(evaluation.model, self.options.jobs):
+                self._tell(
+                    "one process runs: under --share braid a shared model learns all records in their order, and keys "
+                    "take little beside it"
+                )
+            with spread(evaluation.model, self.options.jobs):
+                for _ in self._observed(evaluation, stream):
                     yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
-            except BraidedError:
-                if self.options.follow and evaluation.seen and not self.options.delay:
-                    self._save(evaluation)  # what came before the record that does not fit
-                raise
-            if evaluation.records == 0:
-                what = "no record with a label" if evaluation.unlabelled else "no records"
-                raise BraidedError(f"stream {self.options.stored()['stream']!r} has {what}: give at least one")
-            if self.options.follow:
-                self._save(evaluation)  # as one that goes on: there may be more to follow
-            self._end(name, seed, evaluation)
+                self._end(name, seed, evaluation)
+
+    def _observed(self, evaluation: Evaluation, stream: Stream) -> Iterator[Batch]:
+        """The batches of a run, each after it was learned and, if it was time to, saved."""
+        try:
+            for batch in evaluation.run(stream):
+                self._position = getattr(self._source, "position", None)
+                self._save_if_due(evaluation)
+                yield batch
+        except BraidedError:
+            if self.options.follow and evaluation.seen and not self.options.delay:
+                self._save(evaluation)  # what came before the record that does not fit
+            raise
+        if evaluation.records == 0:
+            what = "no record with a label" if evaluation.unlabelled else "no records"
+            raise BraidedError(f"stream {self.options.stored()['stream']!r} has {what}: give at least one")
+        if self.options.follow:
+            self._save(evaluation)  # as one that goes on: there may be more to follow
 
     def _end(self, name: str, seed: int, evaluation: Evaluation) -> None:
         evaluation.finish()

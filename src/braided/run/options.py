@@ -31,7 +31,7 @@ from braided.streams.passwords import without_password
 
 AUTO = "auto"
 #: Options that may be others when a run is resumed: they do not touch what has been learned.
-FREE_WHEN_RESUMED = {"idle", "on_error", "metrics"}
+FREE_WHEN_RESUMED = {"idle", "on_error", "metrics", "jobs"}
 
 # Help that lists names: an annotation is read as text, which cannot hold such an expression.
 _MODELS = f"One of {', '.join(zoo.MODELS)}. Repeatable."
@@ -184,6 +184,9 @@ class RunOptions(ReadingOptions):
         Option(help="Column that names a machine, a customer, ...: each has a model of its own; it is no feature."),
     ] = None
     share: Annotated[str, Option(help=_SHARES)] = SHARES[0]
+    jobs: Annotated[
+        int, Option(help="With --key: so many processes, each with some of the keys; results are those of one.")
+    ] = 1
     combiner: Annotated[
         str | None,
         Option(help=_COMBINERS),
@@ -323,11 +326,14 @@ class RunOptions(ReadingOptions):
             ("--max-features", self.max_features, 1),
             ("--max-classes", self.max_classes, 1),
             ("--expire-after", self.expire_after, 1),
+            ("--jobs", self.jobs, 1),
         ):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
         if not 0.0 < self.late_seconds < float("inf"):
             raise BraidedError(f"--late-seconds is {self.late_seconds}: give a number of seconds above 0")
+        if self.jobs > 1 and self.key is None:
+            raise BraidedError(f"--jobs {self.jobs} spreads keys over processes: give --key, or leave it out")
         if self.id is not None and self.id == self.target:
             raise BraidedError(f"--id and --target are both {self.id!r}: give two columns")
         self.rules()

@@ -96,6 +96,11 @@ def check_fleet(metadata: dict[str, Any], model: MODL, limits: Limits) -> None:
     share = checked(_WHAT, parameters, "share", str)
     if share not in SHARES:
         raise BraidedError(f"{_WHAT}: share is {share!r:.60}; give a file written by save")
+    if metadata.get("held"):
+        raise HTTPProblem(
+            422, "the checkpoint's fleet holds what its keys share, and this service learns it: save one that was not "
+            "held"
+        )  # fmt: skip
     wanted = checked(_WHAT, parameters, "max_keys", int, 1)
     parameters["max_keys"] = min(wanted, checked_max_keys(model, share, None, limits))
     if checked(_WHAT, metadata, "learned", int) > _MOST_COUNTED:

@@ -1,0 +1,196 @@
+"""`--key COLUMN --jobs N`: processes with some of the keys each, and the results of one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from braided import BraidedError, Fleet, MODLClassifier
+from braided.estimators.digest import state_digest
+from braided.fleet import SHARES, spread
+from braided.learners import LogisticConfig
+from braided.run import Job, RunOptions
+
+N = 400
+CLASSIFICATION, REGRESSION = "classification", "regression"
+#: To start a process takes seconds: the rest is for `make slow`.
+SLOW = pytest.mark.slow
+
+
+def written(folder: Path, task: str) -> Path:
+    """Keys that come one after the other, in all parts of a chunk; gaps, categories, weights of 0, missing labels."""
+    random = np.random.default_rng(0)
+    path = folder / "records.csv"
+    rows = []
+    for i in range(N):
+        key, (a, b) = int(random.integers(2 + i // 40)), random.normal(size=2)
+        y: Any = round(a * (key - 3), 4)
+        if task == CLASSIFICATION:
+            y = "odd" if i > 250 and b > 1.5 else "up" if y > 0 else "down"
+        label = "" if i % 50 == 7 else y
+        rows.append(f"{a!r},m{key},{b!r},{'rg'[i % 2]},{0 if i % 11 == 3 else 1},{label}".replace("np.float64", ""))
+    path.write_text("\n".join(["a,machine,b,colour,cost,y", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Path:
+    return written(tmp_path, CLASSIFICATION)
+
+
+def options(stream: Path, **more: Any) -> RunOptions:
+    return RunOptions(stream=str(stream), target="y", key="machine", weight="cost", preset="lean", **more)
+
+
+def finished(job: Job) -> dict[str, Any]:
+    for _ in job.run():
+        pass
+    return job.document()
+
+
+def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """All but the time that it took."""
+    timed = {"seconds", "records_per_second"}
+    for one, other in zip(found["runs"], expected["runs"], strict=True):
+        assert {name: one[name] for name in one.keys() - timed} == {name: other[name] for name in other.keys() - timed}
+    summaries = ({**document["summary"]["modl"], "seconds_mean": 0.0} for document in (found, expected))
+    assert next(summaries) == next(summaries)
+
+
+def children() -> set[int]:
+    """Processes with keys, of anybody."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"braided.fleet.key_process" in words:
+                found.add(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("share", "task", "most"),
+    [
+        ("start", REGRESSION, 2),
+        ("none", CLASSIFICATION, 2),
+        ("braid", REGRESSION, 2),
+        *(pytest.param(share, task, 3, marks=SLOW) for share in SHARES for task in (CLASSIFICATION, REGRESSION)),
+    ],
+)
+def test_results_are_those_of_one_process(tmp_path: Path, share: str, task: str, most: int) -> None:
+    before, stream = children(), written(tmp_path, task)
+    runs, every = {}, range(1, most + 1)
+    for jobs in every:
+        job = Job(
+            options(stream, share=share, jobs=jobs),
+            predictions=tmp_path / f"{jobs}.csv", checkpoint=tmp_path / f"{jobs}.braided",
+        )  # fmt: skip
+        runs[jobs] = finished(job)
+        history = job.finished[0].history.state()[1]
+        curves = {name: array.tobytes() for name, array in history.items() if "second" not in name}
+        if jobs == 1:
+            expected_curves = curves
+        assert curves.keys() == expected_curves.keys()
+        assert sum(curves[name] != expected_curves[name] for name in curves) <= 1, "that of the time"
+    for jobs in every[1:]:
+        same(runs[jobs], runs[1])
+        assert (tmp_path / f"{jobs}.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
+        one, other = (Fleet.load(tmp_path / f"{number}.braided") for number in (1, jobs))
+        assert state_digest(one) == state_digest(other)
+    assert children() <= before
+
+
+@pytest.mark.parametrize("share", ["start", pytest.param("none", marks=SLOW)])
+def test_a_run_goes_on_with_another_number_of_processes(stream: Path, tmp_path: Path, share: str) -> None:
+    expected = finished(Job(options(stream, share=share)))
+    broken = Job(options(stream, share=share, jobs=2), checkpoint=tmp_path / "c", every=0.0)
+    for progress in broken.run():
+        if progress.evaluation.seen >= 100:
+            break
+    for jobs, most in ((3, 250), (1, 10**9)):
+        job = Job(options(stream, share=share, jobs=jobs), checkpoint=tmp_path / "c", every=0.0, resume=True)
+        for progress in job.run():
+            if progress.evaluation.seen >= most:
+                break
+    same(job.document(), expected)
+
+
+def test_one_process_runs_where_more_would_gain_nothing(stream: Path) -> None:
+    told: list[str] = []
+    finished(Job(options(stream, jobs=4, limit=50), tell=told.append))
+    assert any("one process runs: under --share braid" in line for line in told)
+
+
+def test_labels_that_come_late(stream: Path) -> None:
+    small = {"share": "start", "delay": 3, "limit": 60}
+    same(finished(Job(options(stream, jobs=2, **small))), finished(Job(options(stream, **small))))
+
+
+def test_what_cannot_be_is_refused(stream: Path) -> None:
+    with pytest.raises(BraidedError, match="--jobs 2 spreads keys over processes: give --key, or leave it out"):
+        Job(RunOptions(stream=str(stream), target="y", jobs=2))
+    with pytest.raises(BraidedError, match="--jobs is 0"):
+        Job(options(stream, jobs=0))
+    with pytest.raises(BraidedError, match="takes no"):
+        finished(Job(options(stream, jobs=2, share="start", expire_after=5)))
+
+
+@pytest.mark.parametrize("share", ["none", pytest.param("start", marks=SLOW)])
+def test_a_refused_chunk_changes_nothing(share: str) -> None:
+    fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),), max_features=3), key="machine", share=share, in_memory=2)
+    keys = [f"m{i % 5}" for i in range(20)]
+    with spread(fleet, 2):
+        fleet.learn_many(np.ones((20, 2)), ["a", "b"] * 10, keys=keys)
+        before = state_digest(fleet)
+        with pytest.raises(BraidedError, match="max_features is 3"):
+            fleet.learn_many(np.ones((20, 3)), ["a", "b"] * 10, names=["x", "y", "z"], keys=keys)
+        assert state_digest(fleet) == before
+        assert fleet.n_in_memory <= 2
+
+
+def test_a_process_that_dies_is_told_in_a_sentence() -> None:
+    fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="machine", share="none")
+    with spread(fleet, 2):
+        fleet.learn_many([[1.0], [2.0]], ["a", "b"], keys=["m1", "m2"])
+        processes = fleet._inside._processes  # type: ignore[union-attr]
+        for process in processes:
+            os.kill(process._process.pid, signal.SIGKILL)
+        with pytest.raises(BraidedError, match=r"process \d+, which had a part of the keys, has ended by signal 9"):
+            fleet.learn_many([[1.0], [2.0]], ["a", "b"], keys=["m1", "m2"])
+        with pytest.raises(BraidedError, match=r"has ended by signal 9|learned in part"):
+            fleet.snapshot()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=SLOW)])
+def test_nothing_is_left_of_a_run_that_is_ended(stream: Path, tmp_path: Path, end: int) -> None:
+    if not Path("/proc").is_dir():
+        pytest.skip("processes are listed by /proc")
+    whole = stream.read_text().splitlines()
+    long = tmp_path / "long.csv"
+    long.write_text("\n".join([whole[0], *whole[1:] * 60]) + "\n")
+    before = children()
+    words = f"run {long} --target y --key machine --share none --preset lean --jobs 2 --checkpoint {tmp_path / 'c'}"
+    command = [sys.executable, "-m", "braided", *words.split(), "--checkpoint-every", "0"]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 300
+    while not (tmp_path / "c").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(children() - before) == 2
+    run.send_signal(end)
+    errors = run.communicate(timeout=60)[1]
+    assert run.returncode == (-9 if end == signal.SIGKILL else 130), errors
+    assert b"Traceback" not in errors
+    while children() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not children() - before
