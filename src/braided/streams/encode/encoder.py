@@ -29,7 +29,7 @@ from braided.streams.encode.plan import listed
 from braided.streams.encode.raw import RawRecord, raw_records
 from braided.streams.encode.settled import MOST_DROPPED
 from braided.streams.encode.units import without_unit
-from braided.streams.encode.weights import labelled, learned, runs, weight_of, weights_of
+from braided.streams.encode.weights import check_column, labelled, learned, runs, weight_of, weights_of
 from braided.values import shown
 
 _LONGEST_NAME = 1_000
@@ -239,8 +239,8 @@ class Encoder(ColumnKinds):
                 for name in piece.names:
                     self.kinds.setdefault(name, Kind.NUMERIC)
                 yield piece, None
-            elif len(batch := self._batch(piece)):
-                yield batch, piece.after
+            elif len(batch := self._batch(piece)) or piece.after is not None:
+                yield batch, piece.after  # without records it says where the reader stands after those that did not fit
 
     def _batch(self, chunk: Chunk) -> Batch:
         """A chunk as numbers."""
@@ -260,6 +260,7 @@ class Encoder(ColumnKinds):
             chunk = chunk.without({name for name in chunk.columns if name not in self.kinds})
         labels: list[Any] = []
         read, wrong = self._read_columns(chunk)
+        wrong += check_column(read, self.rules.weight)
         weights = weights_of(chunk, wrong)
         for row, cell in enumerate(chunk.labels):
             try:
