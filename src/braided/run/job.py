@@ -439,7 +439,7 @@ def _fleet(name: str, model: Any, options: RunOptions) -> Fleet:
     """A model for each key; River's models have no part in it."""
     if not isinstance(model, MODL):
         raise BraidedError(f"--key {options.key!r} is for models that can share, and {name} cannot: use modl")
-    return Fleet(model, key=options.key, share=options.share)
+    return Fleet(model, key=options.key, share=options.share, **options.key_limits)
 
 
 def _taken(evaluation: Evaluation) -> int:
