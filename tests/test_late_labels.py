@@ -118,6 +118,43 @@ def test_a_fleet_learns_late_labels_by_the_keys_of_their_records(tmp_path: Path)
         assert found[name] == expected[name], name
 
 
+def followed(path: Path, **more: Any) -> RunOptions:
+    return RunOptions(stream=str(path), models=("olr",), follow=True, idle=0.2, **more)
+
+
+def done(job: Job) -> dict[str, Any]:
+    for _ in job.run():
+        pass
+    return job.document()
+
+
+def test_a_label_that_is_no_number_takes_none_of_the_others_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    known = [json.dumps({"x": {"a": i % 3}, "y": i % 5 + 0.5}) for i in range(5)]
+    asked = [json.dumps({"id": i, "x": {"a": i % 7}}) for i in range(20)]
+    path.write_text("\n".join([*known, *asked, json.dumps({"id": 0, "y": "broken"}), ""]))
+    options = followed(path, task="regression", on_error="missing")
+    counts = done(Job(options, checkpoint=tmp_path / "c"))["runs"][0]["late_labels"]
+    assert (counts["misfit"], counts["waiting"]) == (1, 20), "its record waits for one that is"
+    with path.open("a") as file:
+        file.writelines(json.dumps({"id": i, "y": i + 0.5}) + "\n" for i in range(10))
+    found = done(Job(options, checkpoint=tmp_path / "c", resume=True))
+    assert found["runs"][0]["late_labels"] == {**counts, "joined": 10, "waiting": 10}
+    assert found["runs"][0]["state_sha256"] == done(Job(options))["runs"][0]["state_sha256"]
+
+
+def test_a_label_that_the_model_refuses_is_not_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    rows: list[Any] = [{"x": {"a": i % 3}, "y": "pq"[i % 2]} for i in range(6)]
+    rows += [{"id": i, "x": {"a": i % 7}} for i in range(4)]
+    rows += [{"id": i, "y": label} for i, label in enumerate("prq")]
+    path.write_text("\n".join([*map(json.dumps, rows), ""]))
+    options = followed(path, task="classification", max_classes=2)
+    for resume in (False, True, True):
+        with pytest.raises(BraidedError, match="max_classes"):
+            done(Job(options, checkpoint=tmp_path / "c", every=0.0, resume=resume))
+
+
 def test_flat_records_name_their_column(tmp_path: Path) -> None:
     path = tmp_path / "d.jsonl"
     records = [{"order": i, "size": float(i % 5), "kind": None if i % 2 else "ab"[i % 3 > 1]} for i in range(60)]
@@ -147,11 +184,14 @@ def test_what_waits_is_bounded_and_what_does_not_is_counted() -> None:
     for number in range(5):
         ask(late, f"r{number}")
     assert len(late) == 3
-    assert late.take(LateLabel("r1", 0)) is None, "it was dropped for newer ones"
-    assert late.take(LateLabel("r4", 0)) is not None
-    assert late.take(LateLabel("r4", 0)) is None
-    assert late.take(LateLabel("r9", 0)) is None
-    assert late.counts == {"asked": 5, "joined": 1, "too_late": 1, "repeated": 1, "unknown": 1}
+    assert late.find(LateLabel("r1", 0)) is None, "it was dropped for newer ones"
+    assert late.find(LateLabel("r4", None)) is None, "it is no label, and the record waits for one"
+    assert late.find(LateLabel("r4", 0)) is not None
+    late.join(LateLabel("r4", 0))
+    assert late.find(LateLabel("r4", 0)) is None
+    assert late.find(LateLabel("r9", 0)) is None
+    assert late.counts == {"asked": 5, "joined": 1, "too_late": 1, "repeated": 1, "unknown": 1, "misfit": 1}
+    assert late.heard == 5
     for number in range(50):
         ask(late, f"s{number}")
     assert len(late._gone) == 3, "those that are gone are remembered for a while"
@@ -161,8 +201,8 @@ def test_time_is_that_of_the_messages() -> None:
     late = waiting(most=100)
     ask(late, "a", 100.0)
     ask(late, "b", 105.0)
-    assert late.take(LateLabel("b", 0, time=110.5)) is not None
-    assert late.take(LateLabel("a", 0, time=110.6)) is None
+    assert late.find(LateLabel("b", 0, time=110.5)) is not None
+    assert late.find(LateLabel("a", 0, time=110.6)) is None
     assert late.counts["too_late"] == 1
 
 

@@ -301,6 +301,16 @@ def names_for(task: str) -> list[str]:
     return [name for name, model in MODELS.items() if task in model.tasks]
 
 
+def has_state(name: str) -> bool:
+    """Whether a model of this name can be saved before its run is over: ours can, River's cannot.
+
+    >>> has_state("olr"), has_state("river-nb")
+    (True, False)
+    """
+    usual = ModelOptions(presets.get("default"), task=MODELS[name].tasks[0])
+    return isinstance(MODELS[name].build(usual), MODL)
+
+
 def check(names: Iterable[str], options: ModelOptions) -> None:
     """Refuse names, options and a combiner that no model of these could use, before any record is read."""
     models = [build(name, replace(options, overrides=())) for name in names]

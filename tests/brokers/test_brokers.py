@@ -395,12 +395,19 @@ def test_mqtt_acknowledges_what_a_checkpoint_holds(tmp_path: Path, monkeypatch: 
         assert (found["records"], found["skipped_records"]) == (327, 130), "what is no record is acknowledged too"
         found = run(skipping, checkpoint=checkpoint, every=1_000.0, resume=True)
         assert (found["records"], found["skipped_records"]) == (327, 130)
+        server.publish("plant", [b'{"x": {"t": "oops"}, "y": "hot"}'] * 60)
+        server.publish("plant", bodies[:7])
+        found = run(skipping, checkpoint=checkpoint, every=1_000.0, resume=True)
+        assert (found["records"], found["skipped_records"]) == (334, 190), "nor does it wait for records that fit"
         server.publish("plant", bodies[:7])
         broken = Job(asked, checkpoint=checkpoint, every=1_000.0, resume=True)
         next(steps := broken.run())
         broken._source.close()  # type: ignore[attr-defined]
         del steps
-        assert run(asked, checkpoint=checkpoint, resume=True)["records"] == 334, "what no checkpoint holds comes again"
+        assert run(asked, checkpoint=checkpoint, resume=True)["records"] == 341, "what no checkpoint holds comes again"
+        river = replace(asked, models=("river-nb",))
+        server.publish("plant", bodies)
+        assert run(river, checkpoint=tmp_path / "river")["records"] == 320, "what is never saved does not wait for it"
     finally:
         server.stop()
 

@@ -124,10 +124,63 @@ def test_what_cannot_be_is_refused(stream: Path, tmp_path: Path) -> None:
     path = tmp_path / "gap.csv"
     lines = stream.read_text().splitlines()[:20]
     path.write_text("\n".join([*lines, "1.0,,1.0,red,2.0"]) + "\n")
-    with pytest.raises(BraidedError, match=r"gap\.csv:21: there is no key in column 'machine'"):
+    with pytest.raises(
+        BraidedError, match=r"gap\.csv:21: there is no key in column 'machine'; on_error='skip' goes on"
+    ):
         finished(Job(options(path)))
     job = finished(Job(options(path, on_error="skip")))
     assert (job.document()["records"], job.document()["skipped_records"]) == (19, 1)
+
+
+def test_a_key_that_cannot_be_is_skipped(stream: Path, tmp_path: Path) -> None:
+    lines = stream.read_text().splitlines()[:20]
+    path = tmp_path / "long.csv"
+    path.write_text("\n".join([*lines, f"1.0,{'k' * 1_001},1.0,red,2.0", f"1.0,{'k' * 1_000},1.0,red,2.0"]) + "\n")
+    told = command("run", str(path), "--target", "y", "--key", "machine", "--task", "regression", code=2).stderr
+    assert "long.csv:21: the key in column 'machine' has 1,001 characters, and may have 1,000" in told
+    assert "; --on-error skip goes on without such records" in told
+    found = finished(Job(options(path, on_error="skip"))).document()
+    assert (found["records"], found["skipped_records"]) == (20, 1)
+    svm = tmp_path / "d.svm"
+    svm.write_text("".join(f"{i % 2} 1:{i % 5} 2:{'oops' if i == 7 else i % 3}\n" for i in range(40)))
+    asked = RunOptions(stream=str(svm), key="2", preset="lean", task="classification", on_error="missing")
+    found = finished(Job(asked)).document()
+    assert (found["records"], found["skipped_records"]) == (39, 1)
+
+
+@pytest.mark.parametrize("share", ["braid", "none"])
+def test_keys_are_limited(stream: Path, tmp_path: Path, share: str) -> None:
+    straight = finished(Job(options(stream, share=share)))
+    small = finished(Job(options(stream, share=share, in_memory=2)))
+    found, expected = (job.document()["runs"][0] for job in (small, straight))
+    for name in ("state_sha256", "metrics"):
+        assert found[name] == expected[name], "keys on disk answer as those in memory"
+    arguments = ["run", str(stream), "--target", "y", "--key", "machine", "--preset", "lean", "--share", share]
+    full = command(*arguments, "--max-keys", "3", code=2)
+    assert "brings key number 4, and max_keys is 3: raise --max-keys, or give --evict oldest" in full.stderr
+    job = Job(options(stream, share=share, max_keys=3, evict="oldest"), checkpoint=tmp_path / "c", every=0.0)
+    next(steps := job.run())
+    assert job._current is not None
+    model: Any = job._current.model
+    assert model.n_keys == 3
+    steps.close()  # type: ignore[attr-defined]
+    with pytest.raises(BraidedError, match="--max-keys is 2, and was 3 when the checkpoint was made"):
+        Job(options(stream, share=share, max_keys=2), checkpoint=tmp_path / "c", resume=True)
+    more = Job(options(stream, share=share, max_keys=5), checkpoint=tmp_path / "c", resume=True)
+    assert more._current is not None
+    raised: Any = more._current.model
+    assert (raised.max_keys, raised.evict) == (5, "oldest")
+    finished(more)
+    assert raised.n_keys == 5
+
+
+def test_limits_of_keys_need_keys(stream: Path) -> None:
+    for more in ({"in_memory": 3}, {"max_keys": 3}, {"evict": "oldest"}):
+        with pytest.raises(BraidedError, match="is about keys: give --key COLUMN, or leave it out"):
+            Job(RunOptions(stream=str(stream), target="y", **more))
+    for more, message in (({"evict": "newest"}, "--evict 'newest'"), ({"max_keys": 0}, "--max-keys is 0")):
+        with pytest.raises(BraidedError, match=message):
+            Job(options(stream, **more))
 
 
 def test_record_takes_a_fleet() -> None:

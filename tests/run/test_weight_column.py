@@ -90,7 +90,7 @@ def test_what_is_no_weight_is_refused_by_name_or_passed_over(stream: Path, tmp_p
     wrong[[3, 600]] = -1.0
     path = write(tmp_path / "wrong.csv", wrong)
     done = braided("run", str(path), "--target", "y", "--weight", "cost", "-m", "olr", code=2)
-    assert "the weight of record 4 is -1.0: give numbers from 0 on" in done.stderr
+    assert "wrong.csv:5: column 'cost' is -1.0: a weight is a number from 0 on; --" in done.stderr
     assert "Traceback" not in done.stderr
     skipped = finished(Job(options(path, on_error="skip"))).document()
     assert (skipped["records"], skipped["skipped_records"]) == (698, 2)
@@ -98,6 +98,22 @@ def test_what_is_no_weight_is_refused_by_name_or_passed_over(stream: Path, tmp_p
     assert (taken["records"], taken["misfit_values"]) == (700, 2)
     with pytest.raises(BraidedError, match=r"--weight 'price': .* has no such column of numbers \(it has a, cost"):
         finished(Job(RunOptions(stream=str(stream), models=("olr",), target="y", weight="price")))
+
+
+@pytest.mark.parametrize(("on_error", "records"), [("skip", 698), ("missing", 700)])
+def test_a_followed_file_goes_on_after_what_is_no_weight(tmp_path: Path, on_error: str, records: int) -> None:
+    wrong = WEIGHTS.copy()
+    wrong[[3, 600]] = -1.0
+    path = write(tmp_path / "wrong.csv", wrong)
+    lines_ = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines_[:650]))
+    asked = options(path, on_error=on_error, follow=True, idle=0.2, task="classification")
+    finished(Job(asked, checkpoint=tmp_path / "c"))
+    with path.open("a") as file:
+        file.writelines(lines_[650:])
+    found = finished(Job(asked, checkpoint=tmp_path / "c", resume=True))
+    assert found.document()["records"] == records
+    assert digest(found) == digest(finished(Job(options(path, on_error=on_error))))
 
 
 def test_river_models_take_weights_if_they_can(stream: Path) -> None:

@@ -252,12 +252,13 @@ class Evaluation:
 
     def _learn_late(self, label: LateLabel) -> None:
         """Count and learn a record whose label has come on its own; its error is that of what was said of it."""
-        found = self.late_labels.take(label)
+        found = self.late_labels.find(label)
         if found is None:
             return
         record, start = labelled(found, label), time.perf_counter()
         judged: dict[str, Any] = {"said": found.said} if isinstance(self.model, MODL) else {}
         self.model.learn_many(record.values, record.labels, record.names, **_weights(record), **judged)
+        self.late_labels.join(label)  # behind it: a label that the model refuses is not heard, and comes again
         spent = time.perf_counter() - start
         self.seconds += spent
         self.unlabelled -= 1
@@ -302,7 +303,7 @@ class Evaluation:
     def run(self, stream: Stream) -> Iterator[Batch]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was observed."""
         skip = self.seen - records_before(stream)
-        skip_labels = self.late_labels.heard - labels_before(stream)
+        skip_labels = max(self.late_labels.heard - labels_before(stream), 0)
         if skip < 0:
             raise BraidedError(
                 f"the stream goes on {-skip} records after where the checkpoint stands: give the same stream, or "

@@ -27,7 +27,7 @@ MOST_WAITING, MOST_SECONDS = 10_000, 86_400.0
 #: Values of all records that wait.
 _MOST_VALUES = 2_000_000
 _WHAT = "the records that wait for their label"
-_COUNTS = ("asked", "joined", "too_late", "repeated", "unknown")
+_COUNTS = ("asked", "joined", "too_late", "repeated", "unknown", "misfit")
 _SAID = "said"
 #: Of a record that has no time.
 _NO_TIME = -1.0
@@ -55,7 +55,8 @@ class LateLabels:
     ----------
     counts
         `asked`: records that waited; of the labels that came on their own, how many `joined` their record, came
-        `too_late` (their record was dropped), were `repeated`, or were of an `unknown` ID.
+        `too_late` (their record was dropped), were `repeated`, of an `unknown` ID, or a `misfit`: no number where the
+        target is one.
     """
 
     def __init__(self, most: int = MOST_WAITING, seconds: float = MOST_SECONDS) -> None:
@@ -88,18 +89,22 @@ class LateLabels:
         self._values += record.values.size
         self._drop(name.time)
 
-    def take(self, label: LateLabel) -> Awaited | None:
-        """The record of a label, which waits no more; None where it does not wait."""
+    def find(self, label: LateLabel) -> Awaited | None:
+        """The record of a label, which waits until `join`; None where there is none to learn, which is counted."""
         self._drop(label.time)
-        found = self._pop(label.id)
-        if found is not None:
-            self.counts["joined"] += 1
-            self._forget(label.id, labelled=True)
-        elif label.id in self._gone:
-            self.counts["repeated" if self._gone[label.id] else "too_late"] += 1
-        else:
-            self.counts["unknown"] += 1
-        return found
+        if label.label is None:
+            self.counts["misfit"] += 1
+            return None
+        if label.id not in self._waiting:
+            gone = self._gone.get(label.id)
+            self.counts["unknown" if gone is None else "repeated" if gone else "too_late"] += 1
+        return self._waiting.get(label.id)
+
+    def join(self, label: LateLabel) -> None:
+        """The record that was found for a label has learned it, and waits no more."""
+        self._pop(label.id)
+        self.counts["joined"] += 1
+        self._forget(label.id, labelled=True)
 
     def _pop(self, name: str | int) -> Awaited | None:
         found = self._waiting.pop(name, None)
@@ -153,7 +158,7 @@ class LateLabels:
 
     def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> None:
         """Go on from a `state`; one that cannot be is refused."""
-        kept = checked(_WHAT, about, "counts", dict)
+        kept = {"misfit": 0, **checked(_WHAT, about, "counts", dict)}
         self.counts = {name: checked(_WHAT, kept, name, int) for name in _COUNTS}
         ids, gone = _ids(checked(_WHAT, about, "ids", list)), checked(_WHAT, about, "gone", list)
         if not all(isinstance(item, list | tuple) and len(item) == 2 and type(item[1]) is bool for item in gone):
@@ -278,6 +283,7 @@ def late_labels_line(counts: Mapping[str, int]) -> str:
     >>> late_labels_line({"asked": 9, "joined": 5, "too_late": 1, "repeated": 0, "unknown": 2, "waiting": 3})
     'labels that came later: 5 joined, 1 too late, 0 repeated, 2 unknown; records that still wait for theirs: 3 of 9'
     """
-    came = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in _COUNTS if name != "asked")
+    told = [name for name in _COUNTS if name != "asked" and (name != "misfit" or counts.get(name))]
+    came = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in told)
     waiting = f"{counts['waiting']:,} of {counts['asked']:,}"
     return f"labels that came later: {came}; records that still wait for theirs: {waiting}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from braided.fleet.fleet import KIND, SHARES, Fleet
+from braided.fleet.fleet import KIND, OLDEST, SHARES, Fleet
 from braided.fleet.key_learners import KeyLearners
 from braided.fleet.shared import SHARED
 from braided.fleet.spread import spread, spreads
 from braided.fleet.warm_up import warm_up_fleet
 
-__all__ = ["KIND", "SHARED", "SHARES", "Fleet", "KeyLearners", "spread", "spreads", "warm_up_fleet"]
+__all__ = ["KIND", "OLDEST", "SHARED", "SHARES", "Fleet", "KeyLearners", "spread", "spreads", "warm_up_fleet"]

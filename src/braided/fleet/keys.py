@@ -11,10 +11,9 @@ from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.sparse import is_sparse, n_records
 from braided.state import checked
+from braided.streams.encode.keys import LONGEST_KEY
 from braided.values import is_missing, shown
 
-#: A key's text is so long at most.
-MOST_LENGTH = 1_000
 #: What the text of a key begins with, by its type: `1`, `"1"` and `True` are three keys.
 _TEXT, _WHOLE, _FLAG = "s", "i", "b"
 
@@ -37,21 +36,21 @@ def key_text(value: Any, name: Hashable, record: int) -> str | None:
         return None
     elif isinstance(value, int | np.integer) or (isinstance(value, float | np.floating) and float(value).is_integer()):
         whole = int(value)
-        if abs(whole) >= 10**MOST_LENGTH:
+        if abs(whole) >= 10**LONGEST_KEY:
             raise _too_long(name, "a number", record)
         text = f"{_WHOLE}{whole}"
     elif isinstance(value, str):
         text = _TEXT + str(value)
     else:
         raise BraidedError(f"key {name!r} is {shown(value)} in record {record}: give text or a whole number")
-    if len(text) > MOST_LENGTH + 1:
+    if len(text) > LONGEST_KEY + 1:
         raise _too_long(name, shown(value), record)
     return text
 
 
 def _too_long(name: Hashable, what: str, record: int) -> BraidedError:
     return BraidedError(
-        f"key {name!r} is {what} in record {record}: it may have {MOST_LENGTH:,} characters, give a shorter one"
+        f"key {name!r} is {what} in record {record}: it may have {LONGEST_KEY:,} characters, give a shorter one"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -243,7 +244,11 @@ class RunCheckpoint:
             raise BraidedError(f"checkpoint {self.path} is of a run that goes on, and has no model; use an older copy")
         # The reader settles the rules of the columns anew, and gives the model numbers.
         about = {key: value for key, value in saved.metadata.items() if key != "encode"}
-        model: Any = _restored_fleet(about, own) if saved.kind == KIND else ESTIMATORS[saved.kind].restore(about, own)
+        model: Any = (
+            _restored_fleet(about, own, options.key_limits)
+            if saved.kind == KIND
+            else ESTIMATORS[saved.kind].restore(about, own)
+        )
         history = histories[-1]
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
             raise BraidedError(f"checkpoint {self.path}: its history is of another model; use an older copy")
@@ -276,9 +281,16 @@ class RunCheckpoint:
                 )
 
 
-def _restored_fleet(metadata: dict[str, Any], arrays: Arrays) -> Fleet:
-    """A fleet that takes numbers, as those in `_current`."""
+def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, limits: dict[str, Any]) -> Fleet:
+    """A fleet that takes numbers, as those in `_current`; its limits may be others, but for keys that it has."""
     about = dict(metadata)
+    kept = checked(_WHAT, about, "parameters", dict)
+    if limits.get("max_keys", math.inf) < checked(_WHAT, kept, "max_keys", int):
+        raise BraidedError(
+            f"--max-keys is {limits['max_keys']:,}, and was {kept['max_keys']:,} when the checkpoint was made: give as "
+            "many or more"
+        )
+    about["parameters"] = {**kept, **limits}
     for part in ("template", "inside"):
         about[part] = {key: value for key, value in checked(_WHAT, about, part, dict).items() if key != "encode"}
     if isinstance(about["inside"].get("model"), dict):

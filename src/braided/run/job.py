@@ -37,6 +37,9 @@ from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.broker import BrokerStream
 from braided.streams.readers.live import LiveStream
 
+#: So many times as long as a checkpoint took, none is written, unless one is wanted after every batch.
+_SAVING_SHARE = 5.0
+
 
 @dataclass
 class JobProgress:
@@ -92,6 +95,8 @@ class Job:
         self._tell = tell or (lambda message: None)
         self._current: Evaluation | None = None
         self._saved, self._saved_records = time.monotonic(), -1
+        #: Seconds that the last checkpoint took.
+        self._saving_s = 0.0
         several = len(self.options.models) * self.options.seeds > 1
         if not 0 <= every < math.inf:
             raise BraidedError(f"--checkpoint-every is {every}: give a number of seconds from 0 on")
@@ -216,7 +221,8 @@ class Job:
         more["record_id"] = options.id
         stream = options.open(options.stream, self.data_dir, rules, **more)
         if isinstance(stream, BrokerStream):
-            stream.keep_until_saved = self._checkpoint is not None
+            # What is never saved would fill the broker's window for good.
+            stream.keep_until_saved = self._checkpoint is not None and all(map(zoo.has_state, options.models))
         if isinstance(stream, LiveStream):
             stream.limit = options.limit
         self._read = stream
@@ -341,8 +347,12 @@ class Job:
             self._save(evaluation)
 
     def _save_if_due(self, evaluation: Evaluation) -> None:
-        """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new."""
-        due = time.monotonic() - self._saved >= self.every and _taken(evaluation) != self._saved_records
+        """Write the checkpoint if the last one is `every` seconds old, or older, and there is something new.
+
+        One that takes long waits longer, so that most of the time is left for records.
+        """
+        least = max(self.every, _SAVING_SHARE * self._saving_s) if self.every else 0.0
+        due = time.monotonic() - self._saved >= least and _taken(evaluation) != self._saved_records
         if due or (isinstance(self._source, LiveStream) and self._source.wants_saving):
             self._save(evaluation)
 
@@ -351,11 +361,11 @@ class Job:
         if self._checkpoint is None or (self._predictions is not None and self._predictions.broken):
             return  # what was learned and not told is to be told again
         running = self._current is not None
-        self._saved = time.monotonic()
         if running and not isinstance(evaluation.model, MODL | Fleet):
             return  # River's models have no state to write: an unfinished run of theirs starts over
         if self._predictions is not None:
             self._predictions.sync()
+        begun = time.monotonic()
         self._checkpoint.save(
             self.options,
             self.finished,
@@ -365,6 +375,8 @@ class Job:
             position=self._position,
             predicted=None if self._predictions is None else self._predictions.written,
         )
+        self._saved = time.monotonic()
+        self._saving_s = self._saved - begun
         self._saved_records = _taken(evaluation) if running else -1
         if isinstance(self._source, LiveStream):
             self._source.saved(self._position)
@@ -410,7 +422,7 @@ def _fleet(name: str, model: Any, options: RunOptions) -> Fleet:
     """A model for each key; River's models have no part in it."""
     if not isinstance(model, MODL):
         raise BraidedError(f"--key {options.key!r} is for models that can share, and {name} cannot: use modl")
-    return Fleet(model, key=options.key, share=options.share)
+    return Fleet(model, key=options.key, share=options.share, **options.key_limits)
 
 
 def _taken(evaluation: Evaluation) -> int:

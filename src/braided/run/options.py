@@ -22,7 +22,7 @@ from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
 from braided.evaluation.availability import MOST_NAMES
 from braided.evaluation.late_labels import MOST_SECONDS, MOST_WAITING, LateLabels
 from braided.evaluation.metrics import METRICS
-from braided.fleet import SHARES
+from braided.fleet import OLDEST, SHARES
 from braided.run import decision as decisions
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
@@ -31,7 +31,7 @@ from braided.streams.passwords import without_password
 
 AUTO = "auto"
 #: Options that may be others when a run is resumed: they do not touch what has been learned.
-FREE_WHEN_RESUMED = {"idle", "on_error", "metrics", "jobs"}
+FREE_WHEN_RESUMED = {"idle", "on_error", "metrics", "jobs", "in_memory", "max_keys", "evict"}
 
 # Help that lists names: an annotation is read as text, which cannot hold such an expression.
 _MODELS = f"One of {', '.join(zoo.MODELS)}. Repeatable."
@@ -187,6 +187,14 @@ class RunOptions(ReadingOptions):
     jobs: Annotated[
         int, Option(help="With --key: so many processes, each with some of the keys; results are those of one.")
     ] = 1
+    in_memory: Annotated[
+        int | None,
+        Option(help="Keys in memory, those used last; the others lie on disk. 100,000, or 500 where each has a model."),
+    ] = None
+    max_keys: Annotated[int | None, Option(help="Refuse a stream with more keys than this; 1,000,000.")] = None
+    evict: Annotated[
+        str | None, Option(help="oldest: at --max-keys, forget for a new key the one that learned nothing for longest.")
+    ] = None
     combiner: Annotated[
         str | None,
         Option(help=_COMBINERS),
@@ -310,6 +318,10 @@ class RunOptions(ReadingOptions):
         checks.choice("--mask", self.mask, MASKS)
         checks.choice("--task", self.task, [AUTO, *TASKS])
         checks.choice("--share", self.share, SHARES)
+        if self.evict is not None:
+            checks.choice("--evict", self.evict, (OLDEST,))
+        for name in self.key_limits if self.key is None else ():
+            raise BraidedError(f"--{name.replace('_', '-')} is about keys: give --key COLUMN, or leave it out")
         for name in self.models:
             checks.choice("model", name, zoo.MODELS)
         for name in self.metrics:
@@ -325,6 +337,8 @@ class RunOptions(ReadingOptions):
             ("--late-count", self.late_count, 1),
             ("--max-features", self.max_features, 1),
             ("--max-classes", self.max_classes, 1),
+            ("--in-memory", self.in_memory, 1),
+            ("--max-keys", self.max_keys, 1),
             ("--expire-after", self.expire_after, 1),
             ("--jobs", self.jobs, 1),
         ):
@@ -357,6 +371,12 @@ class RunOptions(ReadingOptions):
     def followed(self) -> str:
         """What to call a stream without an end in a message."""
         return "a broker's stream" if is_broker(self.stream) else "--follow"
+
+    @property
+    def key_limits(self) -> dict[str, Any]:
+        """What is given of how many keys there may be, as `Fleet` takes it."""
+        given = {"in_memory": self.in_memory, "max_keys": self.max_keys, "evict": self.evict}
+        return {name: value for name, value in given.items() if value is not None}
 
     @property
     def most_names(self) -> int:

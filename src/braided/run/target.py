@@ -146,12 +146,15 @@ class NumericTargets:
                 yield replace(batch, labels=targets, late=self._numeric(batch.late, read))
 
     def _numeric(self, late: tuple[LateLabel, ...], read: TargetNumbers) -> tuple[LateLabel, ...]:
-        """Targets that come later on their own, as numbers; one that is none is an error, or left out and counted."""
+        """Targets that come later on their own, as numbers; one that is none is an error, or None and counted.
+
+        It stays in its place: by how many labels have come, a resumed run knows which of them it has heard.
+        """
         found = []
         for label in late:
             (number,) = read([label.label])
+            found.append(label._replace(label=number))
             if number is not None:
-                found.append(label._replace(label=number))
                 continue
             what = f"{self.name}: the target of the record with the ID {shown(label.id)} is {shown(label.label)}"
             if self._on_error == "stop":

@@ -25,7 +25,10 @@ class RecordID(NamedTuple):
 
 
 class LateLabel(NamedTuple):
-    """A label that comes on its own, of the record with that ID; times as of `RecordID`."""
+    """A label that comes on its own, of the record with that ID; times as of `RecordID`.
+
+    The label is None where it is no number, and the target is one.
+    """
 
     id: str | int
     label: Any

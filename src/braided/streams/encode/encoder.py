@@ -22,14 +22,14 @@ from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.cells import BadCell, Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Misfit, Piece
 from braided.streams.encode.flatten import flatten
-from braided.streams.encode.keys import check_key, keyed
+from braided.streams.encode.keys import check_key, key_misfits, keyed
 from braided.streams.encode.kinds import ColumnKinds
 from braided.streams.encode.missing_codes import without_missing
 from braided.streams.encode.plan import listed
 from braided.streams.encode.raw import RawRecord, raw_records
 from braided.streams.encode.settled import MOST_DROPPED
 from braided.streams.encode.units import without_unit
-from braided.streams.encode.weights import labelled, learned, runs, weight_of, weights_of
+from braided.streams.encode.weights import check_column, labelled, learned, runs, weight_of, weights_of
 from braided.values import shown
 
 _LONGEST_NAME = 1_000
@@ -60,6 +60,9 @@ class Encoder(ColumnKinds):
     >>> Encoder.from_state(encoder.state()).encode_one({"colour": "blue"})
     {'colour=red': 0.0, 'colour=blue': 1.0}
     """
+
+    #: Records so far that were numbers when they came.
+    _rows = 0
 
     def problem(self, where: str, reason: str) -> None:
         """A record that cannot be read: an error, or counted."""
@@ -238,9 +241,18 @@ class Encoder(ColumnKinds):
             elif isinstance(piece, Batch):
                 for name in piece.names:
                     self.kinds.setdefault(name, Kind.NUMERIC)
-                yield piece, None
-            elif len(batch := self._batch(piece)):
-                yield batch, piece.after
+                yield self._with_keys(piece), None
+            elif len(batch := self._batch(piece)) or piece.after is not None:
+                yield batch, piece.after  # without records it says where the reader stands after those that did not fit
+
+    def _with_keys(self, batch: Batch) -> Batch:
+        """The records of a batch that have a key, where one is asked for."""
+        before, self._rows = self._rows, self._rows + len(batch)
+        if batch.keys is None or not (wrong := key_misfits(batch.keys, self.rules.key)):
+            return batch
+        places = range(before + 1, self._rows + 1)
+        keep = self._apply_policy(Chunk("the records", places, {}, batch.labels, by_row=True), wrong)
+        return batch if keep is None else batch.at(keep)
 
     def _batch(self, chunk: Chunk) -> Batch:
         """A chunk as numbers."""
@@ -260,6 +272,7 @@ class Encoder(ColumnKinds):
             chunk = chunk.without({name for name in chunk.columns if name not in self.kinds})
         labels: list[Any] = []
         read, wrong = self._read_columns(chunk)
+        wrong += check_column(read, self.rules.weight)
         weights = weights_of(chunk, wrong)
         for row, cell in enumerate(chunk.labels):
             try:
@@ -269,8 +282,7 @@ class Encoder(ColumnKinds):
                 if not (self.rules.unlabelled and isinstance(error, cells.MissingLabelError)):
                     wrong.append(Misfit(row, str(error), whole=True))
         if chunk.keys is not None:
-            reason = f"there is no key in column {self.rules.key!r}"
-            wrong += [Misfit(row, reason, whole=True) for row, key in enumerate(chunk.keys) if key is None]
+            wrong += key_misfits(chunk.keys, self.rules.key)
         misfits_before = self.counts.misfit_values
         keep = self._apply_policy(chunk, wrong)
         kept = range(len(chunk)) if keep is None else keep
@@ -363,8 +375,8 @@ class Encoder(ColumnKinds):
 
     def _remedy(self, chunk: Chunk, misfit: Misfit) -> str:
         """The settings with which a stream goes on after a value that does not fit."""
-        if misfit.whole:
-            return ""
+        if misfit.whole:  # what is wrong with a label has its own remedy, and no column
+            return "" if misfit.column is None else f"; {option('on_error', 'skip')} goes on without such records"
         without = f"{option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
         cell = None if misfit.column is None else chunk.columns[misfit.column][misfit.row]
         if first_look.may_mean_missing(cell):

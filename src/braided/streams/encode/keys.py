@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,11 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import Batch
-from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece
+from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, Misfit
 from braided.streams.encode.plan import listed
+
+#: Characters of a key at most.
+LONGEST_KEY = 1_000
 
 
 def key_text(cell: Any) -> str | None:
@@ -47,6 +50,18 @@ def keyed(piece: Chunk | Batch | BadRecord | LabelPiece, key: str) -> Chunk | Ba
     found = next((name for name in piece.columns if str(name) == key), None)
     cells: Any = piece.columns[found] if found is not None else [None] * len(piece)
     return replace(piece.without({found}), keys=[key_text(cell) for cell in cells])
+
+
+def key_misfits(keys: Sequence[str | None], column: str | None) -> list[Misfit]:
+    """The records whose key is missing or too long, which is a matter of the whole record."""
+    found = []
+    for row, key in enumerate(keys):
+        if key is None:
+            found.append(Misfit(row, f"there is no key in column {column!r}", column, whole=True))
+        elif len(key) > LONGEST_KEY:
+            reason = f"the key in column {column!r} has {len(key):,} characters, and may have {LONGEST_KEY:,}"
+            found.append(Misfit(row, reason, column, whole=True))
+    return found
 
 
 def check_key(key: str, pieces: Iterable[Chunk | Batch]) -> None:

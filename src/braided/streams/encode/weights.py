@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
 
@@ -52,6 +53,22 @@ def weight_of(cell: Any) -> float:
     if isinstance(cell, bool) or not isinstance(cell, int | float) or not 0.0 <= cell < math.inf:
         raise BraidedError(f"the weight is {shown(cell)}: give a number from 0 on")
     return float(cell)
+
+
+def check_column(read: dict[Hashable, Any], column: str | None) -> list[Misfit]:
+    """What is no weight in the column that a user names, of those that were read; it is missing there."""
+    name = None if column is None else next((name for name in read if str(name) == column), None)
+    if name is None or not isinstance(read[name], np.ndarray):
+        return []
+    wrong = np.flatnonzero((read[name] < 0.0) | np.isinf(read[name])).tolist()
+    found = [
+        Misfit(row, f"column {name!r} is {shown(read[name][row].item())}: a weight is a number from 0 on", name)
+        for row in wrong
+    ]
+    if wrong:
+        read[name] = read[name].copy()
+        read[name][wrong] = np.nan
+    return found
 
 
 def weights_of(chunk: Chunk, wrong: list[Misfit]) -> NDArray[np.float64] | None:
