@@ -101,9 +101,12 @@ def test_fleet(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fleet.table(result).row_count == 2
 
 
-def test_serve_reports_every_key() -> None:
+def test_serve_reports_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("starlette") is None:
         pytest.skip("the extra serve is not installed: run make test")
+    from braided.bench import serve
+
+    monkeypatch.setattr(serve, "_ROUNDS", 2)
     result = json.loads(braided("bench", "serve", "--records", "400", "--json").stdout)
     for kind in ("ndjson", "singles"):
         share = result["in_process_batches_us"] / result[f"http_{kind}_us"]

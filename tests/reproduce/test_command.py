@@ -24,6 +24,11 @@ def command(*arguments: str, data: Path) -> list[str]:
 
 
 def reproduce(*arguments: str, data: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    return braided("reproduce", *arguments, "--data-dir", str(data), code=code)
+
+
+def reproduce_apart(*arguments: str, data: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, which Ray leaves its threads and warnings to."""
     done = subprocess.run(command(*arguments, data=data), capture_output=True, text=True, timeout=300)
     assert done.returncode == code, done.stderr
     return done
@@ -180,13 +185,13 @@ def test_toy_needs_no_data_and_writes_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: run make test EXTRAS=all")
 def test_ray_gives_the_same_results(in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, excerpts: Path) -> None:
-    done = reproduce(*CELLS, "--out", str(tmp_path), "--ray", "local", "--jobs", "2", "--json", data=excerpts)
+    done = reproduce_apart(*CELLS, "--out", str(tmp_path), "--ray", "local", "--jobs", "2", "--json", data=excerpts)
     assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: run make test EXTRAS=all")
 def test_no_cluster_at_an_address_is_one_line(tmp_path: Path, excerpts: Path) -> None:
-    done = reproduce(
+    done = reproduce_apart(
         *CELLS, "--out", str(tmp_path), "--ray", "127.0.0.1:1", data=excerpts, code=2
     )  # nothing listens on port 1
     assert "--ray 127.0.0.1:1: no cluster answers there" in done.stderr

@@ -239,8 +239,8 @@ def test_predictions_of_several_runs_have_their_names(numbers: Path, tmp_path: P
     assert len(rows) == 200
 
 
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
-def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path, ending: str) -> None:
+def kill_and_resume(classes: Path, tmp_path: Path, ending: str, waits: tuple[float, ...]) -> None:
+    """Kill a run so many seconds after it went on, again and again: its predictions are those of a run in one go."""
     common = ["run", str(classes), "-m", "modl-olr+mlp", "-m", "majority", "--delay", "100", "--json"]
     straight = tmp_path / f"straight{ending}"
     expected = json.loads(braided(*common, "--predictions", str(straight)).stdout)
@@ -256,7 +256,7 @@ def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path,
         "--resume",
     ]
     kills = 0
-    for wait in (0.0, 0.05, 0.2):
+    for wait in waits:
         process = subprocess.Popen(
             [sys.executable, "-m", "braided", *again], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -278,6 +278,17 @@ def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path,
     assert found["runs"][0]["state_sha256"] == expected["runs"][0]["state_sha256"]
     assert rows_of(path) == rows_of(straight)
     assert len(rows_of(path)) == 3_200
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path, ending: str) -> None:
+    kill_and_resume(classes, tmp_path, ending, waits=(0.0, 0.1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_often_killed_and_resumed_predictions_are_whole(classes: Path, tmp_path: Path, ending: str) -> None:
+    kill_and_resume(classes, tmp_path, ending, waits=(0.0, 0.05, 0.1, 0.2, 0.4))
 
 
 def test_an_ended_run_and_its_predictions_resume(classes: Path, tmp_path: Path) -> None:
