@@ -25,9 +25,19 @@ MISSING = [name for name in ("mkdocs", "material", "mkdocstrings") if find_spec(
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed: run make test")
 
 
+def site_of_make_check() -> Path | None:
+    """The site that `make check` has built, unless something that it is made of has changed since."""
+    written_last = ROOT / "site" / "search" / "search_index.json"
+    made_of = [ROOT / "mkdocs.yml", *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*"), *(ROOT / "src").rglob("*.py")]
+    changed = max(path.stat().st_mtime for path in made_of if path.is_file() and "__pycache__" not in path.parts)
+    return ROOT / "site" if written_last.exists() and changed < written_last.stat().st_mtime else None
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site."""
+    if (built := site_of_make_check()) is not None:
+        return built
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
