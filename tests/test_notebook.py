@@ -12,7 +12,7 @@ import pytest
 from river import datasets
 
 import braided
-from braided import BraidedError, History, MODLClassifier, MODLRegressor, record
+from braided import BraidedError, Fleet, History, MODLClassifier, MODLRegressor, record
 from braided.estimators.digest import state_digest
 from braided.evaluation.progress_bar import records_of
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
@@ -84,6 +84,10 @@ def test_an_estimator_is_shown_and_not_changed() -> None:
         assert words in text, text
     assert state_digest(model) == before
     assert "classes" not in shown(MODLRegressor(learners=(LinearConfig(),))).text
+    fleet = Fleet(MODLRegressor("lean"), key=ODD)
+    assert f"a MODLRegressor for each {ODD}, share braid 0 records learned 0 keys" in " ".join(
+        shown(fleet).text.split()
+    )
     assert "labels 30 records late" in shown(MODLRegressor(learners=(LinearConfig(),), delay=30)).text
 
 

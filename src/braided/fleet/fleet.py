@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from braided import checks
+from braided import checks, notebook
 from braided.checkpoint import pack_name, prefixed, read, unpack_name, unprefixed, write
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
@@ -149,6 +149,12 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         return f"Fleet({task} by {self.key!r}, share={self.share!r}, {self.n_keys:,} keys)"
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        about = f"a {type(self.model).__name__} for each {self.key}, share {self.share}"
+        figures = [(f"{self.records_learned:,}", "records learned"), (f"{self.n_keys:,}", "keys")]
+        return notebook.card("Fleet", about, figures)
 
     @property
     def task(self) -> str:

@@ -13,7 +13,7 @@ function newCard(name) {
   card.node = make("article", {model: name},
     make("header", {}, make("h2", {}, name), part("about", make("span", {class: "soft"})), make("nav", {},
       link("download", "/checkpoint", download), link("inspect", "", inspect),
-      make("button", {class: "plain", action: "explain", onclick: () => explain(card.model)}, "explain"))),
+      part("explain", make("button", {class: "plain", action: "explain", onclick: () => explain(card.model)}, "explain")))),
     part("notes", make("div", {})), part("figures", make("div", {class: "figures"})),
     make("div", {class: "kinds"}, make("h3", {}, "Error"), kind("window"), kind("start")),
     part("chart", make("div", {class: "chart"})), part("reading", make("div", {class: "reading"})), part("rest", make("div", {})));
@@ -74,6 +74,7 @@ function show(model) {
   const {parts} = card;
   const keys = model.keys == null ? "" : `${grouped(model.keys)} keys, `;
   parts.about.textContent = `${model.task}, ${keys}${model.features} features` + (regression(model) ? "" : `, ${model.classes} classes`);
+  parts.explain.hidden = model.keys != null;  // answers of a fleet are not explained
   parts.notes.replaceChildren(...notes(model));
   parts.figures.replaceChildren(...figures(model));
   showChart(card);
