@@ -182,15 +182,17 @@ def test_versions_stand_beside_each_other(tmp_path: Path) -> None:
         f"GIT_{role}_{what}": "braided@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
     }
     for version in (["0.2", "latest"], ["dev"]):
-        command = [sys.executable, "-m", "mike.driver", "deploy", "--update-aliases", *version]
+        command = [sys.executable, "-c", "from mike.driver import main; main()", "deploy", "--update-aliases", *version]
         environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", **who}
         done = subprocess.run(command, cwd=tmp_path / "clone", env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     show = ["git", "-C", str(tmp_path / "clone"), "show"]
     listed = json.loads(subprocess.run([*show, "gh-pages:versions.json"], capture_output=True, check=True).stdout)
     assert [(entry["version"], entry["aliases"]) for entry in listed] == [("dev", []), ("0.2", ["latest"])]
-    for version in ("0.2", "latest", "dev"):
+    for version in ("0.2", "dev"):
         subprocess.run([*show, f"gh-pages:{version}/tutorial.html"], capture_output=True, check=True)
+    alias = subprocess.run([*show, "gh-pages:latest"], capture_output=True, check=True).stdout
+    assert alias == b"0.2", "latest is a link"
 
 
 def test_every_page_of_docs_is_there(site: Path) -> None:
