@@ -98,6 +98,23 @@ def test_new_labels_and_features_teach_a_key_nothing() -> None:
     assert model.predict_proba_one(x) != before
 
 
+def test_a_dry_run_knows_that_nothing_new_is_learned() -> None:
+    model = Fleet(MODLClassifier(preset="lean", max_classes=2), key="machine")
+    model.learn_one({"machine": 1, "f0": 1.0}, "low")
+    model.hold_shared()
+    dry_run = model.dry_run()
+    for label in ("high", "odd", "even"):
+        dry_run.learn_many([[1.0]], [label], ["f0"], keys=[1])
+        model.learn_many([[1.0]], [label], ["f0"], keys=[1])
+    dry_run.learn_many([[1.0], [2.0]], ["high", "odd"], ["f0"], keys=[1, 1])
+    model.learn_many([[1.0], [2.0]], ["high", "odd"], ["f0"], keys=[1, 1])
+    assert model.classes == ["low"]
+    with pytest.raises(BraidedError, match="it must be finite"):
+        dry_run.learn_many([[np.inf]], ["low"], ["f0"], keys=[1])
+    with pytest.raises(BraidedError, match="1 records and y has 2 labels"):
+        dry_run.learn_many([[1.0]], ["low", "low"], ["f0"], keys=[1])
+
+
 def test_with_raw_records() -> None:
     model = Fleet(MODLClassifier(preset="lean", encode=True), key="machine")
     for i in range(40):

@@ -16,11 +16,21 @@ from braided.fleet import KIND, SHARES
 from braided.kernels import loop
 from braided.spark import compile_once
 from braided.spark.columns import Columns
-from braided.spark.key_steps import fleet_of, in_order, predict_learn, state_of
+from braided.spark.key_steps import Rows, fleet_of, in_order, state_of
+from braided.spark.key_steps import predict_learn as predict_learn_rows
 
 KINDS = {"machine": "string", "y": "string", "t": "bigint", "a": "double", "b": "double", "w": "double", "id": "bigint"}
 CLASSES = Columns("machine", "y", "w", ("t",), ("a", "b"), ("t", "id"), KINDS, regression=False)
 VALUES = replace(CLASSES, kinds={**KINDS, "y": "double"}, regression=True)
+
+
+def listed(frame: pd.DataFrame) -> Rows:
+    return {name: frame[name].tolist() for name in frame.columns}
+
+
+def predict_learn(fleet: Fleet, columns: Columns, key: Any, frame: pd.DataFrame, state: bytes | None) -> Any:
+    answers, after = predict_learn_rows(fleet, columns, key, listed(frame), state)
+    return pd.DataFrame(answers), after
 
 
 def sent(n: int, regression: bool, seed: int = 0) -> pd.DataFrame:
@@ -112,12 +122,13 @@ def test_labels_and_keys_of_other_types() -> None:
 
 def test_rows_of_equal_order_are_learned_alike_however_they_come() -> None:
     rows = sent(30, True).assign(order_0=lambda found: found["order_0"] // 4, kept_0="all\0alike")
-    expected = in_order(rows, VALUES)
+    expected = pd.DataFrame(in_order(listed(rows), VALUES))
     assert not expected["order_0"].is_unique
     for seed in range(3):
-        pd.testing.assert_frame_equal(in_order(rows.sample(frac=1.0, random_state=seed), VALUES), expected)
+        found = pd.DataFrame(in_order(listed(rows.sample(frac=1.0, random_state=seed)), VALUES))
+        pd.testing.assert_frame_equal(found, expected)
     with pytest.raises(BraidedError, match="order 't' is null in a record: filter such records out"):
-        in_order(rows.assign(order_0=[None, *range(29)]), VALUES)
+        in_order(listed(rows.assign(order_0=[None, *range(29)])), VALUES)
 
 
 def test_a_state_of_another_fleet_is_refused_and_the_worker_goes_on() -> None:

@@ -19,15 +19,20 @@ from braided.fleet.rows import KeyLimits
 
 #: The model of a key that is known.
 ModelOf = Callable[[str], MODL]
+Check = Callable[[Any, Any, Sequence[Hashable] | None, Any], Any]
 CheckRoom = Callable[[set[str], int], None]
 Opened = Callable[[Any, Sequence[Hashable] | None, Any, Any], tuple[list[str | None], Any, Sequence[Hashable] | None]]
 
 
 class SharedDryRun:
-    """Of a fleet whose keys have learners around one model: that model decides, as keys' learners refuse nothing."""
+    """Of a fleet whose keys have learners around one model: that model decides, as keys' learners refuse nothing.
 
-    def __init__(self, model: MODL, known: Collection[str]) -> None:
+    Of one that is held, which comes to know no names and labels, `check` decides.
+    """
+
+    def __init__(self, model: MODL, known: Collection[str], check: Check | None = None) -> None:
         self._run = model.dry_run()
+        self._check = check
         self._known = known
         self._new: set[str] = set()
 
@@ -51,7 +56,10 @@ class SharedDryRun:
     ) -> None:
         """Refuse a chunk that would be refused after those before it; else count it as learned."""
         weights = weights_of(sample_weight, len(keys), 1)
-        self._run.learn_many(X, y, names, weights)
+        if self._check is None:
+            self._run.learn_many(X, y, names, weights)
+        else:
+            self._check(X, y, names, weights)
         for row, key in enumerate(keys):
             if key is not None and (weights is None or weights[row] > 0.0) and key not in self._known:
                 self._new.add(key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed, unprefixed
 from braided.errors import BraidedError
+from braided.estimators import frames
 from braided.estimators.base import MODL
-from braided.estimators.chunks import checked_array
+from braided.estimators.chunks import Chunk, checked_array, weights_of
 from braided.estimators.digest import state_digest
 from braided.estimators.frames import Frame
 from braided.estimators.progress import Progress
@@ -85,7 +85,7 @@ class SharedModel:
 
     def dry_run(self) -> SharedDryRun:
         """Whether chunks would be learned."""
-        return SharedDryRun(self.model, self.known)
+        return SharedDryRun(self.model, self.known, self._own_chunk if self.held else None)
 
     def give_up_encoder(self) -> RawEncoder | None:
         """Take numbers from now on."""
@@ -184,11 +184,20 @@ class SharedModel:
         progress = self._with_own(progress, predictions)
         return progress if frame is None else self._framed(frame, progress)
 
+    def _own_chunk(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
+    ) -> tuple[Chunk, Frame | None]:
+        """A chunk that keys alone learn, with labels that are not known beyond those that are."""
+        first = self.model.records_learned + 1
+        X, names, frame = self._opened(X, names)
+        values, columns = checked_array(X, names, first)
+        _, targets, _ = self.model._encode_targets(frames.targets(y), len(values))
+        return Chunk(values, columns, targets, weights_of(sample_weight, len(values), first), {}, {}), frame
+
     def _predict_learn_own(
         self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
     ) -> Progress:
-        X, names, frame = self._opened(X, names)
-        chunk = replace(self.model._checked(X, y, names, sample_weight), new_features={}, new_labels={})
+        chunk, frame = self._own_chunk(X, y, names, sample_weight)
         shared = self._asked(chunk.values, chunk.columns)
         progress = self._with_own(shared, self.own.learn(chunk, keys, shared.predictions, first=False))
         return progress if frame is None else self._framed(frame, progress)

@@ -13,7 +13,9 @@ import numba
 
 import braided
 from braided import portable
+from braided.estimators.warm_up import warm_up
 from braided.fleet import Fleet
+from braided.fleet.warm_up import warm_up_fleet
 from braided.kernels import loop
 
 #: Seconds that a process waits for another to compile; then it compiles itself.
@@ -60,6 +62,5 @@ def compile_once(fleet: Fleet) -> None:
 
 
 def _compile(fleet: Fleet) -> None:
-    from braided.run.compiling import compile_model  # a worker that compiles nothing starts sooner without it
-
-    compile_model(fleet, lambda text: None)
+    warm_up(fleet.model)
+    warm_up_fleet(fleet)

@@ -10,9 +10,13 @@ import numpy as np
 from braided.checkpoint import decode, encode
 from braided.errors import BraidedError
 from braided.fleet import KIND, Fleet
-from braided.spark.columns import PREDICTION, PROBABILITIES, Columns, unpacked
+from braided.spark.columns import PREDICTION, PROBABILITIES, Columns, packed, unpacked
 from braided.spark.compile_once import compile_once
+from braided.values import is_missing
 
+#: Values by column: not a frame of pandas, which takes a tenth of a millisecond for each step, as many a key has but a
+#: row or two.
+Rows = dict[str, list[Any]]
 #: What a key's state is called in its bytes.
 STATE = "FleetKey"
 #: So many different fleets a worker has at hand: queries share it.
@@ -39,42 +43,46 @@ def put_state(fleet: Fleet, state: bytes) -> None:
     fleet.restore_key(checkpoint.metadata, checkpoint.arrays)
 
 
-def in_order(frame: Any, columns: Columns) -> Any:
+def in_order(rows: Rows, columns: Columns) -> Rows:
     """The rows of a key by the columns of the order; where these are equal, by the text of all that a row holds."""
-    by = [f"order_{place}" for place in range(len(columns.order))]
-    for name, column in zip(columns.order, by, strict=True):
-        if frame[column].isnull().any():
+    by = [rows[f"order_{place}"] for place in range(len(columns.order))]
+    for name, values in zip(columns.order, by, strict=True):
+        if any(map(is_missing, values)):
             raise BraidedError(f"order {name!r} is null in a record: filter such records out before")
-    places = list(zip(*(frame[column].tolist() for column in by), strict=True))
+    places = list(zip(*by, strict=True))
     if len(set(places)) < len(places):
-        texts = zip(*(frame[name].astype(str).tolist() for name in sorted(frame.columns)), strict=True)
+        texts = zip(*([str(value) for value in rows[name]] for name in sorted(rows)), strict=True)
         places = [(*place, *text) for place, text in zip(places, texts, strict=True)]
-    # Not by pandas, which takes two texts that differ after a zero byte for the same.
-    return frame.iloc[sorted(range(len(places)), key=places.__getitem__)].reset_index(drop=True)
+    order = sorted(range(len(places)), key=places.__getitem__)
+    return {name: [values[row] for row in order] for name, values in rows.items()}
 
 
-def _labels(frame: Any, columns: Columns) -> tuple[list[Any], Any]:
+def _labels(rows: Rows, columns: Columns) -> tuple[list[Any], Any]:
     """A target for each row, and its weight, which is 0 where there is no target."""
-    missing = frame["target"].isnull().to_numpy()
-    weights = np.ones(len(frame)) if columns.weight is None else frame["weight"].to_numpy(np.float64)
+    given = rows["target"]
+    missing = [is_missing(value) for value in given]
+    weights = np.ones(len(given)) if columns.weight is None else np.array(rows["weight"], dtype=np.float64)
     kind = columns.kinds[columns.target]
-    if columns.regression:
-        labels: list[Any] = np.where(missing, 0.0, frame["target"].to_numpy(np.float64)).tolist()
-    else:
-        labels = ["" if gone else unpacked(text, kind) for text, gone in zip(frame["target"], missing, strict=True)]
+    nothing: Any = 0.0 if columns.regression else ""
+    labels = [
+        nothing if gone else value if columns.regression else unpacked(value, kind)
+        for value, gone in zip(given, missing, strict=True)
+    ]
     return labels, np.where(missing, 0.0, weights)
 
 
-def _table(frame: Any, columns: Columns) -> Any:
+def _table(rows: Rows, columns: Columns) -> Any:
     """The features as numbers, or as cells where there is text."""
-    table = frame[[f"feature_{place}" for place in range(len(columns.features))]]
     text = any(columns.kinds[name] == "string" for name in columns.features)
-    return table.to_numpy(object if text else np.float64)
+    table = np.empty((len(rows["key"]), len(columns.features)), dtype=object if text else np.float64)
+    for place in range(len(columns.features)):
+        table[:, place] = rows[f"feature_{place}"]
+    return table
 
 
 def predict_learn(
-    fleet: Fleet, columns: Columns, key: Any, frame: Any, state: bytes | None
-) -> tuple[Any, bytes | None]:
+    fleet: Fleet, columns: Columns, key: Any, rows: Rows, state: bytes | None
+) -> tuple[Rows, bytes | None]:
     """Predict the rows of one key, then learn each, in order.
 
     Parameters
@@ -82,11 +90,11 @@ def predict_learn(
     fleet
         Without any key; and so it is afterwards.
     columns
-        What is in the frame.
+        What is in the rows.
     key
         None for rows without one: what is shared predicts them, and nothing is learned.
-    frame
-        All rows of the key, as `Columns.sent` has them; of pandas.
+    rows
+        All those of the key, as `Columns.sent` has them.
     state
         What the key had before; None if it is new.
 
@@ -95,36 +103,33 @@ def predict_learn(
     answers, state
         As `Columns.answers` has them; and what the key has now, None if that has not changed.
     """
-    frame = in_order(frame, columns)
-    labels, weights = _labels(frame, columns)
-    table, names = _table(frame, columns), list(columns.features)
+    rows = in_order(rows, columns)
+    labels, weights = _labels(rows, columns)
+    table, names, n = _table(rows, columns), list(columns.features), len(labels)
     learns = key is not None and bool((weights > 0.0).any())
     try:
         if state is not None:
             put_state(fleet, state)
         if key is None:
-            said = fleet.progress_many(table, names, [None] * len(frame)).predictions
+            said = fleet.progress_many(table, names, [None] * n).predictions
         else:
-            said = fleet.predict_learn_many(table, labels, names, weights, [key] * len(frame)).predictions
-        return _answers(fleet, columns, frame, said), state_of(fleet, key) if learns else None
+            said = fleet.predict_learn_many(table, labels, names, weights, [key] * n).predictions
+        return _answers(fleet, columns, rows, said), state_of(fleet, key) if learns else None
     finally:
         for known in fleet.keys:
             fleet.forget_key(known)
 
 
-def _answers(fleet: Fleet, columns: Columns, frame: Any, said: Any) -> Any:
+def _answers(fleet: Fleet, columns: Columns, rows: Rows, said: Any) -> Rows:
     """What was said, beside what is kept."""
-    answers = frame[["key", *(f"kept_{place}" for place in range(len(columns.kept)))]].copy()
+    answers = {name: rows[name] for name in ("key", *(f"kept_{place}" for place in range(len(columns.kept))))}
     if columns.regression:
-        answers[PREDICTION] = said[:, 0]
-        return answers
-    labels = [str(label).lower() if isinstance(label, bool) else str(label) for label in fleet.classes]
-    rows = [dict(zip(labels, row, strict=False)) for row in said.tolist()]
+        return {**answers, PREDICTION: said[:, 0].tolist()}
+    labels = [packed(label) for label in fleet.classes]
     # Classes that no record of the key has had by then have probability 0, and are not known to it.
-    rows = [{label: share for label, share in row.items() if share > 0.0} for row in rows]
-    answers[PREDICTION] = [labels[place] if row else None for row, place in zip(rows, _likeliest(said), strict=True)]
-    answers[PROBABILITIES] = rows
-    return answers
+    shares = [{label: share for label, share in zip(labels, row, strict=False) if share > 0.0} for row in said.tolist()]
+    likeliest = [labels[place] if row else None for row, place in zip(shares, _likeliest(said), strict=True)]
+    return {**answers, PREDICTION: likeliest, PROBABILITIES: shares}
 
 
 def _likeliest(said: Any) -> list[int]:

@@ -50,11 +50,12 @@ class FleetProcessor(StatefulProcessor):
         own = unpacked(key[0], self._columns.kinds[self._columns.key])
         found = self._state.get() if own is not None else None
         before = None if found is None else bytes(found[0])
-        frame = pd.concat(list(rows), ignore_index=True)
-        answers, after = predict_learn(self._fleet, self._columns, own, frame, before)
+        frames = list(rows)
+        values = {name: [value for frame in frames for value in frame[name].tolist()] for name in frames[0].columns}
+        answers, after = predict_learn(self._fleet, self._columns, own, values, before)
         if after is not None:
             self._state.update((after,))
-        yield answers
+        yield pd.DataFrame(answers)
 
     def close(self) -> None:
         """Nothing is left open."""
