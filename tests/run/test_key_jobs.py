@@ -175,7 +175,7 @@ def test_a_process_that_dies_is_told_in_a_sentence() -> None:
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=SLOW)])
 def test_nothing_is_left_of_a_run_that_is_ended(stream: Path, tmp_path: Path, end: int) -> None:
     if not Path("/proc").is_dir():
-        pytest.skip("this system does not list processes in /proc: run on Linux")
+        pytest.skip("there is no /proc, where processes are listed: run it on Linux")
     whole = stream.read_text().splitlines()
     long = tmp_path / "long.csv"
     long.write_text("\n".join([whole[0], *whole[1:] * 60]) + "\n")
