@@ -1,6 +1,7 @@
 """MQTT 5 with QoS 1 and a session that the broker keeps: at least once, for there is no place to go back to.
 
-Messages are acknowledged when a checkpoint holds what was learned of them. What came after it comes again.
+Messages are acknowledged when a checkpoint holds what was learned of them. What came after it comes again. Those
+that were sent with QoS 0 are not under the window: what does not fit into the queue is dropped.
 """
 
 from __future__ import annotations
