@@ -483,6 +483,7 @@ def test_options_that_make_no_sense(tmp_path: Path) -> None:
     for more, message in (
         ({"seeds": 2}, "a broker's stream takes one model and one seed"),
         ({"available": 0.5}, "a broker's stream takes records as they come"),
+        ({"always": 2}, "a broker's stream takes records as they come"),
         ({"header": True}, "header is for text files"),
         ({"encoding": "latin-1"}, "encoding is for text files"),
     ):
