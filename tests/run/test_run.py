@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -393,6 +394,31 @@ def test_what_a_killed_run_left_beside_its_files_is_removed(csv_file: Path, tmp_
     braided("run", str(csv_file), "--limit", "100", *out)
     assert [path.exists() for path in left] == [False] * 3
     assert all(path.exists() for path in another)  # of a process that runs, and of other files
+
+
+def test_a_checkpoint_that_takes_long_leaves_time_for_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, saved = [0.0], []
+    monkeypatch.setattr("braided.run.job.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("braided.streams.base.BATCH", 5)
+
+    def save(*_: Any, **__: Any) -> None:
+        saved.append(clock[0])
+        clock[0] += 3.0
+
+    for every, expected in ((2.0, [2.0, 20.0, 38.0]), (0.0, [0.0, 4.0, 8.0, 12.0])):
+        job = Job(
+            RunOptions(models=("olr",), available=1.0, task="classification"),
+            source=ArrayStream("s", Batch(("a",), np.arange(200.0)[:, None], [0, 1] * 100)),
+            checkpoint=tmp_path / f"c{every}",
+            every=every,
+        )
+        assert job._checkpoint is not None
+        monkeypatch.setattr(job._checkpoint, "save", save)
+        clock[0], job._saved = 0.0, 0.0
+        saved.clear()
+        for _ in job.run():
+            clock[0] += 1.0
+        assert saved[: len(expected)] == expected, "five times as long as it took, unless after every batch"
 
 
 def test_a_stream_shorter_than_the_checkpoint_is_refused() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from braided.brokers.address import Address
-from braided.brokers.outage import Outage
+from braided.brokers.outage import CONNECT_S, Outage
 from braided.errors import BraidedError
 from braided.option_names import option
 
@@ -101,12 +101,17 @@ class Source(ABC):
 
 
 class Sink(ABC):
-    """Messages that go out at least once, in order, with back-off while the broker is away."""
+    """Messages that go out at least once, with back-off while the broker is away.
+
+    One that is sent again may come after later ones.
+    """
 
     def __init__(self, address: Address, say: Callable[[str], None]) -> None:
         self.address = address
+        self.say = say
         self.outage = Outage(address, say)
-        self._given_up = False
+        self._given_up_at: float | None = None
+        self._heard_at = 0.0
 
     @abstractmethod
     def open(self) -> None:
@@ -124,15 +129,22 @@ class Sink(ABC):
     def close(self) -> None:
         """Let go of the connection; what is still on its way may be lost."""
 
+    def heard(self) -> None:
+        """The broker has acknowledged something."""
+        self._heard_at = time.monotonic()
+
     def give_up(self) -> None:
-        """From now on, do not wait for a broker that is away."""
-        self._given_up = True
+        """From now on, do not wait for a broker that is away, or takes nothing."""
+        self._given_up_at = time.monotonic()
 
     def wait(self) -> None:
         """Wait a little until more can be sent."""
-        if self._given_up and self.outage.active:
-            raise BraidedError(
-                f"{self.address.shown} is away, and has not all predictions: repeat the command with "
-                f"{option('resume')} when it is back, and they are sent again from the last checkpoint on"
-            )
+        if self._given_up_at is not None:
+            silent = time.monotonic() - max(self._heard_at, self._given_up_at) > CONNECT_S
+            if silent or self.outage.active:
+                what, when = ("is away", "is back") if self.outage.active else ("takes no more", "does")
+                raise BraidedError(
+                    f"{self.address.shown} {what}, and has not all predictions: repeat the command with "
+                    f"{option('resume')} when it {when}, and they are sent again from the last checkpoint on"
+                )
         time.sleep(POLL_S)

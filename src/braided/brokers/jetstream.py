@@ -11,6 +11,7 @@ from typing import Any
 
 import nats
 from nats.errors import Error as NATSError
+from nats.errors import MaxPayloadError
 from nats.js import api
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
@@ -129,8 +130,9 @@ class JetStreamSource(Source):
 
     @staticmethod
     def check(place: Any) -> None:
-        """A place is a whole number from 0 on."""
-        if not isinstance(place, int) or isinstance(place, bool) or place < 0:
+        """A place is a whole number from 0 on, and when the stream was made, None where the server does not say."""
+        number, created = place
+        if type(number) is not int or number < 0 or not (created is None or isinstance(created, str)):
             raise ValueError(place)
 
     def open(self, place: Any) -> None:
@@ -138,18 +140,36 @@ class JetStreamSource(Source):
         self._connection = _Connection(self.address, self.outage)
         try:
             self._stream = self._connection.stream()
-            state = self._connection.run(self._connection.js.stream_info(self._stream)).state
-            if place is not None and not state.first_seq - 1 <= place <= state.last_seq:
-                raise BraidedError(
-                    f"{self.address.shown} does not have what comes after message {place} any more: it was purged or "
-                    "made anew; start without the checkpoint"
-                )
-            self.place = self._last = 0 if place is None else place
+            about = self._connection.run(self._connection.js.stream_info(self._stream))
+            self._created = None if about.created is None else about.created.isoformat()
+            self._last: int = 0 if place is None else place[0]
+            if place is not None:
+                self._check_place(about, place[1])
+            self.place = [self._last, self._created]
             self._pull: Any = self._connection.run(self._consumer())
             self._failing_since: float | None = None
         except BaseException:
             self._connection.close()
             raise
+
+    def _check_place(self, about: Any, created: str | None) -> None:
+        """Refuse to go on where messages are gone that were not read, or may have been of the subject."""
+        what = ""
+        other = None not in (created, self._created) and created != self._created
+        if other or self._last > about.state.last_seq:
+            what = "the stream was made anew"
+        elif self._last < about.state.first_seq - 1:
+            alone = about.config.subjects == [self.address.name]
+            what = "it was purged" if alone else "messages were purged, and may have been of this subject"
+        if what:
+            raise BraidedError(
+                f"{self.address.shown} does not have what comes after message {self._last} any more: {what}; start "
+                "without the checkpoint"
+            )
+
+    def take(self, message: Message) -> None:
+        """Note the number of the message."""
+        self.place = [message.place, self._created]
 
     async def _consumer(self) -> Any:
         """A consumer of the server's that begins behind the last message, and keeps nothing."""
@@ -209,6 +229,7 @@ class JetStreamSink(Sink):
 
     def open(self) -> None:
         """Connect, and look whether a stream takes the subject."""
+        self._refused = False
         self._connection = _Connection(self.address, self.outage)
         try:
             self._connection.stream()
@@ -225,6 +246,9 @@ class JetStreamSink(Sink):
             answers = self._connection.run(self._publish(part))
             lost = [body for body, answer in zip(part, answers, strict=True) if isinstance(answer, BaseException)]
             left = lost + left[len(part) :]
+            if len(lost) < len(part):
+                self.heard()
+            self._look_at(answers)
             if not lost:
                 lost_since = None
                 continue
@@ -233,6 +257,20 @@ class JetStreamSink(Sink):
             if lost_since is not None and time.monotonic() - lost_since > _NO_STREAM_S:
                 raise BraidedError(f"{self.address.shown}: no stream takes this subject any more: make one")
             self.wait()
+
+    def _look_at(self, answers: list[Any]) -> None:
+        """An error for what the server will never take; what it does not take for now is said once."""
+        if any(isinstance(answer, MaxPayloadError) for answer in answers):
+            raise BraidedError(
+                f"{self.address.shown}: a prediction is larger than the server's max_payload: raise it there"
+            )
+        refusal = next((answer for answer in answers if isinstance(answer, APIError)), None)
+        if refusal is not None and not self._refused:
+            why = reason_of(refusal.description or refusal)
+            self.say(f"{self.address.shown} takes no predictions ({why}): trying again until it does")
+        elif refusal is None and self._refused:
+            self.say(f"{self.address.shown} takes predictions again")
+        self._refused = refusal is not None
 
     async def _publish(self, bodies: list[bytes]) -> list[Any]:
         """The acknowledgement of each message, or the error in its place."""

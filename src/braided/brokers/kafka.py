@@ -24,8 +24,12 @@ from braided.errors import BraidedError
 
 #: Partitions that are merged at most.
 _MOST_PARTITIONS = 256
-#: Messages of one partition that may wait for their turn: above the first it is paused, below the second resumed.
+#: Messages of one partition, and their bytes, that may wait for their turn: from one of the first on it is paused,
+#: below both of the second resumed.
 _FULL, _LOW = 2_000, 500
+_FULL_BYTES, _LOW_BYTES = 16 * 2**20, 4 * 2**20
+#: Seconds for an answer from a broker that was away.
+_PROBE_S = 1.0
 #: Seconds that a message waits for older ones of quiet partitions.
 _WAIT_S = 1
 #: What librdkafka may fetch in advance.
@@ -99,9 +103,11 @@ class KafkaSource(Source):
 
     @staticmethod
     def check(place: Any) -> None:
-        """A place is the last offset of each partition by its number as text, -1 for none."""
-        for number, offset in dict(place).items():
-            if not number.isdigit() or not isinstance(offset, int) or offset < -1:
+        """A place is by each partition's number as text the last offset and its timestamp, -1 for none."""
+        for number, (offset, time_ms) in dict(place).items():
+            if number != str(int(number)) or int(number) < 0:
+                raise ValueError(place)
+            if not all(type(each) is int and each >= -1 for each in (offset, time_ms)):
                 raise ValueError(place)
 
     def open(self, place: Any) -> None:
@@ -148,7 +154,11 @@ class KafkaSource(Source):
             raise BraidedError(
                 f"{self.address.shown} has other partitions than when the checkpoint was made: start without it"
             )
-        self._offsets = {number: -1 if place is None else int(place[str(number)]) for number in chosen}
+        before = {number: [-1, -1] if place is None else list(place[str(number)]) for number in chosen}
+        self._offsets = {number: offset for number, (offset, _) in before.items()}
+        #: Timestamps of the last messages taken: they are read once more, to see that they are the same.
+        self._known_ms = {number: time_ms for number, (_, time_ms) in before.items() if time_ms >= 0}
+        self._bytes = dict.fromkeys(chosen, 0)
         self._waiting: dict[int, deque[_Waiting]] = {number: deque() for number in chosen}
         self._at_end: set[int] = set()
         self._paused: set[int] = set()
@@ -156,11 +166,14 @@ class KafkaSource(Source):
         starts = []
         for number, last in self._offsets.items():
             low, high = self._consumer.get_watermark_offsets(ck.TopicPartition(name, number), timeout=CONNECT_S)
-            if last >= 0 and not low <= last + 1 <= high:
+            if place is None:
+                before[number][0] = last = low - 1
+            elif not low <= last + 1 <= high:
                 raise self._gone(number)
-            starts.append(ck.TopicPartition(name, number, low if last < 0 else last + 1))
+            starts.append(ck.TopicPartition(name, number, max(last if number in self._known_ms else last + 1, low)))
+        self._offsets = {number: offset for number, (offset, _) in before.items()}
         self._consumer.assign(starts)
-        self.place = {str(number): last for number, last in self._offsets.items()}
+        self.place = {str(number): known for number, known in before.items()}
 
     def _gone(self, partition: int) -> BraidedError:
         return BraidedError(
@@ -174,6 +187,7 @@ class KafkaSource(Source):
 
     def fetch(self, most: int, wait_s: float) -> list[Message]:
         """The next messages whose turn has come."""
+        self._look_for_it()
         self._gather(self._consumer.consume(most, 0.0))
         found = self._merged(most)
         if not found:
@@ -183,6 +197,18 @@ class KafkaSource(Source):
         self._balance()
         self.caught_up = not found and len(self._at_end) == len(self._waiting) and not self.holds
         return found
+
+    def _look_for_it(self) -> None:
+        """While it is away, ask it now and then: where no message is new, none says that it is back."""
+        if not (self.outage.active and self.outage.due()):
+            return
+        any_one = ck.TopicPartition(self.address.name, next(iter(self._waiting)))
+        try:
+            self._consumer.get_watermark_offsets(any_one, timeout=_PROBE_S, cached=False)
+        except ck.KafkaException as error:
+            self.outage.begin(_words(error.args[0]))
+        else:
+            self.outage.end()
 
     @property
     def holds(self) -> bool:
@@ -195,10 +221,14 @@ class KafkaSource(Source):
         for message in messages:
             error, partition = message.error(), message.partition()
             if error is None:
+                self.outage.end()
                 self._at_end.discard(partition)
                 waiting = _Waiting(message.timestamp()[1], partition, message.offset(), message.value() or b"", now)
-                self._waiting[partition].append(waiting)
+                if not self._is_known(waiting):
+                    self._waiting[partition].append(waiting)
+                    self._bytes[partition] += len(waiting.body)
             elif error.code() == ck.KafkaError._PARTITION_EOF:
+                self.outage.end()
                 self._at_end.add(partition)
             elif error.code() in _GONE:
                 raise self._gone(partition)
@@ -206,8 +236,15 @@ class KafkaSource(Source):
                 raise BraidedError(f"{self.address.shown}: Kafka says: {_words(error)}: is the topic still there?")
             elif error.fatal() or (error.code() > 0 and not error.retriable()):  # others are of this side, and pass
                 raise BraidedError(f"{self.address.shown}: Kafka says: {_words(error)}")
-        if messages:
-            self.outage.end()
+
+    def _is_known(self, message: _Waiting) -> bool:
+        """Whether it is the last one that was taken; another in its place is of a topic that was made anew."""
+        time_ms = self._known_ms.pop(message.partition, None)
+        if time_ms is None or message.offset > self._offsets[message.partition]:
+            return False
+        if message.time_ms != time_ms:
+            raise self._gone(message.partition)
+        return True
 
     def _merged(self, most: int) -> list[Message]:
         """Messages in their order, as far as it is known by now."""
@@ -223,14 +260,16 @@ class KafkaSource(Source):
             if quiet and not old:
                 break
             self._waiting[first.partition].popleft()
+            self._bytes[first.partition] -= len(first.body)
             where = f"offset {first.offset} of partition {first.partition}"
-            found.append(Message(first.body, first.time_ms / 1_000, (first.partition, first.offset), where))
+            found.append(Message(first.body, first.time_ms / 1_000, first[:3], where))
         return found
 
     def _balance(self) -> None:
         """Fetch nothing of partitions of which much waits, until little does."""
-        full = {number for number, waiting in self._waiting.items() if len(waiting) >= _FULL} - self._paused
-        low = {number for number in self._paused if len(self._waiting[number]) < _LOW}
+        sizes = {number: (len(waiting), self._bytes[number]) for number, waiting in self._waiting.items()}
+        full = {number for number, (n, size) in sizes.items() if n >= _FULL or size >= _FULL_BYTES} - self._paused
+        low = {number for number in self._paused if sizes[number][0] < _LOW and sizes[number][1] < _LOW_BYTES}
         for change, numbers in ((self._consumer.pause, full), (self._consumer.resume, low)):
             if numbers:
                 change([ck.TopicPartition(self.address.name, number) for number in sorted(numbers)])
@@ -238,9 +277,9 @@ class KafkaSource(Source):
 
     def take(self, message: Message) -> None:
         """Note the offset of the message's partition."""
-        partition, offset = message.place
+        time_ms, partition, offset = message.place
         self._offsets[partition] = offset
-        self.place = {**self.place, str(partition): offset}
+        self.place = {**self.place, str(partition): [offset, time_ms]}
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -278,6 +317,7 @@ class KafkaSink(Sink):
     def _on_delivery(self, error: Any, _: Any) -> None:
         self._failure = self._failure or error
         if error is None:
+            self.heard()
             self.outage.end()
 
     def _look(self) -> None:
@@ -296,6 +336,11 @@ class KafkaSink(Sink):
                 except BufferError:
                     self._look()
                     self.wait()
+                except ck.KafkaException as error:
+                    raise BraidedError(
+                        f"{self.address.shown}: a prediction cannot be sent ({_words(error.args[0])}): raise "
+                        f"message.max.bytes in {SETTINGS_FILE} if it is too large"
+                    ) from None
         self._look()
 
     def flush(self) -> None:

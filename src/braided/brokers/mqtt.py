@@ -1,6 +1,7 @@
 """MQTT 5 with QoS 1 and a session that the broker keeps: at least once, for there is no place to go back to.
 
-Messages are acknowledged when a checkpoint holds what was learned of them. What came after it comes again.
+Messages are acknowledged when a checkpoint holds what was learned of them. What came after it comes again. Those
+that were sent with QoS 0 are not under the window: what does not fit into the queue is dropped.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ class MQTTSource(Source):
         self.place = place or 0
         self._number = self.place
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        #: Messages of QoS 0 that came when the queue was full.
+        self._dropped = 0
         #: Number and packet of each message that is not acknowledged, and the packets among them.
         self._held: deque[tuple[int, int]] = deque()
         self._packets: set[int] = set()
@@ -126,7 +129,8 @@ class MQTTSource(Source):
 
     def _on_subscribe(self, _: Any, __: Any, ___: int, reasons: list[ReasonCode], *____: Any) -> None:
         self._ready.answer(reasons[0])
-        self.outage.end()
+        if not reasons[0].is_failure:
+            self.outage.end()
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, *____: Any) -> None:
         self._taken_over = self._taken_over or reason.value == _TAKEN_OVER
@@ -137,11 +141,22 @@ class MQTTSource(Source):
         with self._lock:
             if message.dup and message.mid in self._packets:
                 return  # sent again after the connection broke, and still here
+            if not message.qos and self._queue.qsize() >= 2 * WINDOW:
+                self._drop()  # for these the broker waits for nothing
+                return
             self._number += 1
             if message.qos:
                 self._held.append((self._number, message.mid))
                 self._packets.add(message.mid)
             self._queue.put(Message(message.payload, None, self._number, f"message {self._number} of this run"))
+
+    def _drop(self) -> None:
+        if not self._dropped:
+            self.say(
+                f"{self.address.shown}: messages of QoS 0 come faster than they are learned, and are dropped: let "
+                "their senders use QoS 1"
+            )
+        self._dropped += 1
 
     def fetch(self, most: int, wait_s: float) -> list[Message]:
         """What has come."""
@@ -181,6 +196,8 @@ class MQTTSource(Source):
 
     def close(self) -> None:
         """Let go of the connection; the broker keeps the session."""
+        if self._dropped and not self._closing:
+            self.say(f"{self.address.shown}: {self._dropped:,} messages of QoS 0 were dropped")
         self._closing = True
         self._client.disconnect()
         self._client.loop_stop()
@@ -202,7 +219,8 @@ class MQTTSink(Sink):
 
     def _on_connect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, *____: Any) -> None:
         self._ready.answer(reason)
-        self.outage.end()
+        if not reason.is_failure:
+            self.outage.end()
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, *____: Any) -> None:
         if not self._closing:
@@ -232,6 +250,7 @@ class MQTTSink(Sink):
         except ValueError as error:
             raise BraidedError(f"{self.address.shown}: a prediction cannot be sent ({reason_of(error)})") from None
         if over:
+            self.heard()
             self._sent.popleft()
         else:
             self.wait()

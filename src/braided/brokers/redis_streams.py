@@ -49,7 +49,7 @@ class RedisSource(Source):
     def check(place: Any) -> None:
         """A place is the ID of an entry, and how many the stream had been given up to it."""
         entry, count = place
-        if _ID.fullmatch(entry) is None or not isinstance(count, int) or count < 0:
+        if _ID.fullmatch(entry) is None or type(count) is not int or count < 0:
             raise ValueError(place)
 
     def open(self, place: Any) -> None:
@@ -77,7 +77,11 @@ class RedisSource(Source):
         """Refuse to go on where entries are gone that were not read."""
         entry = self._last
         newest, deleted = (about.get(name, b"0-0").decode() for name in ("last-generated-id", "max-deleted-entry-id"))
-        if _order(newest) < _order(entry) or _order(deleted) > _order(entry) or removed > self._count:
+        first = about.get("first-entry")
+        all_behind = first is None or _order(first[0].decode()) > _order(entry)
+        # Where all that is there comes behind the place, just those up to it were removed, or it is another stream.
+        anew = "entries-added" in about and all_behind and removed < self._count
+        if anew or _order(newest) < _order(entry) or _order(deleted) > _order(entry) or removed > self._count:
             raise BraidedError(
                 f"{self.address.shown} does not have what comes after entry {entry} any more: it was trimmed or made "
                 "anew; start without the checkpoint"

@@ -358,9 +358,9 @@ class RunOptions(ReadingOptions):
                 raise BraidedError(
                     f"{self.followed} takes one model and one seed: another would not see the same records"
                 )
-            if self.shuffle or self.available < 1.0 or self.mask != "iid":
+            if self.shuffle or self.available < 1.0 or self.mask != "iid" or self.always:
                 raise BraidedError(
-                    f"{self.followed} takes records as they come: leave out --shuffle, --mask and --available"
+                    f"{self.followed} takes records as they come: leave out --shuffle, --mask, --available and --always"
                 )
 
     def late_labels(self) -> LateLabels:

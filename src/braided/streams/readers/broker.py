@@ -13,6 +13,7 @@ from braided.brokers.base import Message
 from braided.brokers.connect import source_of
 from braided.brokers.outage import CONNECT_S
 from braided.errors import BraidedError
+from braided.state import holding_together
 from braided.streams import text_files
 from braided.streams.base import LateLabel
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, LabelPiece, Piece, at
@@ -153,8 +154,13 @@ class BrokerStream(LiveStream):
     def connect(self) -> None:
         """Go to the position; what cannot be reached or is not there is refused."""
         if not self._connected:
+            place = None
+            if self.position is not None:
+                with holding_together("the position in the stream"):
+                    place = self.position["place"]
+                    self._source.check(place)
             self._source.keeps = self.keep_until_saved
-            self._source.open(None if self.position is None else self.position.get("place"))
+            self._source.open(place)
             self._connected = True
 
     def close(self) -> None:
@@ -187,8 +193,6 @@ class BrokerStream(LiveStream):
 
     def _begin(self, start: dict[str, Any] | None) -> None:
         self._form = None if start is None else _checked_form(start["form"])
-        if start is not None:
-            self._source.check(start["place"])
 
     def _next(self, most: int) -> list[Message]:
         """The next messages, none if there are none for the moment."""

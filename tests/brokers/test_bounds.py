@@ -1,0 +1,169 @@
+"""What comes too fast, is too large, or is not taken: bounded, said once, and no run hangs by it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_servers import Kafka, started, wait_for
+
+from braided import BraidedError
+from braided.brokers import base
+from braided.brokers.address import parse
+from braided.brokers.connect import sink_of, source_of
+
+
+def test_kafka_is_back_though_no_message_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = {"socket.timeout.ms": 1_000, "socket.connection.setup.timeout.ms": 1_000, "reconnect.backoff.max.ms": 500}
+    (tmp_path / "settings").write_text("".join(f"{name}={value}\n" for name, value in quick.items()))
+    monkeypatch.setenv("BRAIDED_KAFKA_SETTINGS", str(tmp_path / "settings"))
+    server = started("kafka", tmp_path)
+    told: list[str] = []
+    try:
+        server.publish("plant", [b"a", b"b"])
+        source = source_of(parse(server.address("plant")), told.append)
+        source.open(None)
+        wait_for(lambda: source.fetch(10, 0.1) == [] and source.caught_up)
+        server.process.send_signal(signal.SIGSTOP)  # it answers nothing, and can go on
+        wait_for(lambda: source.fetch(10, 0.1) or source.outage.active)
+        server.process.send_signal(signal.SIGCONT)
+        wait_for(lambda: source.fetch(10, 0.1) or not source.outage.active)
+        assert "cannot be reached" in told[0]
+        assert "is back after" in told[-1]
+        source.close()
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+        server.stop()
+
+
+def test_messages_of_a_partition_that_wait_are_bounded_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = started("kafka", tmp_path)
+    assert isinstance(server, Kafka)
+    from braided.brokers import kafka
+
+    monkeypatch.setattr(kafka, "_FULL_BYTES", 500_000)
+    monkeypatch.setattr(kafka, "_LOW_BYTES", 100_000)
+    try:
+        server.publish("plant", [b"x" * 100_000] * 40)
+        source: Any = source_of(parse(f"kafka://127.0.0.1:{server.port}/plant?wait=3"), lambda _: None)
+        source.open(None)
+        found: list[Any] = []
+        most = 0
+
+        def all_there() -> bool:
+            nonlocal most
+            found.extend(source.fetch(4, 0.1))
+            most = max(most, sum(len(message.body) for message in source._waiting[0]))
+            return len(found) == 40
+
+        wait_for(all_there)
+        assert 400_000 <= most <= 1_300_000, "it is paused behind the fifth, with two more fetches at most"
+        source.close()
+    finally:
+        server.stop()
+
+
+def test_what_kafka_takes_never_is_one_sentence(tmp_path: Path) -> None:
+    server = started("kafka", tmp_path)
+    try:
+        server.make("plant")
+        sink = sink_of(parse(server.address("plant")), lambda _: None)
+        sink.open()
+        with pytest.raises(BraidedError, match=r"a prediction cannot be sent \(.*too large\): raise message.max.bytes"):
+            sink.send([b"x" * 2_000_000])
+        sink.close()
+    finally:
+        server.stop()
+
+
+def test_a_stream_that_is_full_is_said_once_and_ends_a_run_that_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server: Any = started("nats", tmp_path)
+    from nats.js import api
+
+    told: list[str] = []
+    monkeypatch.setattr(base, "CONNECT_S", 0.3)
+    try:
+        full = api.StreamConfig(name="plant", subjects=["plant"], max_msgs=3, discard=api.DiscardPolicy.NEW)
+        server._do(lambda js: js.add_stream(full))
+        sink = sink_of(parse(server.address("plant")), told.append)
+        sink.open()
+        sink.send([b"1", b"2", b"3"])
+        waited: list[int] = []
+
+        def wait() -> None:
+            waited.append(1)
+            if len(waited) == 2:
+                server._do(lambda js: js.purge_stream("plant"))
+            base.Sink.wait(sink)
+
+        monkeypatch.setattr(sink, "wait", wait)
+        sink.send([b"4"])
+        assert [line.partition("plant ")[2] for line in told] == [
+            "takes no predictions (maximum messages exceeded): trying again until it does",
+            "takes predictions again",
+        ]
+        sink.send([b"5", b"6"])
+        sink.give_up()
+        with pytest.raises(BraidedError, match="takes no more, and has not all predictions: repeat the command with"):
+            sink.send([b"7"])
+        with pytest.raises(BraidedError, match="a prediction is larger than the server's max_payload"):
+            sink.send([b"x" * 2_000_000])
+        sink.close()
+    finally:
+        server.stop()
+
+
+def test_messages_that_mqtt_does_not_hold_back_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Any = started("mqtt", tmp_path)
+    import paho.mqtt.client as paho
+
+    from braided.brokers import mqtt
+
+    monkeypatch.setattr(mqtt, "WINDOW", 10)
+    told: list[str] = []
+    try:
+        source: Any = source_of(parse(server.address("plant")), told.append)
+        source.open(None)
+        client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+        client.connect("127.0.0.1", server.port)
+        client.loop_start()
+        for number in range(100):
+            client.publish("plant", str(number), qos=0)
+        client.publish("plant", "last", qos=1).wait_for_publish(30)
+        client.disconnect()
+        client.loop_stop()
+        wait_for(lambda: source._held)
+        bodies = [message.body for message in source.fetch(500, 0.2)]
+        assert bodies == [*(str(number).encode() for number in range(20)), b"last"]
+        source.close()
+        assert "messages of QoS 0 come faster than they are learned" in told[0]
+        assert "80 messages of QoS 0 were dropped" in told[1]
+        assert len(told) == 2
+    finally:
+        server.stop()
+
+
+def test_a_refused_reconnection_is_not_a_broker_that_is_back(tmp_path: Path) -> None:
+    server = started("mqtt", tmp_path)
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.reasoncodes import ReasonCode
+
+    told: list[str] = []
+    refused, fine = (ReasonCode(PacketTypes.CONNACK, name) for name in ("Not authorized", "Success"))
+    try:
+        sink: Any = sink_of(parse(server.address("plant")), told.append)
+        sink.open()
+        sink.outage.begin("gone")
+        sink._on_connect(None, None, None, refused)
+        assert sink.outage.active
+        sink._on_connect(None, None, None, fine)
+        assert not sink.outage.active
+        sink.close()
+    finally:
+        server.stop()
