@@ -191,10 +191,10 @@ def test_what_can_be_asked_of_a_model(browser: webdriver.Chrome, tmp_path: Path)
         until(browser, lambda: "300" in text(browser, f"{card} .figures"))
 
         # A fleet says how many keys it has, and explains nothing.
-        httpx.put(f"{server.url}/models/fleet", json={"preset": "lean", "key": "at"}, headers=writing, timeout=300)
+        http.put(f"{server.url}/models/fleet", json={"preset": "lean", "key": "at"}, headers=writing, timeout=300)
         # The first fleet may be answered before its kernels are compiled.
         there = f"{server.url}/models/fleet"
-        until(browser, lambda: httpx.get(there, headers=writing, timeout=60).status_code == 200, 240)
+        until(browser, lambda: http.get(there, headers=writing, timeout=60).status_code == 200, 240)
         at_two = [{"x": {**item["x"], "at": f"place {t % 2}"}, "y": item["y"]} for t, item in enumerate(rows(60))]
         teach(server, "fleet", at_two, "write-token-0123456789")
         until(browser, lambda: "2 keys" in text(browser, "article[data-model=fleet] header"))
