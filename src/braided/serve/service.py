@@ -22,6 +22,7 @@ from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.warm_up import warm_up
 from braided.fleet import Fleet, warm_up_fleet
+from braided.learners import LogisticConfig
 from braided.serve.disk import Disk
 from braided.serve.folder_lock import FolderLock
 from braided.serve.model_folder import GONE, NEW, ModelFolder, Recovery, keys_folder
@@ -89,6 +90,8 @@ class Service:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
         for default in (MODLClassifier(), MODLRegressor()):
             warm_up(default)
+        # A request for the first fleet must not wait for a compiler; one small fleet calls what all do.
+        warm_up_fleet(Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="key"))
         for regression in (False, True):
             Stats([], regression).metrics()  # compiles what counts
         for path in sorted(self.folder.iterdir()):
