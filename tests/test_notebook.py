@@ -165,6 +165,9 @@ def test_a_history_writes_its_report(history: History, tmp_path: Path) -> None:
         assert words in text, words
     again = record(MODLClassifier(learners=SMALL, seed=9), stream(), name=ODD)
     assert "means over 2 seeds" in history.report(tmp_path / "seeds.html", again).read_text()
+    shorter = record(MODLClassifier(learners=SMALL, seed=1), stream(50), name="shorter")
+    with pytest.raises(BraidedError, match=f"of {history.records} and 50 records: a report compares models on one"):
+        history.report(tmp_path / "unequal.html", shorter)
     with pytest.raises(BraidedError, match="cannot be written"):
         history.report(tmp_path / "no folder" / "file.html")
     with pytest.raises(BraidedError, match="no records"):

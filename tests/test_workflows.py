@@ -79,7 +79,9 @@ def test_only_the_job_that_publishes_may_prove_who_it_is() -> None:
     for name in WORKFLOWS:
         assert read(name)["permissions"] == {"contents": "read"}
     assert {name for name, job in jobs.items() if "id-token" in job.get("permissions", {})} == {"publish"}
-    assert jobs["publish"]["needs"] == "package"
+    assert jobs["publish"]["needs"] == ["tests", "package"]
+    assert jobs["tests"]["uses"].endswith("/tests.yml")
+    assert "workflow_call" in (read("tests").get("on") or read("tests")[True])
     assert jobs["package"]["needs"] == "version"
 
 
@@ -92,9 +94,7 @@ def test_the_hooks_before_a_commit_are_the_checks_of_make() -> None:
     assert len(hooks) == 4
 
 
-@pytest.mark.parametrize(
-    "form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
 def test_the_forms_for_issues_can_be_filled_in(form: Path) -> None:
     document = yaml.safe_load(form.read_text(encoding="utf-8"))
     if form.stem == "config":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from braided.errors import BraidedError
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation import History
 from braided.evaluation.evaluation import result_of
@@ -20,6 +21,12 @@ from braided.report.table import counted
 
 def page_of_histories(histories: Sequence[History], title: str = "") -> str:
     """Their report, as HTML; those of one name are seeds of one model."""
+    lengths = list(dict.fromkeys(history.records for history in histories))
+    if len(lengths) > 1:
+        raise BraidedError(
+            f"the histories are of {lengths[0]:,} and {lengths[1]:,} records: a report compares models on one stream, "
+            "so write one for each"
+        )
     grouped = groups(list(histories))
     subject = Subject(grouped, _document(grouped))
     first = histories[0]

@@ -41,7 +41,7 @@ def result(subject: Subject) -> str:
     figures = "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in boxes[:6])
     notes = [note for note in (misfits(document), without_label(document)) if note]
     notice = "".join(f"<p><b>Of the stream:</b> {escape(note)}</p>" for note in notes)
-    body = f'<div class="figures">{figures}</div>{table(header, rows, "main")}{notice}<p>{_words(subject)}</p>'
+    body = f'<div class="figures">{figures}</div>{table(header, rows, "main")}{notice}<p>{escape(_words(subject))}</p>'
     return section("Result", body)
 
 

@@ -58,10 +58,22 @@ def svg(
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    text = re.sub(r'\bid="', f'id="{prefix}-', text)
-    text = re.sub(r'href="#', f'href="#{prefix}-', text)
-    text = re.sub(r"url\(#", f"url(#{prefix}-", text)
-    text = text.replace("</svg>", f"{values}</svg>")
-    for colour, variable in _VARIABLES.items():
-        text = text.replace(colour, f"var({variable})")
+    text = _in_tags(text, lambda tag: _own_names(tag, prefix))
+    text = _in_tags(text.replace("</svg>", f"{values}</svg>"), _colours_of_page)
     return text.replace("<svg ", f'<svg role="img" aria-label="{escape(title)}" ', 1)
+
+
+def _in_tags(text: str, change: Callable[[str], str]) -> str:
+    """Change tags alone: what stands between them are names that a user has given."""
+    return re.sub(r"<[^>]*>", lambda tag: change(tag.group()), text)
+
+
+def _own_names(tag: str, prefix: str) -> str:
+    tag = re.sub(r'\bid="', f'id="{prefix}-', tag)
+    return tag.replace('href="#', f'href="#{prefix}-').replace("url(#", f"url(#{prefix}-")
+
+
+def _colours_of_page(tag: str) -> str:
+    for colour, variable in _VARIABLES.items():
+        tag = tag.replace(colour, f"var({variable})")
+    return tag
