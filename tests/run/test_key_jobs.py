@@ -65,18 +65,25 @@ def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert next(summaries) == next(summaries)
 
 
-def children() -> set[int]:
-    """Processes with keys, of anybody."""
+def children(of: int) -> set[int]:
+    """Processes with keys that a process has started."""
     found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if b"braided.fleet.key_process" in words:
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == of and b"braided.fleet.key_process" in (entry / "cmdline").read_bytes():
                 found.add(int(entry.name))
+        except OSError:  # it has ended meanwhile
+            continue
     return found
+
+
+def lives(process: int) -> bool:
+    """Whether a process runs; one that has ended may wait for ever where nobody asks how."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize(
@@ -89,7 +96,7 @@ def children() -> set[int]:
     ],
 )
 def test_results_are_those_of_one_process(tmp_path: Path, share: str, task: str, most: int) -> None:
-    before, stream = children(), written(tmp_path, task)
+    stream = written(tmp_path, task)
     runs, every = {}, range(1, most + 1)
     for jobs in every:
         job = Job(
@@ -108,7 +115,7 @@ def test_results_are_those_of_one_process(tmp_path: Path, share: str, task: str,
         assert (tmp_path / f"{jobs}.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
         one, other = (Fleet.load(tmp_path / f"{number}.braided") for number in (1, jobs))
         assert state_digest(one) == state_digest(other)
-    assert children() <= before
+    assert not children(os.getpid())
 
 
 @pytest.mark.parametrize("share", ["start", pytest.param("none", marks=SLOW)])
@@ -179,18 +186,18 @@ def test_nothing_is_left_of_a_run_that_is_ended(stream: Path, tmp_path: Path, en
     whole = stream.read_text().splitlines()
     long = tmp_path / "long.csv"
     long.write_text("\n".join([whole[0], *whole[1:] * 60]) + "\n")
-    before = children()
     words = f"run {long} --target y --key machine --share none --preset lean --jobs 2 --checkpoint {tmp_path / 'c'}"
     command = [sys.executable, "-m", "braided", *words.split(), "--checkpoint-every", "0"]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 300
     while not (tmp_path / "c").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(children() - before) == 2
+    started = children(run.pid)
+    assert len(started) == 2
     run.send_signal(end)
     errors = run.communicate(timeout=60)[1]
     assert run.returncode == (-9 if end == signal.SIGKILL else 130), errors
     assert b"Traceback" not in errors
-    while children() - before and time.monotonic() < deadline:
+    while any(map(lives, started)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not children() - before
+    assert not any(map(lives, started))
