@@ -115,6 +115,22 @@ def test_a_dry_run_knows_that_nothing_new_is_learned() -> None:
         dry_run.learn_many([[1.0]], ["low", "low"], ["f0"], keys=[1])
 
 
+@pytest.mark.parametrize("share", SHARES)
+def test_what_text_means_is_held_too(share: str) -> None:
+    together, apart = (Fleet(MODLClassifier(preset="lean", encode=True), key="machine", share=share) for _ in range(2))
+    for model in (together, apart):
+        for i in range(12):
+            model.learn_one({"machine": i % 3, "colour": "red" if i % 2 else "blue"}, i % 2)
+        model.hold_shared()
+    rows = [({"machine": i % 4, "colour": ("red", "green", "white", "blue")[i % 4]}, i % 2) for i in range(24)]
+    for x, y in rows:
+        together.learn_one(x, y)
+    for x, y in sorted(rows, key=lambda row: -row[0]["machine"]):
+        apart.learn_many([[x["colour"]]], [y], ["colour"], keys=[x["machine"]])
+    for key in together.keys:
+        assert encode("FleetKey", *apart.snapshot_key(key)) == encode("FleetKey", *together.snapshot_key(key))
+
+
 def test_with_raw_records() -> None:
     model = Fleet(MODLClassifier(preset="lean", encode=True), key="machine")
     for i in range(40):

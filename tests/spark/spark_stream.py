@@ -16,7 +16,7 @@ FILES, ROWS, HISTORY = 4, 60, 120
 FEATURES = [f"f{j}" for j in range(5)]
 #: By the name of a query, what `fleet_stream` is told.
 CLASSES = {"target": "label", "order": "time", "keep": ["id"], "weight": "weight"}
-VALUES = {"target": "value", "order": ["day", "number"], "keep": ["id"], "features": ["f0", "f1", "colour"]}
+VALUES = {"target": "value", "order": ["day", "number"], "keep": ["id"], "features": ["f0", "f1", "f2"]}
 #: With a separate model for each key.
 ALONE = {"key": "station", "share": "none"}
 
@@ -52,18 +52,12 @@ def learned(path: Path) -> None:
 
 def alone() -> MODLRegressor:
     """What each key of the second query has."""
-    return MODLRegressor(preset="lean", encode=True)
+    return MODLRegressor(preset="lean")
 
 
 def digests(fleet: Fleet) -> dict[str, str]:
-    """Of all that each key has learned; in which order it met its columns depends on where chunks are cut."""
-    found = {}
-    for key in fleet.keys:
-        metadata, arrays = fleet.snapshot_key(key)
-        if "encode" in metadata["own"]:
-            metadata["own"]["encode"]["kinds"].sort()
-        found[str(key)] = hashlib.sha256(encode("FleetKey", metadata, arrays)).hexdigest()
-    return found
+    """Of all that each key has learned."""
+    return {str(key): hashlib.sha256(encode("FleetKey", *fleet.snapshot_key(key))).hexdigest() for key in fleet.keys}
 
 
 def write(folder: Path) -> pd.DataFrame:
@@ -87,7 +81,7 @@ def in_one_process(rows: pd.DataFrame, path: Path) -> dict[str, tuple[list[Any],
         said["classes"].append({label: share for label, share in classes.predict_proba_one(x).items() if share > 0.0})
         if row["label"] is not None and row["machine"] is not None:
             classes.learn_one(x, row["label"], row["weight"])
-        x = {name: row[name] for name in ("f0", "f1", "colour", "station")}
+        x = {name: row[name] for name in ("f0", "f1", "f2", "station")}
         said["values"].append(values.predict_one(x))
         if row["value"] is not None:
             values.learn_one(x, row["value"])

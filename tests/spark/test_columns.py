@@ -87,6 +87,8 @@ def test_what_a_model_may_be() -> None:
     for share in (None, "braid", "start"):
         with pytest.raises(BraidedError, match=f"share is {share!r} with a model alone"):
             made_fleet(MODLClassifier(), "machine", share)
+    with pytest.raises(BraidedError, match="the model has encode=True, and what columns of text mean is learned"):
+        made_fleet(MODLClassifier(encode=True), "machine", "none")
     with pytest.raises(BraidedError, match="key is None: name the column"):
         made_fleet(MODLClassifier(), None, "none")
     with pytest.raises(BraidedError, match="model is 3: give a Fleet, the file of one"):

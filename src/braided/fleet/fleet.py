@@ -224,10 +224,10 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     def hold_shared(self) -> None:
         """Let keys alone learn from now on: what they share stays as it is.
 
-        That is the shared model and, under `braid`, the fleet's weights, its units, the standardisation, and which
-        features and classes there are. What is said of a key then depends on its own records alone, so that keys may be
-        learned in any order, or on many machines. Under `braid`, a record with a label that the shared model does not
-        know is predicted and teaches its key nothing. There is no way back.
+        That is the shared model, what makes numbers of raw records and, under `braid`, the fleet's weights, its units,
+        the standardisation, and which features and classes there are. What is said of a key then depends on its own
+        records alone, so that keys may be learned in any order, or on many machines. Under `braid`, a record with a
+        label that the shared model does not know is predicted and teaches its key nothing. There is no way back.
         """
         if self.share != NONE and not self._learned:
             raise BraidedError("the fleet has learned nothing that keys could share: let it learn first")

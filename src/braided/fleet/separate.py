@@ -180,7 +180,7 @@ class SeparateModels:
         if self._encoder is None:
             self._learn_one(key, x, y, w)
             return
-        learn = as_weight(w, self.model.records_learned + 1) > 0.0
+        learn = as_weight(w, self.model.records_learned + 1) > 0.0 and not self.held
         with self._encoder.trial():
             self._learn_one(key, self._encoder.encode_one(x, learn), y, w)
 
@@ -213,7 +213,7 @@ class SeparateModels:
             return *frame.table(1), frame
         columns, n = frames.raw_columns(X, names) if frame is None else frame.raw_columns(1)
         if self._encoder is not None:
-            weights = weights_of(sample_weight, n, 1)
+            learn, weights = learn and not self.held, weights_of(sample_weight, n, 1)
             settling = learn if weights is None or not learn or weights.all() else weights > 0.0
             encoded, table = self._encoder.encode_table(columns, n, settling)
             return table, list(encoded), frame

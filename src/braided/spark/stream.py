@@ -103,6 +103,11 @@ def made_fleet(model: Any, key: Any, share: str | None) -> Fleet:
             )
         if key is None:
             raise BraidedError("key is None: name the column with the key")
+        if model.encode:
+            raise BraidedError(
+                "the model has encode=True, and what columns of text mean is learned from the records of all keys: "
+                "give a Fleet with share='none' that has learned, for which that stays as it is"
+            )
         return Fleet(model, key, share)
     if isinstance(model, Fleet):
         fleet = Fleet.restore(*model.snapshot(), model.model.learners)
