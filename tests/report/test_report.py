@@ -296,5 +296,5 @@ def test_figures_of_the_majority_and_of_each_class(turned_file: str) -> None:
 
 def test_the_share_of_what_came_last_is_called_habit(turned_file: str) -> None:
     job = finished(Job(RunOptions(turned_file, limit=300)))
-    assert "The share of recent is habit." in page(job)
+    assert "The share of recent comes from earlier labels, not from the record." in page(job)
     assert "habit" not in page(finished(Job(RunOptions(turned_file, preset="classic", limit=300))))

@@ -44,7 +44,8 @@ def model(subject: Subject, name: str) -> str:
         of_class = "" if subject.regression else " for the predicted class, less its mean over the classes"
         rows = [[f"{ends[place]:,.0f}", *(f"{share:.1%}" for share in shares[place])]
                 for place in places(len(ends)) if np.isfinite(shares[place]).all()]  # fmt: skip
-        habit = "" if subject.regression or "recent" not in first.learners else " The share of recent is habit."
+        by_habit = not subject.regression and "recent" in first.learners
+        habit = " The share of recent comes from earlier labels, not from the record." if by_habit else ""
         if rows:
             parts.append(
                 subject.picture(

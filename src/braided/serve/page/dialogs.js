@@ -4,6 +4,10 @@ function asked(path, options = {}) {
   const headers = {...options.headers, ...(token ? {Authorization: "Bearer " + token} : {})};
   return fetch(path, {...options, headers, cache: "no-store"});
 }
+// Where nobody answers, that is the answer.
+async function answered(path, options) {
+  try { return await asked(path, options); } catch (reason) { return new Response(reason.message, {status: 503}); }
+}
 async function problem(answer) {
   const text = await answer.text();
   try { return JSON.parse(text).detail ?? text; } catch { return text; }
@@ -19,7 +23,7 @@ byId("dialog").querySelector("button").addEventListener("click", () => byId("dia
 // A link cannot send a token, so the file is fetched and then handed to the browser.
 async function download(name, event) {
   event.preventDefault();
-  const answer = await asked(address(name, "/checkpoint"));
+  const answer = await answered(address(name, "/checkpoint"));
   if (!answer.ok) return openDialog(`Download of ${name}`, make("p", {class: "trouble"}, await problem(answer)));
   const link = document.createElement("a");
   link.href = URL.createObjectURL(await answer.blob());
@@ -30,7 +34,7 @@ async function download(name, event) {
 
 async function inspect(name, event) {
   event.preventDefault();
-  const answer = await asked(address(name));
+  const answer = await answered(address(name));
   const told = answer.ok ? make("pre", {}, JSON.stringify(await answer.json(), null, 2)) : make("p", {class: "trouble"}, await problem(answer));
   openDialog(`All that is known of ${name}`, told);
 }
@@ -42,7 +46,7 @@ function explain(model) {
   record.value = JSON.stringify({x: Object.fromEntries(names.slice(0, 12).map(name => [name, 0]))}, null, 1);
   const answer = make("div", {answer: model.name});
   const button = make("button", {onclick: async () => {
-    const found = await asked(address(model.name, "/explain"), {method: "POST", body: record.value, headers: {"Content-Type": "application/json"}});
+    const found = await answered(address(model.name, "/explain"), {method: "POST", body: record.value, headers: {"Content-Type": "application/json"}});
     answer.replaceChildren(...(found.ok ? explained(await found.json(), model) : [make("p", {class: "trouble"}, await problem(found))]));
   }}, "Explain");
   openDialog(`Why ${model.name} answers as it does`, make("p", {class: "soft"}, "A record, with the values that it has:"), record, button, answer);

@@ -20,7 +20,7 @@ function connection(kind, text) {
 async function listen() {
   const answer = await asked("events");
   if (answer.status === 401) { ask(); return false; }
-  if (!answer.ok) throw new Error("answered " + answer.status);
+  if (!answer.ok) throw new Error(await problem(answer));
   connection("on", "live");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let held = "";
@@ -57,7 +57,7 @@ async function run() {
     try {
       if (await listen() === false) return;
     } catch (reason) {
-      connection("off", "not connected, trying again");
+      connection("off", `not connected (${reason.message}), trying again`);
       await new Promise(resolve => setTimeout(resolve, 1000));
     }
   }

@@ -18,7 +18,7 @@ function drawn(tag, attributes, text) {
   return node;
 }
 const grouped = number => Math.round(number).toLocaleString("en");
-const compact = number => number >= 1e6 ? Number((number / 1e6).toPrecision(3)) + "M" : number >= 1e4 ? Number((number / 1e3).toPrecision(3)) + "k" : grouped(number);
+const compact = number => number >= 1e6 ? Number((number / 1e6).toFixed(6)) + "M" : number >= 1e4 ? Number((number / 1e3).toFixed(3)) + "k" : grouped(number);
 const colour = place => `var(--c${place ? 1 + (place - 1) % 8 : 0})`;
 const regression = model => model.task === "regression";
 function share(value) { return value === null ? "–" : (100 * value).toFixed(value < 0.1 ? 2 : 1) + "%"; }
