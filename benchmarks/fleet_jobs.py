@@ -37,7 +37,7 @@ def records(seed: int = 0) -> tuple[Any, list[int], list[int]]:
 
 def processor_seconds(process: int) -> float:
     """What a process has used, by the system's count."""
-    user, system = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+    user, system = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 

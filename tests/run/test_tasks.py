@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def test_a_regression_is_found_and_told(numbers: Path, tmp_path: Path) -> None:
     for words in (
         "MAE of modl",
         "RMSE",
-        "mean so far",
+        "MAE of mean",
         "last value",
         "Each learner&#x27;s own error",
         "Weights at the end",
@@ -439,7 +440,7 @@ def test_a_checkpoint_without_the_last_label_goes_on(
     assert resumed.document()[last] is None
     assert straight.document()[last] > 0
     text = page(resumed)
-    assert f"<td>{name}</td><td>-</td>" in text, "a dash in the table"
+    assert re.search(f"<td>{name}</td><td[^>]*>-</td>", text), "a dash in the table"
     assert text.count(name) == 2, "the table and the figure above it, but no picture"
     assert page(straight).count(name) > 4
 
