@@ -83,7 +83,7 @@ def _processor_seconds() -> float:
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
+            fields = stat.read_text(encoding="ascii").rpartition(")")[2].split()
         except OSError:
             continue  # it has ended
         parents[int(stat.parent.name)] = int(fields[1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -439,9 +438,7 @@ def test_a_checkpoint_without_the_last_label_goes_on(
     assert resumed.document()[usual] == straight.document()[usual]
     assert resumed.document()[last] is None
     assert straight.document()[last] > 0
-    text = page(resumed)
-    assert re.search(f"<td>{name}</td><td[^>]*>-</td>", text), "a dash in the table"
-    assert text.count(name) == 2, "the table and the figure above it, but no picture"
+    assert name not in page(resumed), "what is not known is neither in the table nor in a picture"
     assert page(straight).count(name) > 4
 
 
