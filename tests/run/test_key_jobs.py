@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError, Fleet, MODLClassifier
+from braided import BraidedError, Fleet, MODLClassifier, portable
 from braided.estimators.digest import state_digest
 from braided.fleet import SHARES, spread
+from braided.fleet.key_process import KeyProcess
+from braided.fleet.rows import KeyLimits
+from braided.fleet.separate import SeparateModels
 from braided.learners import LogisticConfig
 from braided.run import Job, RunOptions
 
@@ -177,6 +181,29 @@ def test_a_process_that_dies_is_told_in_a_sentence() -> None:
             fleet.learn_many([[1.0], [2.0]], ["a", "b"], keys=["m1", "m2"])
         with pytest.raises(BraidedError, match=r"has ended by signal 9|learned in part"):
             fleet.snapshot()
+
+
+def key_process() -> KeyProcess:
+    """One that has begun."""
+    model = MODLClassifier(learners=(LogisticConfig(),))
+    process = KeyProcess(SeparateModels(model, KeyLimits(2), start=False))
+    process.send("collect")
+    assert process.collect() == []
+    return process
+
+
+@pytest.mark.skipif(not portable.POSIX, reason="processes are not stopped by a signal there: run it on Linux or macOS")
+def test_a_process_that_does_not_read_is_ended() -> None:
+    process = key_process()
+    os.kill(process._process.pid, signal.SIGSTOP)
+    process.send("take", "m1", bytes(2**22))
+    closing = threading.Thread(target=process.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    waits = closing.is_alive()
+    process._process.kill()
+    assert not waits
+    assert not lives(process._process.pid)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=SLOW)])
