@@ -206,6 +206,12 @@ def test_a_process_that_does_not_read_is_ended() -> None:
     assert not lives(process._process.pid)
 
 
+def test_modules_beside_the_data_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pickle.py").write_text("raise SystemExit('imported from where the data is')")
+    monkeypatch.chdir(tmp_path)
+    key_process().close()
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=SLOW)])
 def test_nothing_is_left_of_a_run_that_is_ended(stream: Path, tmp_path: Path, end: int) -> None:
     if not Path("/proc").is_dir():

@@ -67,9 +67,10 @@ class KeyProcess:
     def __init__(self, models: SeparateModels) -> None:
         package = str(Path(__file__).parents[2])
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        # In a session of its own, so that Ctrl-C reaches only the one that asks.
+        # In a session of its own, so that Ctrl-C reaches only the one that asks; with -P, so that it imports nothing
+        # from the working folder.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-P", "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, start_new_session=portable.POSIX,
         )  # fmt: skip
         self._writer = ThreadPoolExecutor(1, "keys")
