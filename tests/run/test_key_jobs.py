@@ -183,6 +183,18 @@ def test_a_process_that_dies_is_told_in_a_sentence() -> None:
             fleet.snapshot()
 
 
+def test_what_fails_in_one_process_leaves_the_answers_of_the_others_in_their_place() -> None:
+    fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="machine", share="none")
+    keys = [f"m{i % 5}" for i in range(20)]
+    with spread(fleet, 2):
+        fleet.learn_many(np.ones((20, 2)), ["a", "b"] * 10, keys=keys)
+        expected = fleet.predict_proba_many(np.ones((20, 2)), keys=keys)
+        fleet._inside._processes[0].send("nothing that it does")  # type: ignore[union-attr]
+        with pytest.raises(RuntimeError, match="a process with a part of the keys failed"):
+            _ = fleet.n_in_memory
+        np.testing.assert_array_equal(fleet.predict_proba_many(np.ones((20, 2)), keys=keys), expected)
+
+
 def key_process() -> KeyProcess:
     """One that has begun."""
     model = MODLClassifier(learners=(LogisticConfig(),))

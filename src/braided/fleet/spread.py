@@ -66,11 +66,14 @@ class SpreadModels(SeparateModels):
         for process in self._processes:
             process.send("collect")
         found: list[list[Any]] = []
-        problem: BraidedError | None = None
+        problem: BraidedError | RuntimeError | None = None
         for process in self._processes:
             try:
                 found.append(process.collect())
-            except BraidedError as error:  # the others are heard, so that nothing is left in their pipes
+            except (
+                BraidedError,
+                RuntimeError,
+            ) as error:  # the others are heard, so that nothing is left in their pipes
                 problem = problem or error
         if problem is not None:
             raise problem
