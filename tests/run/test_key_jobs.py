@@ -195,6 +195,22 @@ def test_what_fails_in_one_process_leaves_the_answers_of_the_others_in_their_pla
         np.testing.assert_array_equal(fleet.predict_proba_many(np.ones((20, 2)), keys=keys), expected)
 
 
+def test_keys_in_other_processes_take_tables_alone() -> None:
+    fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="machine", share="none")
+    x = {"machine": "m1", 0: 1.0}
+    with spread(fleet, 2):
+        fleet.learn_many([[1.0], [2.0]], ["a", "b"], keys=["m1", "m2"])
+        before = state_digest(fleet)
+        state: Any = {"key": "sm3", "share": "none", "shared": "", "own": {}}, {}
+        for ask in (
+            lambda: fleet.predict_one(x), lambda: fleet.learn_one(x, "a"), fleet.dry_run,
+            lambda: fleet.forget_key("m1"), lambda: fleet.snapshot_key("m1"), lambda: fleet.restore_key(*state),
+        ):  # fmt: skip
+            with pytest.raises(BraidedError, match="other processes, which take tables alone"):
+                ask()  # type: ignore[no-untyped-call]
+        assert state_digest(fleet) == before
+
+
 def key_process() -> KeyProcess:
     """One that has begun."""
     model = MODLClassifier(learners=(LogisticConfig(),))

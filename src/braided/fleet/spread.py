@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,13 @@ class SpreadModels(SeparateModels):
         if problem is not None:
             raise problem
         return found
+
+    def _refuse(self, *arguments: Any, **settings: Any) -> NoReturn:
+        raise BraidedError(
+            "the fleet's keys are in other processes, which take tables alone: give learn_many or predict_many one"
+        )
+
+    predict_one = learn_one = dry_run = forget_key = snapshot_key = restore_key = _refuse
 
     @property
     def n_in_memory(self) -> int:
