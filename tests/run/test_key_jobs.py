@@ -157,6 +157,15 @@ def test_what_cannot_be_is_refused(stream: Path) -> None:
         finished(Job(options(stream, jobs=2, share="start", expire_after=5)))
 
 
+def test_what_a_checkpoint_has_and_several_processes_do_not_take_is_told(stream: Path, tmp_path: Path) -> None:
+    begun = Job(options(stream, share="none", max_keys=3, evict="oldest"), checkpoint=tmp_path / "c", every=0.0)
+    next(steps := begun.run())
+    steps.close()  # type: ignore[attr-defined]
+    words = "jobs=2 takes no evict, and the fleet, or the checkpoint that it is from, has it: leave out jobs"
+    with pytest.raises(BraidedError, match=words):
+        finished(Job(options(stream, share="none", jobs=2), checkpoint=tmp_path / "c", resume=True))
+
+
 @pytest.mark.parametrize("share", ["none", pytest.param("start", marks=SLOW)])
 def test_a_refused_chunk_changes_nothing(share: str) -> None:
     fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),), max_features=3), key="machine", share=share, in_memory=2)
@@ -207,7 +216,7 @@ def test_keys_in_other_processes_take_tables_alone() -> None:
             lambda: fleet.forget_key("m1"), lambda: fleet.snapshot_key("m1"), lambda: fleet.restore_key(*state),
         ):  # fmt: skip
             with pytest.raises(BraidedError, match="other processes, which take tables alone"):
-                ask()  # type: ignore[no-untyped-call]
+                ask()
         assert state_digest(fleet) == before
 
 

@@ -226,7 +226,10 @@ def spread(fleet: Any, jobs: int) -> Iterator[None]:
     inside = fleet._inside
     if fleet.evict is not None or (inside.start and inside.model.expire_after is not None):
         what = "expire_after" if fleet.evict is None else "evict"
-        raise BraidedError(f"{option('jobs', jobs)} takes no {option(what)}: leave out one of them")
+        raise BraidedError(
+            f"{option('jobs', jobs)} takes no {option(what)}, and the fleet, or the checkpoint that it is from, has it"
+            f": leave out {option('jobs')}, or start without {option(what)}"
+        )
     models = SpreadModels(inside, jobs - inside.start)
     fleet._inside = models
     try:
