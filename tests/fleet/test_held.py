@@ -186,3 +186,16 @@ def test_what_cannot_be_taken_apart_or_put_together_is_refused() -> None:
     with pytest.raises(BraidedError, match="nan"):
         model.restore_key(metadata, {**arrays, "single": np.full_like(arrays["single"], np.nan)})
     assert encode("FleetKey", *model.snapshot_key(keys[0])) == encode("FleetKey", metadata, arrays)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_file_with_keys_beside_an_untaught_shared_model_is_refused(task: str) -> None:
+    for share in SHARING:
+        metadata, arrays = fleet(task, share=share).snapshot()
+        with pytest.raises(BraidedError, match="has learned nothing that keys could share"):
+            Fleet.restore({**metadata, "learned": 5, "held": True}, arrays)
+    model = fleet(task)
+    rows = model._inside.own.rows  # type: ignore[union-attr]
+    rows.set_row("spump", *(part[None] for part in rows.layout.fresh()))
+    with pytest.raises(BraidedError, match="has keys, and its shared model has learned nothing"):
+        Fleet.restore(*model.snapshot())

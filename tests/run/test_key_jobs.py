@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError, Fleet, MODLClassifier
+from braided import BraidedError, Fleet, MODLClassifier, portable
 from braided.estimators.digest import state_digest
 from braided.fleet import SHARES, spread
+from braided.fleet.key_process import KeyProcess
+from braided.fleet.rows import KeyLimits
+from braided.fleet.separate import SeparateModels
 from braided.learners import LogisticConfig
 from braided.run import Job, RunOptions
 
@@ -153,6 +157,15 @@ def test_what_cannot_be_is_refused(stream: Path) -> None:
         finished(Job(options(stream, jobs=2, share="start", expire_after=5)))
 
 
+def test_what_a_checkpoint_has_and_several_processes_do_not_take_is_told(stream: Path, tmp_path: Path) -> None:
+    begun = Job(options(stream, share="none", max_keys=3, evict="oldest"), checkpoint=tmp_path / "c", every=0.0)
+    next(steps := begun.run())
+    steps.close()  # type: ignore[attr-defined]
+    words = "jobs=2 takes no evict, and the fleet, or the checkpoint that it is from, has it: leave out jobs"
+    with pytest.raises(BraidedError, match=words):
+        finished(Job(options(stream, share="none", jobs=2), checkpoint=tmp_path / "c", resume=True))
+
+
 @pytest.mark.parametrize("share", ["none", pytest.param("start", marks=SLOW)])
 def test_a_refused_chunk_changes_nothing(share: str) -> None:
     fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),), max_features=3), key="machine", share=share, in_memory=2)
@@ -177,6 +190,63 @@ def test_a_process_that_dies_is_told_in_a_sentence() -> None:
             fleet.learn_many([[1.0], [2.0]], ["a", "b"], keys=["m1", "m2"])
         with pytest.raises(BraidedError, match=r"has ended by signal 9|learned in part"):
             fleet.snapshot()
+
+
+def test_what_fails_in_one_process_leaves_the_answers_of_the_others_in_their_place() -> None:
+    fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="machine", share="none")
+    keys = [f"m{i % 5}" for i in range(20)]
+    with spread(fleet, 2):
+        fleet.learn_many(np.ones((20, 2)), ["a", "b"] * 10, keys=keys)
+        expected = fleet.predict_proba_many(np.ones((20, 2)), keys=keys)
+        fleet._inside._processes[0].send("nothing that it does")  # type: ignore[union-attr]
+        with pytest.raises(RuntimeError, match="a process with a part of the keys failed"):
+            _ = fleet.n_in_memory
+        np.testing.assert_array_equal(fleet.predict_proba_many(np.ones((20, 2)), keys=keys), expected)
+
+
+def test_keys_in_other_processes_take_tables_alone() -> None:
+    fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="machine", share="none")
+    x = {"machine": "m1", 0: 1.0}
+    with spread(fleet, 2):
+        fleet.learn_many([[1.0], [2.0]], ["a", "b"], keys=["m1", "m2"])
+        before = state_digest(fleet)
+        state: Any = {"key": "sm3", "share": "none", "shared": "", "own": {}}, {}
+        for ask in (
+            lambda: fleet.predict_one(x), lambda: fleet.learn_one(x, "a"), fleet.dry_run,
+            lambda: fleet.forget_key("m1"), lambda: fleet.snapshot_key("m1"), lambda: fleet.restore_key(*state),
+        ):  # fmt: skip
+            with pytest.raises(BraidedError, match="other processes, which take tables alone"):
+                ask()
+        assert state_digest(fleet) == before
+
+
+def key_process() -> KeyProcess:
+    """One that has begun."""
+    model = MODLClassifier(learners=(LogisticConfig(),))
+    process = KeyProcess(SeparateModels(model, KeyLimits(2), start=False))
+    process.send("collect")
+    assert process.collect() == []
+    return process
+
+
+@pytest.mark.skipif(not portable.POSIX, reason="processes are not stopped by a signal there: run it on Linux or macOS")
+def test_a_process_that_does_not_read_is_ended() -> None:
+    process = key_process()
+    os.kill(process._process.pid, signal.SIGSTOP)
+    process.send("take", "m1", bytes(2**22))
+    closing = threading.Thread(target=process.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    waits = closing.is_alive()
+    process._process.kill()
+    assert not waits
+    assert not lives(process._process.pid)
+
+
+def test_modules_beside_the_data_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pickle.py").write_text("raise SystemExit('imported from where the data is')")
+    monkeypatch.chdir(tmp_path)
+    key_process().close()
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=SLOW)])

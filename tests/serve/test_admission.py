@@ -10,7 +10,7 @@ from help_serve import HTTPProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braided import MODLClassifier, MODLRegressor
+from braided import Fleet, MODLClassifier, MODLRegressor
 from braided.checkpoint import decode
 from braided.errors import BraidedError
 from braided.estimators.digest import state_digest
@@ -123,3 +123,20 @@ def test_what_is_forgotten_is_no_longer_shown() -> None:
     again = ModelState.restored(decode(state.snapshot(), "here", "MODLClassifier"), LIMITS)
     assert digest(again.model) == digest(state.model)
     assert again.stats.summary()["availability"] == state.stats.summary()["availability"]
+
+
+def test_a_request_refused_for_its_names_leaves_nothing_of_its_key_and_its_class() -> None:
+    model = MODLClassifier(learners=(LogisticConfig(),), max_features=2, max_classes=2)
+    state = ModelState("m", Fleet(model, key="machine", share="none", max_keys=2), LIMITS)
+    draft = GroupDraft(state, LIMITS)
+
+    def add(key: str, label: str, **x: float) -> None:
+        parser = state.parser(True, LIMITS)
+        parser.add({"x": {"machine": key, **x}, "y": label})
+        draft.add(WriteRequest("learn", None, parser.done()))
+
+    add("pump", "up", a=1.0, b=2.0)
+    with pytest.raises(HTTPProblem, match="feature number 3, and max_features is 2"):
+        add("fan", "odd", c=1.0)
+    add("mill", "down", a=1.0)
+    assert draft.records == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import help_fleet_model
 import numpy as np
 from help_serve import SMALL_SPEC, rows, serving, taught
 from httpx import Client
@@ -12,6 +13,7 @@ from httpx import Client
 import crafted_checkpoints
 from braided import MODLClassifier
 from braided.checkpoint import decode, encode
+from braided.fleet import KIND
 from braided.learners import LogisticConfig, MLPConfig
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -71,6 +73,27 @@ def test_whatever_is_imported_learns_predicts_and_is_there_after_a_restart(tmp_p
     with serving(tmp_path) as client:
         for name, said in taken.items():
             assert client.post(f"/models/{name}/predict", json={"x": ITEMS[0]["x"]}).json() == said
+
+
+def test_labels_of_a_fleet_are_those_of_its_models_and_no_more_than_there_may_be(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path) as client:
+        for share in ("start", "none"):
+            metadata, arrays = help_fleet_model.taught(help_fleet_model.ITEMS[:30], share).snapshot()
+            known = metadata["inside"]["labels"]
+            assert (len(known), metadata["template"]["parameters"]["max_classes"]) == (2, 5)
+
+            def taken(labels: Any, share: str = share, said: Any = metadata, arrays: Any = arrays, **more: Any) -> bool:
+                inside = {**said["inside"], "labels": labels, **more}
+                return imported(client, share, encode(KIND, {**said, "inside": inside}, arrays))
+
+            for labels in (known[:1], ["a", "b", "c", "d", *known], *([one, *known] for one in ("", "\x00", 2**60))):
+                assert not taken(labels), labels
+            assert taken(known[:1], share="empty", keys=[], models=[]) == (share == "none")
+            assert taken(["a", "b", "c", *known])
+            learned = client.post(f"/models/{share}/learn", json=help_fleet_model.ITEMS[30])
+            assert learned.status_code == 200, learned.text
 
 
 def test_what_an_export_has_beside_its_model_is_held_to_the_same_rules(tmp_path: Path) -> None:

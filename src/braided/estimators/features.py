@@ -281,7 +281,7 @@ class ClassSpace:
 
     def check_room(self, labels: list[Hashable]) -> None:
         """Refuse labels that would exceed the limit."""
-        if len(self.places) + len(labels) > self.limit:
+        if labels and len(self.places) + len(labels) > self.limit:
             room = max(self.limit - len(self.places), 0)
             reason = self.reason or (
                 f"max_classes is {self.limit}: raise {option('max_classes')}, or take a regression if the target is a "

@@ -229,7 +229,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         records alone, so that keys may be learned in any order, or on many machines. Under `braid`, a record with a
         label that the shared model does not know is predicted and teaches its key nothing. There is no way back.
         """
-        if self.share != NONE and not self._learned:
+        if self.share != NONE and not self._inside.model.records_learned:
             raise BraidedError("the fleet has learned nothing that keys could share: let it learn first")
         self._inside.hold()
         self._shared_digest = self._inside.digest()

@@ -16,6 +16,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -32,8 +33,8 @@ _LENGTH = struct.Struct("<Q")
 _PROGRAM = "from braided.fleet.key_process import main; main()"
 #: Messages on their way to a process; a new key's model is a large one.
 _MOST_WAITING = 8
-#: Seconds that a process has to end by itself.
-_PATIENCE = 10.0
+#: Seconds that a process whose pipes have ended has to end as well, so that it can be said how it did.
+_PATIENCE = 1.0
 
 
 class Said(NamedTuple):
@@ -66,9 +67,10 @@ class KeyProcess:
     def __init__(self, models: SeparateModels) -> None:
         package = str(Path(__file__).parents[2])
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        # In a session of its own, so that Ctrl-C reaches only the one that asks.
+        # In a session of its own, so that Ctrl-C reaches only the one that asks; with -P, so that it imports nothing
+        # from the working folder.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-P", "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}, start_new_session=portable.POSIX,
         )  # fmt: skip
         self._writer = ThreadPoolExecutor(1, "keys")
@@ -108,6 +110,8 @@ class KeyProcess:
         return said
 
     def _gone(self) -> BraidedError:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE)
         self.close()
         code = self._process.returncode
         how = f"by signal {-code}" if code is not None and code < 0 else f"with status {code}"
@@ -118,20 +122,16 @@ class KeyProcess:
         )
 
     def close(self) -> None:
-        """Let it end; it is ended if it does not. May be called again."""
+        """End it, whatever it is at. May be called again."""
         self._closed = True
         self._writer.shutdown(wait=False, cancel_futures=True)
+        # First, as to close a pipe is to wait for a write that blocks, and that one for a process that reads.
+        self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
-            try:
-                assert pipe is not None
+            assert pipe is not None
+            with suppress(OSError):
                 pipe.close()
-            except OSError:
-                pass
-        try:
-            self._process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.wait()
 
 
 class _Keys:

@@ -402,8 +402,7 @@ class SeparateModels:
         keys, models = restored_keys(_WHAT, metadata), checked(_WHAT, metadata, "models", list)
         if len(keys) != len(models) or len(keys) > self.limits.max_keys:
             raise BraidedError(f"{_WHAT} has {len(keys)} keys and {len(models)} models; give a file written by save")
-        for label in unpack_names("labels", checked(_WHAT, metadata, "labels", list)):
-            self._space.admit(self._space.label(label, 0))
+        self._load_labels(unpack_names("labels", checked(_WHAT, metadata, "labels", list)))
         own = _by_key(arrays)
         for place, (key, one) in enumerate(zip(keys, models, strict=True)):
             if not isinstance(one, dict):
@@ -415,6 +414,15 @@ class SeparateModels:
                 raise BraidedError(f"{_WHAT}: a key has classes that the fleet does not; give a file written by save")
             self._hold(key, model)
             self.known[key] = None
+
+    def _load_labels(self, names: Sequence[Hashable]) -> None:
+        """Take over the classes of all keys: as many as there may be, with those of the shared model."""
+        labels = list(dict.fromkeys(self._space.label(label, 0) for label in names))
+        self._space.check_room(labels)
+        for label in labels:
+            self._space.admit(label)
+        if not set(self.model.classes) <= set(self._space.places):
+            raise BraidedError(f"{_WHAT}: its labels lack some of the shared model's; give a file written by save")
 
 
 def _by_key(arrays: Arrays) -> dict[int, dict[str, NDArray[Any]]]:

@@ -258,3 +258,5 @@ class SharedModel:
         self.model, self._last = type(self.model).restore(model, unprefixed(SHARED, arrays), learners), None
         own = checked("the fleet", metadata, "own", dict)
         self.own.load(len(self.model.classes), own, unprefixed(_KEYS, arrays))
+        if self.known and not self.model.records_learned:
+            raise BraidedError("the fleet has keys, and its shared model has learned nothing; give a file from save")

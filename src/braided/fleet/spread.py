@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,15 +66,25 @@ class SpreadModels(SeparateModels):
         for process in self._processes:
             process.send("collect")
         found: list[list[Any]] = []
-        problem: BraidedError | None = None
+        problem: BraidedError | RuntimeError | None = None
         for process in self._processes:
             try:
                 found.append(process.collect())
-            except BraidedError as error:  # the others are heard, so that nothing is left in their pipes
+            except (
+                BraidedError,
+                RuntimeError,
+            ) as error:  # the others are heard, so that nothing is left in their pipes
                 problem = problem or error
         if problem is not None:
             raise problem
         return found
+
+    def _refuse(self, *arguments: Any, **settings: Any) -> NoReturn:
+        raise BraidedError(
+            "the fleet's keys are in other processes, which take tables alone: give learn_many or predict_many one"
+        )
+
+    predict_one = learn_one = dry_run = forget_key = snapshot_key = restore_key = _refuse
 
     @property
     def n_in_memory(self) -> int:
@@ -216,7 +226,10 @@ def spread(fleet: Any, jobs: int) -> Iterator[None]:
     inside = fleet._inside
     if fleet.evict is not None or (inside.start and inside.model.expire_after is not None):
         what = "expire_after" if fleet.evict is None else "evict"
-        raise BraidedError(f"{option('jobs', jobs)} takes no {option(what)}: leave out one of them")
+        raise BraidedError(
+            f"{option('jobs', jobs)} takes no {option(what)}, and the fleet, or the checkpoint that it is from, has it"
+            f": leave out {option('jobs')}, or start without {option(what)}"
+        )
     models = SpreadModels(inside, jobs - inside.start)
     fleet._inside = models
     try:

@@ -30,7 +30,8 @@ from braided.streams.encode.rules import ReadingCounts
 from braided.streams.passwords import without_password
 
 AUTO = "auto"
-#: Options that may be others when a run is resumed: they do not touch what has been learned.
+#: Options that may be others when a run is resumed: they do not touch what has been learned. From there on,
+#: `max_keys`, which may only be raised, and `evict`, which stays if it is left out, say which keys are forgotten.
 FREE_WHEN_RESUMED = {"idle", "on_error", "metrics", "jobs", "in_memory", "max_keys", "evict"}
 
 # Help that lists names: an annotation is read as text, which cannot hold such an expression.

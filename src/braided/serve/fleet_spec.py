@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from braided.checkpoint import unpack_name
+from braided.checkpoint import unpack_name, unpack_names
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
 from braided.estimators.base import MODL
@@ -17,7 +17,7 @@ from braided.fleet.layout import RowLayout
 from braided.kernels import keyed
 from braided.learners import CompiledLearner
 from braided.serve.problems import HTTPProblem, shown
-from braided.serve.records import check_text, checked_key
+from braided.serve.records import RecordParser, check_text, checked_key
 from braided.serve.settings import Limits
 from braided.state import checked
 
@@ -114,3 +114,7 @@ def check_fleet(metadata: dict[str, Any], model: MODL, limits: Limits) -> None:
         )  # fmt: skip
     for text in texts:
         checked_key(key_of(text), "of the checkpoint", 0, limits.text)
+    if share != BRAID:
+        parser = RecordParser(labelled=True, regression=model.task == REGRESSION, limits=limits)
+        for label in unpack_names("labels", checked(_WHAT, inside, "labels", list)):
+            parser.label(label, 0)

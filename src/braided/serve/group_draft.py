@@ -179,25 +179,25 @@ class GroupDraft:
         # A request may be too wide for one table; if a later part is refused, the earlier ones are not to count.
         dry_run = self._dry_run.copy() if len(records) > records.rows_per_table else self._dry_run
         try:
+            names = self._new_names(records)
             # Models of a fleet's keys may be on disk, and are looked for there as predictions do.
             with nullcontext() if self.state.key is None else self.state.lock:
                 for rows, table in records.tables():
                     weights = None if records.weights is None else records.weights[rows]
                     dry_run.learn_many(table, records.labels[rows], records.names, weights, **records.key_of(rows))
-            self._check_names(records)
         except BraidedError as error:
             raise HTTPProblem(422, f"{error} ({self._room()})") from None
-        self._dry_run = dry_run
+        self._dry_run, self._names = dry_run, names
 
-    def _check_names(self, records: Records) -> None:
+    def _new_names(self, records: Records) -> set[str]:
         """Hold the names of a fleet without a shared model, which bounds them for each key, to the bound of one."""
         if not isinstance(self.state.model, Fleet) or self.state.model.shared is not None:
-            return
+            return self._names
         names = self._names | set(records.names) - self.state.features
         most = self.state.template.max_features
         if len(self.state.features) + len(names) > most:
             raise BraidedError(f"the record brings feature number {most + 1}, and max_features is {most}: drop some")
-        self._names = names
+        return names
 
     def _room(self) -> str:
         """How full the model is, for a refusal."""

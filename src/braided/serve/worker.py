@@ -463,9 +463,10 @@ def _predict_by_key(
         with state.lock:
             if isinstance(part, RawRecords):
                 part = _as_numbers(state, part, start)
-            ((_, table),) = part.tables(PREDICT_CHUNK)
             version, classes = fleet.records_learned, state.classes
-            rows = fleet.progress_many(table, part.names, keys=part.keys).predictions.tolist()
+            rows: list[list[float]] = []
+            for some, table in part.tables():  # records of very many names make more than one
+                rows += fleet.progress_many(table, part.names, **part.key_of(some)).predictions.tolist()
         if state.regression:
             answers += [_value(row[0], None, version) for row in rows]
         else:
