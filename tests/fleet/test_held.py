@@ -131,6 +131,21 @@ def test_what_text_means_is_held_too(share: str) -> None:
         assert encode("FleetKey", *apart.snapshot_key(key)) == encode("FleetKey", *together.snapshot_key(key))
 
 
+@pytest.mark.parametrize("share", SHARES)
+def test_a_key_belongs_to_what_text_means(share: str, tmp_path: Path) -> None:
+    one, other = (Fleet(MODLClassifier(preset="lean", encode=True), key="machine", share=share) for _ in range(2))
+    with pytest.raises(BraidedError, match=r"(nothing that keys could share|seen no column .*): let it learn first"):
+        one.hold_shared()
+    for model, colours in ((one, ("red", "blue")), (other, ("red", "green"))):
+        for i in range(4):
+            model.learn_one({"machine": i % 2, "colour": colours[i // 2]}, i % 2)
+        model.hold_shared()
+    one.save(tmp_path / "held.braided")
+    Fleet.load(tmp_path / "held.braided").restore_key(*one.snapshot_key(0))
+    with pytest.raises(BraidedError, match="the key has learned beside another shared model"):
+        other.restore_key(*one.snapshot_key(0))
+
+
 def test_with_raw_records() -> None:
     model = Fleet(MODLClassifier(preset="lean", encode=True), key="machine")
     for i in range(40):

@@ -31,7 +31,9 @@ def fleet(regression: bool = False, **settings: Any) -> Fleet:
 
 def test_what_is_what() -> None:
     given = {**GIVEN, "features": ["a", "b", "text"], "keep": ["id", "t", "machine"]}
-    columns = chosen_columns(KINDS, fleet(encode=True), **given)
+    encoding = fleet(encode=True)
+    encoding.learn_one({"machine": "pump", "a": 1.0, "text": "red"}, 1)
+    columns = chosen_columns(KINDS, encoding, **given)
     assert columns == Columns("machine", "y", None, ("t",), ("a", "b", "text"), ("t", "id"), KINDS, regression=False)
     plain = {name: kind for name, kind in KINDS.items() if name not in ("list", "text")}
     assert chosen_columns(plain, fleet(), **{**GIVEN, "features": None}).features == ("a", "b")
@@ -83,12 +85,21 @@ def test_targets_and_names_of_answers() -> None:
         chosen_columns(KINDS, shared, **GIVEN)
 
 
+def test_text_that_the_fleet_has_not_learned_is_refused() -> None:
+    encoding = fleet(encode=True)
+    encoding.learn_one({"machine": "pump", "a": 1.0}, 1)
+    with pytest.raises(BraidedError, match="column 'text' is text, and the fleet has learned no such column"):
+        chosen_columns(KINDS, encoding, **{**GIVEN, "features": ["a", "text"]})
+
+
 def test_what_a_model_may_be() -> None:
     for share in (None, "braid", "start"):
         with pytest.raises(BraidedError, match=f"share is {share!r} with a model alone"):
             made_fleet(MODLClassifier(), "machine", share)
     with pytest.raises(BraidedError, match="the model has encode=True, and what columns of text mean is learned"):
         made_fleet(MODLClassifier(encode=True), "machine", "none")
+    with pytest.raises(BraidedError, match="the fleet has seen no column that encode=True could settle: let it learn"):
+        made_fleet(fleet(encode=True), None, None)
     with pytest.raises(BraidedError, match="key is None: name the column"):
         made_fleet(MODLClassifier(), None, "none")
     with pytest.raises(BraidedError, match="model is 3: give a Fleet, the file of one"):

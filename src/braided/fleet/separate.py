@@ -106,6 +106,11 @@ class SeparateModels:
         assert found is not None
         return found
 
+    @property
+    def encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records."""
+        return self._encoder
+
     def give_up_encoder(self) -> RawEncoder | None:
         """Take numbers from now on."""
         encoder, self._encoder = self._encoder, None

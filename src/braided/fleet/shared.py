@@ -87,6 +87,11 @@ class SharedModel:
         """Whether chunks would be learned."""
         return SharedDryRun(self.model, self.known, self._own_chunk if self.held else None)
 
+    @property
+    def encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records."""
+        return self.model._encoder
+
     def give_up_encoder(self) -> RawEncoder | None:
         """Take numbers from now on."""
         return self.model.give_up_encoder()

@@ -139,6 +139,7 @@ def chosen_columns(
     columns = Columns(key, target, weight, tuple(ordered), tuple(chosen), tuple(kept), kinds, fleet.task == REGRESSION)
     encodes = bool(fleet.model.encode)
     columns.check(encodes)
+    _check_text(columns, fleet)
     known = fleet.feature_names
     if known and not encodes and not set(known) & set(chosen):
         raise BraidedError(
@@ -146,6 +147,17 @@ def chosen_columns(
             "give the columns the names that they had when it learned"
         )
     return columns
+
+
+def _check_text(columns: Columns, fleet: Fleet) -> None:
+    """Refuse text of which the fleet has settled nothing: what it is would depend on where micro-batches are cut."""
+    settled = () if fleet.encoder is None else fleet.encoder.kinds
+    for name in columns.features:
+        if columns.kinds[name] == "string" and name not in settled:
+            raise BraidedError(
+                f"column {name!r} is text, and the fleet has learned no such column: leave it out of features, or let "
+                "the fleet learn it before"
+            )
 
 
 def saved_without_keys(fleet: Fleet) -> bytes:
