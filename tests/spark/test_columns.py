@@ -85,6 +85,23 @@ def test_targets_and_names_of_answers() -> None:
         chosen_columns(KINDS, shared, **GIVEN)
 
 
+@pytest.mark.parametrize(
+    ("labels", "fitting"), [(("x", "y"), "string"), ((0, 1), "int"), ((0, 1), "bigint"), ((False, True), "boolean")]
+)
+def test_a_target_of_another_type_than_the_classes_is_refused(labels: tuple[Any, Any], fitting: str) -> None:
+    known = fleet(preset="lean")
+    for label in labels:
+        known.learn_one({"machine": "pump", "a": 1.0}, label)
+    for kind in ("string", "int", "bigint", "boolean"):
+        if kind == fitting or {kind, fitting} == {"int", "bigint"}:
+            chosen_columns({**KINDS, "y": kind}, known, **GIVEN)
+            continue
+        with pytest.raises(BraidedError) as refused:
+            chosen_columns({**KINDS, "y": kind}, known, **GIVEN)
+        listed = ", ".join(map(repr, labels))
+        assert str(refused.value) == f"the fleet has classes such as {listed}, and column 'y' is {kind}: cast it"
+
+
 def test_text_that_the_fleet_has_not_learned_is_refused() -> None:
     encoding = fleet(encode=True)
     encoding.learn_one({"machine": "pump", "a": 1.0}, 1)

@@ -146,7 +146,20 @@ def chosen_columns(
             f"no feature of the stream is known to the fleet, which has {', '.join(map(str, known[:5]))} and so on: "
             "give the columns the names that they had when it learned"
         )
+    _check_classes(columns, fleet)
     return columns
+
+
+def _check_classes(columns: Columns, fleet: Fleet) -> None:
+    """Refuse a target whose type is not that of the fleet's classes, none of which it could ever name."""
+    if columns.regression:
+        return
+    kind = columns.kinds[columns.target]
+    wanted = type(unpacked("1", kind))
+    strange = [label for label in fleet.classes if type(label) is not wanted]
+    if strange:
+        listed = ", ".join(map(shown, strange[:3]))
+        raise BraidedError(f"the fleet has classes such as {listed}, and column {columns.target!r} is {kind}: cast it")
 
 
 def _check_text(columns: Columns, fleet: Fleet) -> None:
