@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from braided import BraidedError, Fleet, MODLClassifier, MODLRegressor
 from braided.learners import LogisticConfig, RiverLearner
 from braided.spark import fleet_stream, prepare
 from braided.spark.columns import Columns
-from braided.spark.session import PROVIDER_SETTING, ROCKSDB, check_session
+from braided.spark.session import PROVIDER_SETTING, ROCKSDB, check_session, send_file
 from braided.spark.stream import chosen_columns, made_fleet, saved_without_keys
 
 KINDS = {
@@ -145,7 +146,11 @@ class Context:
     def __init__(self, provider: str = ROCKSDB, python: str = sys.executable) -> None:
         self.conf = {PROVIDER_SETTING: provider}
         self.pythonExec = python
-        self._sc = self
+        self._sc = self.sparkContext = self
+        self.sent: list[str] = []
+
+    def addFile(self, path: str) -> None:  # noqa: N802
+        self.sent.append(path)
 
 
 def test_sessions_that_do_not_fit_are_refused() -> None:
@@ -163,6 +168,14 @@ def test_sessions_that_do_not_fit_are_refused() -> None:
     cluster = Context(python="/opt/python")
     cluster.master = "yarn"
     check_session(cluster)
+
+
+def test_what_is_sent_twice_is_one_file() -> None:
+    one, other = Context(), Context()
+    assert send_file(one, b"a fleet") == send_file(one, b"a fleet") != send_file(one, b"another")
+    send_file(other, b"a fleet")
+    assert one.sent[0] == one.sent[1] != other.sent[0]
+    assert [Path(path).read_bytes() for path in one.sent] == [b"a fleet", b"a fleet", b"another"]
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
