@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -81,6 +82,8 @@ class SeparateModels:
         self._models: OrderedDict[str, MODL] = OrderedDict()
         self._files: dict[str, int] = {}
         self._spill = SpillFolder(limits.folder)
+        #: Those of the models, once they were needed.
+        self._settings: str | None = None
 
     def hold(self) -> None:
         """Let keys alone learn from now on."""
@@ -378,7 +381,12 @@ class SeparateModels:
 
     def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> None:
         """Let a key have that."""
+        if self._settings is None:
+            self._settings = _settings(self.model.snapshot()[0])
+        if _settings(metadata) != self._settings:
+            raise BraidedError("the key's model has other settings than the fleet's: give the fleet that it is from")
         model = type(self.model).restore(metadata, arrays, learners)
+        model.give_up_encoder()
         new = [label for label in model.classes if label not in self._space.places]
         self._space.check_room(new)
         if key in self.known:
@@ -403,7 +411,7 @@ class SeparateModels:
         """Take over a `snapshot`."""
         kind = type(self.model)
         self.model = kind.restore(checked(_WHAT, metadata, "model", dict), unprefixed(SHARED, arrays), learners)
-        self._encoder = self.model.give_up_encoder()
+        self._encoder, self._settings = self.model.give_up_encoder(), None
         keys, models = restored_keys(_WHAT, metadata), checked(_WHAT, metadata, "models", list)
         if len(keys) != len(models) or len(keys) > self.limits.max_keys:
             raise BraidedError(f"{_WHAT} has {len(keys)} keys and {len(models)} models; give a file written by save")
@@ -420,6 +428,11 @@ class SeparateModels:
                 raise BraidedError(f"{_WHAT}: a key has classes that the fleet does not; give a file written by save")
             self._hold(key, model)
             self.known[key] = None
+
+
+def _settings(metadata: Mapping[str, Any]) -> str:
+    """What a model was made with, as text that is the same before and after it was saved."""
+    return json.dumps(checked(_WHAT, metadata, "parameters", dict), sort_keys=True)
 
 
 def _by_key(arrays: Arrays) -> dict[int, dict[str, NDArray[Any]]]:
