@@ -282,7 +282,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             self._check_room(set(texts), self._learned + 1)
             if self.n_keys >= self.max_keys:
                 self._inside.forget_key(next(iter(self._inside.known)))
-        self._inside.restore_key(texts[0], checked(_WHAT, metadata, "own", dict), arrays, self.model.learners)
+        own = checked(_WHAT, metadata, "own", dict)
+        self._learned += self._inside.restore_key(texts[0], own, arrays, self.model.learners)
 
     def _text(self, value: Any, record: int, learn: bool) -> str | None:
         """A record's key; a missing one is refused if the record is to be learned."""

@@ -379,8 +379,8 @@ class SeparateModels:
         """The model of one key."""
         return (self._models[key] if key in self._models else self._read(key)).snapshot()
 
-    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> None:
-        """Let a key have that."""
+    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> int:
+        """Let a key have that; returns how many more records its fleet has learned by that."""
         if self._settings is None:
             self._settings = _settings(self.model.snapshot()[0])
         if _settings(metadata) != self._settings:
@@ -389,11 +389,14 @@ class SeparateModels:
         model.give_up_encoder()
         new = [label for label in model.classes if label not in self._space.places]
         self._space.check_room(new)
+        more = 0 if self.start else model.records_learned
         if key in self.known:
+            more -= 0 if self.start else self._known_model(key).records_learned
             self.forget_key(key)
         for label in model.classes:
             self._space.admit(label)
         self._make_known(key, model)
+        return more
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""

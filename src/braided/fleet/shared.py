@@ -247,9 +247,10 @@ class SharedModel:
         """What one key has of its own."""
         return self.own.snapshot_key(key)
 
-    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> None:
-        """Let a key have that."""
+    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> int:
+        """Let a key have that; what it has learned is not counted."""
         self.own.restore_key(key, metadata, arrays)
+        return 0
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""
