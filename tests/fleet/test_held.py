@@ -13,6 +13,8 @@ from braided import BraidedError, Fleet, MODLClassifier
 from braided.checkpoint import decode, encode
 from braided.estimators.digest import state_digest
 from braided.fleet import SHARES
+from braided.streams.encode.encoder import Encoder as RawEncoder
+from braided.streams.encode.saved import pack_encoder
 
 SHARING = [share for share in SHARES if share != "none"]
 
@@ -129,6 +131,36 @@ def test_what_text_means_is_held_too(share: str) -> None:
         apart.learn_many([[x["colour"]]], [y], ["colour"], keys=[x["machine"]])
     for key in together.keys:
         assert encode("FleetKey", *apart.snapshot_key(key)) == encode("FleetKey", *together.snapshot_key(key))
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_key_belongs_to_what_text_means(share: str, tmp_path: Path) -> None:
+    one, other = (Fleet(MODLClassifier(preset="lean", encode=True), key="machine", share=share) for _ in range(2))
+    with pytest.raises(BraidedError, match=r"(nothing that keys could share|seen no column .*): let it learn first"):
+        one.hold_shared()
+    for model, colours in ((one, ("red", "blue")), (other, ("red", "green"))):
+        for i in range(4):
+            model.learn_one({"machine": i % 2, "colour": colours[i // 2]}, i % 2)
+        model.hold_shared()
+    one.save(tmp_path / "held.braided")
+    Fleet.load(tmp_path / "held.braided").restore_key(*one.snapshot_key(0))
+    with pytest.raises(BraidedError, match="the key has learned beside another shared model"):
+        other.restore_key(*one.snapshot_key(0))
+
+
+@pytest.mark.parametrize("settings", [{"preset": "default"}, {"preset": "lean", "seed": 1}])
+def test_a_key_of_other_settings_is_refused(settings: dict[str, Any]) -> None:
+    lean = Fleet(MODLClassifier(preset="lean"), key="machine", share="none")
+    lean.learn_one({"machine": 0, "f0": 1.0}, "low")
+    metadata, arrays = lean.snapshot_key(0)
+    other = Fleet(MODLClassifier(**settings), key="machine", share="none")
+    with pytest.raises(BraidedError, match="the key's model has other settings than the fleet's"):
+        other.restore_key(metadata, arrays)
+    assert not other.keys
+    raw = {**metadata["own"], "encode": pack_encoder(RawEncoder())}
+    lean.restore_key({**metadata, "own": raw}, arrays)
+    with pytest.raises(BraidedError, match="numbers"):
+        lean.learn_one({"machine": 0, "f0": "red"}, "low")
 
 
 def test_with_raw_records() -> None:

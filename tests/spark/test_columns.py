@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from braided import BraidedError, Fleet, MODLClassifier, MODLRegressor
 from braided.learners import LogisticConfig, RiverLearner
 from braided.spark import fleet_stream, prepare
 from braided.spark.columns import Columns
-from braided.spark.session import PROVIDER_SETTING, ROCKSDB, check_session
+from braided.spark.session import PROVIDER_SETTING, ROCKSDB, check_session, send_file
 from braided.spark.stream import chosen_columns, made_fleet, saved_without_keys
 
 KINDS = {
@@ -31,7 +32,9 @@ def fleet(regression: bool = False, **settings: Any) -> Fleet:
 
 def test_what_is_what() -> None:
     given = {**GIVEN, "features": ["a", "b", "text"], "keep": ["id", "t", "machine"]}
-    columns = chosen_columns(KINDS, fleet(encode=True), **given)
+    encoding = fleet(encode=True)
+    encoding.learn_one({"machine": "pump", "a": 1.0, "text": "red"}, 1)
+    columns = chosen_columns(KINDS, encoding, **given)
     assert columns == Columns("machine", "y", None, ("t",), ("a", "b", "text"), ("t", "id"), KINDS, regression=False)
     plain = {name: kind for name, kind in KINDS.items() if name not in ("list", "text")}
     assert chosen_columns(plain, fleet(), **{**GIVEN, "features": None}).features == ("a", "b")
@@ -83,12 +86,38 @@ def test_targets_and_names_of_answers() -> None:
         chosen_columns(KINDS, shared, **GIVEN)
 
 
+@pytest.mark.parametrize(
+    ("labels", "fitting"), [(("x", "y"), "string"), ((0, 1), "int"), ((0, 1), "bigint"), ((False, True), "boolean")]
+)
+def test_a_target_of_another_type_than_the_classes_is_refused(labels: tuple[Any, Any], fitting: str) -> None:
+    known = fleet(preset="lean")
+    for label in labels:
+        known.learn_one({"machine": "pump", "a": 1.0}, label)
+    for kind in ("string", "int", "bigint", "boolean"):
+        if kind == fitting or {kind, fitting} == {"int", "bigint"}:
+            chosen_columns({**KINDS, "y": kind}, known, **GIVEN)
+            continue
+        with pytest.raises(BraidedError) as refused:
+            chosen_columns({**KINDS, "y": kind}, known, **GIVEN)
+        listed = ", ".join(map(repr, labels))
+        assert str(refused.value) == f"the fleet has classes such as {listed}, and column 'y' is {kind}: cast it"
+
+
+def test_text_that_the_fleet_has_not_learned_is_refused() -> None:
+    encoding = fleet(encode=True)
+    encoding.learn_one({"machine": "pump", "a": 1.0}, 1)
+    with pytest.raises(BraidedError, match="column 'text' is text, and the fleet has learned no such column"):
+        chosen_columns(KINDS, encoding, **{**GIVEN, "features": ["a", "text"]})
+
+
 def test_what_a_model_may_be() -> None:
     for share in (None, "braid", "start"):
         with pytest.raises(BraidedError, match=f"share is {share!r} with a model alone"):
             made_fleet(MODLClassifier(), "machine", share)
     with pytest.raises(BraidedError, match="the model has encode=True, and what columns of text mean is learned"):
         made_fleet(MODLClassifier(encode=True), "machine", "none")
+    with pytest.raises(BraidedError, match="the fleet has seen no column that encode=True could settle: let it learn"):
+        made_fleet(fleet(encode=True), None, None)
     with pytest.raises(BraidedError, match="key is None: name the column"):
         made_fleet(MODLClassifier(), None, "none")
     with pytest.raises(BraidedError, match="model is 3: give a Fleet, the file of one"):
@@ -117,7 +146,11 @@ class Context:
     def __init__(self, provider: str = ROCKSDB, python: str = sys.executable) -> None:
         self.conf = {PROVIDER_SETTING: provider}
         self.pythonExec = python
-        self._sc = self
+        self._sc = self.sparkContext = self
+        self.sent: list[str] = []
+
+    def addFile(self, path: str) -> None:  # noqa: N802
+        self.sent.append(path)
 
 
 def test_sessions_that_do_not_fit_are_refused() -> None:
@@ -135,6 +168,14 @@ def test_sessions_that_do_not_fit_are_refused() -> None:
     cluster = Context(python="/opt/python")
     cluster.master = "yarn"
     check_session(cluster)
+
+
+def test_what_is_sent_twice_is_one_file() -> None:
+    one, other = Context(), Context()
+    assert send_file(one, b"a fleet") == send_file(one, b"a fleet") != send_file(one, b"another")
+    send_file(other, b"a fleet")
+    assert one.sent[0] == one.sent[1] != other.sent[0]
+    assert [Path(path).read_bytes() for path in one.sent] == [b"a fleet", b"a fleet", b"another"]
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

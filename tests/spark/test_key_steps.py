@@ -16,8 +16,9 @@ from braided.fleet import KIND, SHARES
 from braided.kernels import loop
 from braided.spark import compile_once
 from braided.spark.columns import Columns
-from braided.spark.key_steps import Rows, fleet_of, in_order, state_of
+from braided.spark.key_steps import Rows, fleet_of, in_order, put_state, state_of
 from braided.spark.key_steps import predict_learn as predict_learn_rows
+from braided.spark.saved_state import without_keys
 
 KINDS = {"machine": "string", "y": "string", "t": "bigint", "a": "double", "b": "double", "w": "double", "id": "bigint"}
 CLASSES = Columns("machine", "y", "w", ("t",), ("a", "b"), ("t", "id"), KINDS, regression=False)
@@ -130,6 +131,32 @@ def test_rows_of_equal_order_are_learned_alike_however_they_come() -> None:
         pd.testing.assert_frame_equal(found, expected)
     with pytest.raises(BraidedError, match="order 't' is null in a record: filter such records out"):
         in_order(listed(rows.assign(order_0=[None, *range(29)])), VALUES)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_all_keys_of_a_query_are_read_back_whatever_the_limit_was(share: str) -> None:
+    fleet, columns, learned = made(share, True), VALUES, 0
+    states = {key: state_of(fleet, key) for key in map(str, fleet.keys)}
+    limited = Fleet.restore(*with_limit(fleet, 2))
+    for key in ("pump 3", "pump 4"):
+        state = predict_learn(without_keys(limited, 1), columns, key, sent(10, True), None)[1]
+        assert state is not None
+        states[key] = state
+        learned += 10
+    found = without_keys(limited, len(states))
+    assert (found.max_keys, found.n_keys, found.evict, found.shared_is_held) == (4, 0, "oldest", True)
+    for _ in range(2):
+        for state in states.values():
+            put_state(found, state)
+    assert {key: state_of(found, key) for key in map(str, found.keys)} == states
+    assert found.records_learned == fleet.records_learned + (learned if share == "none" else 0)
+    assert without_keys(limited, 1).max_keys == 2
+
+
+def with_limit(fleet: Fleet, most: int) -> Any:
+    metadata, arrays = fleet.snapshot()
+    metadata["parameters"] |= {"max_keys": most, "evict": "oldest"}
+    return metadata, arrays
 
 
 def test_a_state_of_another_fleet_is_refused_and_the_worker_goes_on() -> None:

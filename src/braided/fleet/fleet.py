@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Self
@@ -27,6 +29,7 @@ from braided.fleet.shared import SharedModel
 from braided.option_names import option
 from braided.state import checked
 from braided.streams.encode.encoder import Encoder as RawEncoder
+from braided.streams.encode.saved import pack_encoder
 from braided.values import as_weight, shown
 
 BRAID, START, NONE = SHARES = ("braid", "start", "none")
@@ -217,6 +220,11 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             self._inside.model.expect_delay(delay)
 
     @property
+    def encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records, for all keys; None if they are numbers."""
+        return self._inside.encoder
+
+    @property
     def shared_is_held(self) -> bool:
         """Whether keys alone learn; see `hold_shared`."""
         return self._inside.held
@@ -231,8 +239,14 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         """
         if self.share != NONE and not self._inside.model.records_learned:
             raise BraidedError("the fleet has learned nothing that keys could share: let it learn first")
+        encoder = self.encoder
+        if encoder is not None and not encoder.kinds:
+            raise BraidedError("the fleet has seen no column that encode=True could settle: let it learn first")
         self._inside.hold()
         self._shared_digest = self._inside.digest()
+        if encoder is not None:
+            settled = json.dumps(pack_encoder(encoder), sort_keys=True)
+            self._shared_digest = hashlib.sha256((self._shared_digest + settled).encode()).hexdigest()
 
     def _known(self, key: Any) -> str:
         text = key_text(key, self.key, self._learned + 1)
@@ -268,7 +282,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             self._check_room(set(texts), self._learned + 1)
             if self.n_keys >= self.max_keys:
                 self._inside.forget_key(next(iter(self._inside.known)))
-        self._inside.restore_key(texts[0], checked(_WHAT, metadata, "own", dict), arrays, self.model.learners)
+        own = checked(_WHAT, metadata, "own", dict)
+        self._learned += self._inside.restore_key(texts[0], own, arrays, self.model.learners)
 
     def _text(self, value: Any, record: int, learn: bool) -> str | None:
         """A record's key; a missing one is refused if the record is to be learned."""

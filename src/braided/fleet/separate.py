@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -81,6 +82,8 @@ class SeparateModels:
         self._models: OrderedDict[str, MODL] = OrderedDict()
         self._files: dict[str, int] = {}
         self._spill = SpillFolder(limits.folder)
+        #: Those of the models, once they were needed.
+        self._settings: str | None = None
 
     def hold(self) -> None:
         """Let keys alone learn from now on."""
@@ -105,6 +108,11 @@ class SeparateModels:
         found = self._model(key) if hold else self._models[key] if key in self._models else self._read(key)
         assert found is not None
         return found
+
+    @property
+    def encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records."""
+        return self._encoder
 
     def give_up_encoder(self) -> RawEncoder | None:
         """Take numbers from now on."""
@@ -371,16 +379,24 @@ class SeparateModels:
         """The model of one key."""
         return (self._models[key] if key in self._models else self._read(key)).snapshot()
 
-    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> None:
-        """Let a key have that."""
+    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> int:
+        """Let a key have that; returns how many more records its fleet has learned by that."""
+        if self._settings is None:
+            self._settings = _settings(self.model.snapshot()[0])
+        if _settings(metadata) != self._settings:
+            raise BraidedError("the key's model has other settings than the fleet's: give the fleet that it is from")
         model = type(self.model).restore(metadata, arrays, learners)
+        model.give_up_encoder()
         new = [label for label in model.classes if label not in self._space.places]
         self._space.check_room(new)
+        more = 0 if self.start else model.records_learned
         if key in self.known:
+            more -= 0 if self.start else self._known_model(key).records_learned
             self.forget_key(key)
         for label in model.classes:
             self._space.admit(label)
         self._make_known(key, model)
+        return more
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""
@@ -398,7 +414,7 @@ class SeparateModels:
         """Take over a `snapshot`."""
         kind = type(self.model)
         self.model = kind.restore(checked(_WHAT, metadata, "model", dict), unprefixed(SHARED, arrays), learners)
-        self._encoder = self.model.give_up_encoder()
+        self._encoder, self._settings = self.model.give_up_encoder(), None
         keys, models = restored_keys(_WHAT, metadata), checked(_WHAT, metadata, "models", list)
         if len(keys) != len(models) or len(keys) > self.limits.max_keys:
             raise BraidedError(f"{_WHAT} has {len(keys)} keys and {len(models)} models; give a file written by save")
@@ -423,6 +439,11 @@ class SeparateModels:
             self._space.admit(label)
         if not set(self.model.classes) <= set(self._space.places):
             raise BraidedError(f"{_WHAT}: its labels lack some of the shared model's; give a file written by save")
+
+
+def _settings(metadata: Mapping[str, Any]) -> str:
+    """What a model was made with, as text that is the same before and after it was saved."""
+    return json.dumps(checked(_WHAT, metadata, "parameters", dict), sort_keys=True)
 
 
 def _by_key(arrays: Arrays) -> dict[int, dict[str, NDArray[Any]]]:

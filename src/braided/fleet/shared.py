@@ -87,6 +87,11 @@ class SharedModel:
         """Whether chunks would be learned."""
         return SharedDryRun(self.model, self.known, self._own_chunk if self.held else None)
 
+    @property
+    def encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records."""
+        return self.model._encoder
+
     def give_up_encoder(self) -> RawEncoder | None:
         """Take numbers from now on."""
         return self.model.give_up_encoder()
@@ -242,9 +247,10 @@ class SharedModel:
         """What one key has of its own."""
         return self.own.snapshot_key(key)
 
-    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> None:
-        """Let a key have that."""
+    def restore_key(self, key: str, metadata: Any, arrays: Arrays, learners: Any) -> int:
+        """Let a key have that; what it has learned is not counted."""
         self.own.restore_key(key, metadata, arrays)
+        return 0
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here."""

@@ -30,11 +30,12 @@ def read_fleet(
         The query's `checkpointLocation`.
     model, key, share
         As they were given to `fleet_stream`.
+
+    Returns
+    -------
+    The fleet; its `max_keys` is raised where the query has more.
     """
     processor = require("braided.spark.processor", "spark")
-    fleet = made_fleet(model, key, share)
-    for known in fleet.keys:
-        fleet.forget_key(known)
     found = (
         spark.read.format("statestore")
         .option("stateVarName", processor.STATE_NAME)
@@ -42,6 +43,21 @@ def read_fleet(
         .selectExpr("key.key AS key", "value.state AS state")
         .orderBy("key")
     )
+    fleet = without_keys(made_fleet(model, key, share), found.count())
     for row in found.toLocalIterator():
         put_state(fleet, bytes(row.state))
     return fleet
+
+
+def without_keys(fleet: Fleet, n_keys: int) -> Fleet:
+    """A fleet like this one with room for so many keys, and none of its own; separate models have then learned nothing.
+
+    A query has as many keys as come, of which none is to be forgotten here.
+    """
+    for known in fleet.keys:
+        fleet.forget_key(known)
+    metadata, arrays = fleet.snapshot()
+    metadata["parameters"]["max_keys"] = max(fleet.max_keys, n_keys)
+    if fleet.share == "none":
+        metadata["learned"] = 0
+    return Fleet.restore(metadata, arrays, fleet.model.learners)

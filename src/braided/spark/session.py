@@ -17,6 +17,8 @@ from braided.extras import require
 PROVIDER_SETTING = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PYTHON = "PYSPARK_PYTHON"
+#: Of each SparkContext the folder with what was sent: on a cluster, files of one name must be one file.
+_FOLDERS: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
 
 def prepare(builder: Any) -> Any:
@@ -68,11 +70,14 @@ def send_file(spark: Any, content: bytes) -> str:
     They do not go with the code: Spark makes a broadcast of code beyond a megabyte, which its driver cannot read back
     where a query has state.
     """
-    folder = tempfile.mkdtemp(prefix="braided-spark-")
-    weakref.finalize(spark.sparkContext, shutil.rmtree, folder, ignore_errors=True)
-    file = Path(folder) / f"{hashlib.sha256(content).hexdigest()}.braided"
-    file.write_bytes(content)
-    spark.sparkContext.addFile(str(file))
+    context = spark.sparkContext
+    if context not in _FOLDERS:
+        _FOLDERS[context] = tempfile.mkdtemp(prefix="braided-spark-")
+        weakref.finalize(context, shutil.rmtree, _FOLDERS[context], ignore_errors=True)
+    file = Path(_FOLDERS[context]) / f"{hashlib.sha256(content).hexdigest()}.braided"
+    if not file.exists():
+        file.write_bytes(content)
+    context.addFile(str(file))
     return file.name
 
 

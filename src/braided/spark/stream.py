@@ -139,13 +139,38 @@ def chosen_columns(
     columns = Columns(key, target, weight, tuple(ordered), tuple(chosen), tuple(kept), kinds, fleet.task == REGRESSION)
     encodes = bool(fleet.model.encode)
     columns.check(encodes)
+    _check_text(columns, fleet)
     known = fleet.feature_names
     if known and not encodes and not set(known) & set(chosen):
         raise BraidedError(
             f"no feature of the stream is known to the fleet, which has {', '.join(map(str, known[:5]))} and so on: "
             "give the columns the names that they had when it learned"
         )
+    _check_classes(columns, fleet)
     return columns
+
+
+def _check_classes(columns: Columns, fleet: Fleet) -> None:
+    """Refuse a target whose type is not that of the fleet's classes, none of which it could ever name."""
+    if columns.regression:
+        return
+    kind = columns.kinds[columns.target]
+    wanted = type(unpacked("1", kind))
+    strange = [label for label in fleet.classes if type(label) is not wanted]
+    if strange:
+        listed = ", ".join(map(shown, strange[:3]))
+        raise BraidedError(f"the fleet has classes such as {listed}, and column {columns.target!r} is {kind}: cast it")
+
+
+def _check_text(columns: Columns, fleet: Fleet) -> None:
+    """Refuse text of which the fleet has settled nothing: what it is would depend on where micro-batches are cut."""
+    settled = () if fleet.encoder is None else fleet.encoder.kinds
+    for name in columns.features:
+        if columns.kinds[name] == "string" and name not in settled:
+            raise BraidedError(
+                f"column {name!r} is text, and the fleet has learned no such column: leave it out of features, or let "
+                "the fleet learn it before"
+            )
 
 
 def saved_without_keys(fleet: Fleet) -> bytes:
