@@ -73,11 +73,13 @@ History: add availability begin blocks calibration_error close coverage coverage
     report resets restore rules shares skipped state throughput totals weights window window_errors window_metrics
     window_recall windowed
 MODLClassifier: braid class_limit classes coverage coverage_counts decide decides drifts dry_run effects_one
-    expect_delay explain_one feature_names give_up_encoder health learn_many learn_one learner_names load n_features
+    expect_delay explain_one feature_names give_up_encoder health learn_many learn_one learner_names lent_encoder load
+    n_features
     predict_learn_many predict_many predict_one predict_proba_many predict_proba_one predict_set_many predict_set_one
     progress_many records_learned restore save sets snapshot task
 MODLRegressor: braid classes coverage coverage_counts drifts dry_run effects_one expect_delay explain_one
-    feature_names give_up_encoder health learn_many learn_one learner_names load n_features predict_interval_many
+    feature_names give_up_encoder health learn_many learn_one learner_names lent_encoder load n_features
+    predict_interval_many
     predict_interval_one predict_learn_many predict_many predict_one predict_reach_many predict_reach_one
     progress_many records_learned restore save snapshot task
 """

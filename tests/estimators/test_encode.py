@@ -22,6 +22,7 @@ from braided.learners import LogisticConfig
 from braided.streams import Rules
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import PLAIN
+from braided.streams.encode.saved import pack_encoder
 
 RAW = [
     {"machine": "M-07", "at": "2026-03-01 10:00", "t": "20.5", "ok": "yes"},
@@ -246,3 +247,31 @@ def test_changed_rules_are_refused(path: list[Any], value: Any) -> None:
     owner[path[-1]] = value
     with pytest.raises(BraidedError):
         MODLClassifier.restore(found.metadata, found.arrays)
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_record_takes_raw_records_and_leaves_the_model_as_learning_them_does(delay: int) -> None:
+    pairs = [*zip(RAW, LABELS, strict=True)]
+    model, beside = small(encode=True), small(encode=True, delay=delay)
+    history = braided.record(model, [*pairs[:9], ({"machine": "only predicted"}, None), *pairs[9:]], delay=delay)
+    assert history.records == 20
+    beside.learn_many(pd.DataFrame(RAW), LABELS)
+    # Where labels are late, how sure answers were is judged by those that were given.
+    assert delay or state_digest(model) == state_digest(beside)
+    assert model.predict_proba_one(RAW[1]) == beside.predict_proba_one(RAW[1])
+    assert pack_encoder(model._encoder) == pack_encoder(beside._encoder), "it has its encoder back"  # type: ignore[arg-type]
+    with pytest.raises(BraidedError, match="column 'at' is 'tomorrow'"):
+        braided.record(model, [({"at": "tomorrow"}, "idle")])
+    assert model.predict_proba_one(RAW[1]) == beside.predict_proba_one(RAW[1])
+
+
+@pytest.mark.parametrize("share", ["braid", "start"])
+def test_record_takes_raw_records_of_a_fleet(share: str) -> None:
+    pairs = [*zip(RAW, LABELS, strict=True)]
+    fleets = [braided.Fleet(small(encode=True), key="machine", share=share) for _ in range(2)]
+    braided.record(fleets[0], pairs)
+    fleets[1].learn_many(pd.DataFrame(RAW), LABELS)
+    asked = {"machine": "M-08", "ok": "no", "t": "21.5", "at": "2026-03-04 10:00"}
+    assert fleets[0].predict_proba_one(asked) == fleets[1].predict_proba_one(asked)
+    assert fleets[0].encoder is not None
+    assert fleets[0].encoder.kinds.keys() == {"at", "t", "ok", "new"}

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from braided.checkpoint import parts_of
+
 
 class Saved(Protocol):
     """What has a state: an estimator, or a fleet of them."""
@@ -17,7 +19,8 @@ class Saved(Protocol):
 
 def state_digest(model: Saved) -> str:
     """A SHA-256 over everything a model has learned: equal digests, equal models."""
-    metadata, arrays = model.snapshot()
+    in_parts = getattr(model, "snapshot_in_parts", model.snapshot)
+    metadata, arrays = in_parts()
     digest = hashlib.sha256(repr((metadata["features"], metadata["classes"])).encode())
     if "drift" in metadata:
         digest.update(repr(metadata["drift"]).encode())
@@ -25,7 +28,8 @@ def state_digest(model: Saved) -> str:
         digest.update(repr(_learned(metadata["inside"])).encode())
     for name, array in arrays.items():
         digest.update(name.encode())
-        digest.update(array.tobytes())
+        for part in parts_of(array):
+            digest.update(part.tobytes())
     return digest.hexdigest()
 
 

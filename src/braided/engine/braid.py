@@ -6,34 +6,24 @@ taken in a Python loop. Both give the same bits, because the compiled parts are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import prefixed, unprefixed
 from braided.combiners import Combiner
+from braided.engine.records import Aside, Floats, RecordPart, ScoredRecord
+from braided.engine.saved_state import BraidState
 from braided.errors import BraidedError
-from braided.inputs import InputStage
 from braided.kernels import loop
 from braided.kernels.activations import all_finite
 from braided.kernels.doubt import DOUBTS, doubt
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
 from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
-    BLOCKS,
-    CHANGES,
-    COUNT,
-    FAR_OUT,
-    IN_BLOCK,
-    LEAST,
-    MOST,
     PAST,
-    SQUARES,
     STATISTICS,
-    TARGET_STATISTICS,
-    WHOLE,
     encode,
     keep_late,
     leaving,
@@ -42,114 +32,16 @@ from braided.kernels.scale import (
     remember_target,
 )
 from braided.learners import CompiledLearner, Learner
-from braided.learners.checked_answers import checked_learned, checked_scores, checked_state
+from braided.learners.checked_answers import checked_learned, checked_scores
 from braided.learners.linear import LinearRegression
-from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 
-Arrays = dict[str, NDArray[Any]]
-Floats = NDArray[np.float64]
-#: After a drift steps are this many times as long as usual, and the excess shrinks by this factor each record.
-BOOST, FADING = 4.0, 0.99
-#: Below this the plasticity is the usual one again.
-_HARDLY_RAISED = 1.01
 _NO_WEIGHTS = np.zeros(0)
 _NO_DOUBTS = np.zeros((0, DOUBTS))
 #: The row of a stage that is not there.
 _NO_STAGE = np.zeros(STAGE_COLUMNS, dtype=np.int64)
 
 
-def _sees_more(learner: Learner) -> bool:
-    """Whether a learner wants more than a record's own values."""
-    return isinstance(learner, CompiledLearner) and getattr(learner.config, "inputs", "plain") != "plain"
-
-
-def _learns_changes(learner: Learner) -> bool:
-    """Whether a learner learns how far a target lies from the one before it."""
-    return isinstance(learner, CompiledLearner) and bool(getattr(learner.config, "change", False))
-
-
-def _statistics(arrays: Mapping[str, NDArray[Any]], name: str, rows: tuple[int, ...], width: int) -> ArrayRule:
-    """The rule of statistics; those of version 0.1 end where the blocks begin."""
-    if name in arrays and arrays[name].shape[-1:] == (IN_BLOCK,):
-        width = IN_BLOCK
-    return ArrayRule((*rows, width), "float64", LEAST[:width], MOST[:width], WHOLE[:width])
-
-
-def hold_together(statistics: NDArray[Any]) -> bool:
-    """Whether nothing is known of values where none were counted; after a target's may stand those of its changes."""
-    for first in (0, CHANGES):
-        columns = [first + column for column in (SQUARES, FAR_OUT, IN_BLOCK, BLOCKS)]
-        columns = [column for column in columns if column < statistics.shape[-1]]
-        if columns and (statistics[..., columns].any(axis=-1) & (statistics[..., first + COUNT] == 0)).any():
-            return False
-    return True
-
-
-class ScoredRecord(NamedTuple):
-    """One record as the learners and the combiner see it.
-
-    Attributes
-    ----------
-    x, mask
-        The values in the units that learners see, once or with an input stage several times (`kernels.inputs`), and
-        then the target's past in units of itself, or what late labels need; and which features are there,
-        (n_features,).
-    scores, usable
-        (n_learners, n_outputs), zero where they are not finite, and (n_learners,): whose are.
-    own
-        (n_learners, n_outputs): the scores in each learner's own units; others than `scores` where a regression follows
-        the target's changes, whose `scores` are distances from the last target in usual changes.
-    prediction
-        (n_outputs,): what the combiner made of them; a regression's in units of the target, or such a distance.
-    """
-
-    x: NDArray[np.float32]
-    mask: NDArray[np.bool_]
-    scores: NDArray[np.float32]
-    usable: NDArray[np.bool_]
-    own: NDArray[np.float32]
-    prediction: Floats
-
-
-class _Part(NamedTuple):
-    """Records that are run in one go, and where what is said of them goes; the fields are those of `Braid.run`."""
-
-    values: Floats
-    columns: NDArray[np.int64]
-    slots: NDArray[np.int64]
-    targets: Floats
-    weights: Floats
-    predictions: Floats
-    own: Floats
-    doubts: Floats
-
-    def between(self, first: int, last: int) -> _Part:
-        """Some of the records."""
-        values, columns, slots, targets, weights, predictions, own, doubts = self
-        return _Part(
-            values[first:last], columns, slots, targets[first:last], weights[first:last], predictions[first:],
-            own[first:], doubts[first:],
-        )  # fmt: skip
-
-
-class Aside:
-    """What else is to be known of records that are run; `Braid.run` fills it.
-
-    Attributes
-    ----------
-    doubts
-        (n, 3): what the closed-form learner of numbers doubts of each record (`kernels.doubt`); 0 without one.
-    as_known
-        (n, n_outputs): the predictions of records that are learned, by the labels that had come when each was
-        predicted; others than the predictions where labels come late.
-    """
-
-    def __init__(self, n: int) -> None:
-        self.doubts = np.zeros((n, DOUBTS))
-        self.as_known = np.zeros((0, 0))
-
-
-class Braid:
+class Braid(BraidState):
     """Learners and their combiner over numbered features and outputs.
 
     Parameters
@@ -169,27 +61,9 @@ class Braid:
     def __init__(
         self, learners: Sequence[Learner], combiner: Combiner, standardise: bool, regression: bool, delay: int = 0
     ) -> None:
-        self.learners = list(learners)
-        self.combiner = combiner
-        self.standardise = standardise
-        self.regression = regression
+        super().__init__(learners, combiner, standardise, regression, delay)
         self.compiled = all(isinstance(learner, CompiledLearner) for learner in self.learners)
-        self.stage = InputStage(carry=delay <= 1) if any(_sees_more(learner) for learner in self.learners) else None
-        if self.stage is not None and not standardise:
-            raise BraidedError("a learner's inputs are filled, and the preset has raw values: use another preset")
-        self.n_features = 0
-        self.n_outputs = 0
-        self.steps = 0
-        self.plasticity = 1.0
-        self.statistics = np.zeros((0, STATISTICS))
-        self.target = np.zeros(TARGET_STATISTICS)
-        # How many targets have come, and those that had not when the next record to be learned was predicted; and, in
-        # the layout of `target`, its past without them.
-        self.late = np.zeros(max(delay, 1))
-        self.target_then = np.zeros(TARGET_STATISTICS)
-        self._changes = self._changes_of_learners()
         self._doubter = self._who_doubts()
-        self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
         self._waiting = np.zeros(1, dtype=np.int64)
         self._give_way: Callable[[], None] | None = None
         self._last_prediction: Floats | None = None
@@ -228,7 +102,7 @@ class Braid:
         self._scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
         self._gradients = np.zeros_like(self._scores)
         self._identity = np.arange(self.n_features, dtype=np.int64)
-        self._scored: tuple[bytes, bytes] | None = None
+        self._scored = None
         self._last_prediction = None
         if self.compiled:
             self._table = np.stack([learner.table_row() for learner in self._compiled_learners])
@@ -248,11 +122,6 @@ class Braid:
         # A forward pass that was kept is of other weights.
         self._scored = None
         self._last_prediction = None
-
-    def _changes_of_learners(self) -> Floats:
-        """For each learner whether it learns changes, and room for what it says of one."""
-        flags = [float(self.regression and _learns_changes(learner)) for learner in self.learners]
-        return np.column_stack([flags, np.zeros(len(flags))])
 
     def _who_doubts(self) -> int:
         """The place of the learner that says how sure it is of a number, -1 for none."""
@@ -308,7 +177,7 @@ class Braid:
         run = self._run_compiled if self.compiled else self._run_python
         while done < n:
             last = done + 1 if learn and self.lags else n
-            part = _Part(values, columns, slots, known, heavy, predictions, own, doubts)
+            part = RecordPart(values, columns, slots, known, heavy, predictions, own, doubts)
             if (done, last) != (0, n):
                 part = part.between(done, last)
             if learn and self.lags:  # what is said of a record knows more than what is learned from it
@@ -363,16 +232,6 @@ class Braid:
                 scores[i] = loop.from_last(loop.said(score, of_changes, self.target, known), self.target, known)
         return ScoredRecord(x, mask, scores, usable, own, self.combiner.combine(x, mask, scores, usable))
 
-    @property
-    def follows(self) -> bool:
-        """Whether scores are distances from the last target, because a learner follows its changes."""
-        return bool(self._changes[:, 0].any())
-
-    @property
-    def lags(self) -> bool:
-        """Whether labels come so late that a record is learned by less than is known by then."""
-        return self.late.size > 1
-
     def _known(self, learning: bool) -> Floats:
         """Where the target's past stands as far as it is known, or was when a record that is learned was predicted."""
         return self.target_then if learning and self.lags else self.target
@@ -403,26 +262,6 @@ class Braid:
         own = self._changes[:, 1:].astype(np.float32) if self.follows else self._scores
         return ScoredRecord(self._x, mask, self._scores, self._usable, own, self._last_prediction)
 
-    def raise_plasticity(self) -> None:
-        """Learn faster for some hundred records, because the stream has changed."""
-        self.plasticity = BOOST
-        self._tell_plasticity(fresh=True)
-
-    def relax(self) -> None:
-        """One record nearer to the usual plasticity."""
-        if self.plasticity != 1.0:
-            self.plasticity = 1.0 + (self.plasticity - 1.0) * FADING
-            if self.plasticity < _HARDLY_RAISED:
-                self.plasticity = 1.0
-            self._tell_plasticity(fresh=False)
-
-    def _tell_plasticity(self, fresh: bool) -> None:
-        for part in [self.combiner, *self.learners]:
-            tell = getattr(part, "raise_plasticity", None)
-            if tell is not None:
-                tell(self.plasticity, fresh)
-        self._scored = None  # a forward pass that was kept may be of other weights
-
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""
         for i, learner in enumerate(self.learners):
@@ -432,7 +271,7 @@ class Braid:
                 self.health[i, loop.IN_A_ROW] = 0
                 self._bind()  # a reset may replace arrays whose addresses the table holds
 
-    def _run_compiled(self, part: _Part, learn: bool) -> int:
+    def _run_compiled(self, part: RecordPart, learn: bool) -> int:
         values, columns, slots, targets, weights, predictions, own, doubts = part
         # A single record predicted and then learned needs its forward pass only once.
         single = values.shape[0] == 1 and columns is self._identity
@@ -447,7 +286,7 @@ class Braid:
         self._scored = None if learn else record
         return int(count)
 
-    def _run_python(self, part: _Part, learn: bool) -> int:
+    def _run_python(self, part: RecordPart, learn: bool) -> int:
         """One record, by the learners' Python protocol."""
         values, columns, _, targets, weights, predictions, own, doubts = part
         x, mask, scores, usable, _, prediction = self.score(values[0], columns, learn)
@@ -495,78 +334,6 @@ class Braid:
             if self.stage is not None:
                 self.stage.take_in(values[0], columns, self.statistics, x, active, doubtful)
         return 1
-
-    def state(self) -> Arrays:
-        """Everything that was learned, as named arrays."""
-        arrays: Arrays = {
-            "statistics": self.statistics.copy(),
-            "target": self.target[: None if self.follows else STATISTICS].copy(),
-            "health": self.health.copy(),
-            "steps": np.array([self.steps], dtype=np.int64),
-        }
-        if self.plasticity != 1.0:
-            arrays["plasticity"] = np.array([self.plasticity])
-        if self.lags:
-            arrays |= {"late": self.late.copy(), "target then": self.target_then.copy()}
-        for name, part in self._saved_parts():
-            arrays |= prefixed(name, checked_state(part, part.state()))
-        return arrays
-
-    def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
-        """What the arrays of a `state` of these sizes must be, but for those of its parts."""
-        rules = {
-            "statistics": _statistics(arrays, "statistics", (self.n_features,), STATISTICS),
-            "target": _statistics(arrays, "target", (), self.target.size if self.follows else STATISTICS),
-            "health": counts(len(self.learners), 3),
-            "steps": counts(1),
-        }
-        if "plasticity" in arrays:
-            rules["plasticity"] = ArrayRule((1,), low=1.0, high=BOOST)
-        if self.lags:
-            most = np.full(self.late.size, np.inf if self.regression else self.n_outputs - 1)
-            least, whole = (-most, np.arange(most.size) == 0) if self.regression else (0.0 * most, most >= 0)
-            most[0], least[0] = MOST_COUNT, 0.0
-            rules["late"] = ArrayRule(self.late.shape, "float64", least, most, whole)
-            rules["target then"] = _statistics({}, "target then", (), TARGET_STATISTICS)
-        return rules
-
-    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse what is no `state` of these sizes, or of one of the parts; nothing changes."""
-        check_arrays("state of the model", self.rules(arrays), arrays)
-        for name in ("statistics", "target", "target then"):
-            if name in arrays and not hold_together(arrays[name]):
-                raise BraidedError(f"state of the model: {name} are no statistics; give a file written by save")
-        for name, part in self._saved_parts():
-            if isinstance(part, InputStage | Combiner | CompiledLearner):
-                part.check_state(unprefixed(name, arrays))
-
-    def _saved_parts(self) -> list[tuple[str, InputStage | Learner | Combiner]]:
-        """Each part that has a state of its own, and what its arrays' names begin with."""
-        parts: list[tuple[str, InputStage | Learner | Combiner]] = []
-        if self.stage is not None:
-            parts.append(("inputs", self.stage))
-        parts.append(("combiner", self.combiner))
-        return parts + [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
-
-    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`, whole or not at all; the sizes must have been set by `grow`."""
-        self.check_state(arrays)
-        for name, part in self._saved_parts():
-            part.load_state(unprefixed(name, arrays))
-        # Statistics of version 0.1 end where the blocks begin.
-        self.statistics[:], self.target[:] = 0.0, 0.0
-        self.statistics[:, : arrays["statistics"].shape[1]] = arrays["statistics"]
-        self.target[: arrays["target"].size] = arrays["target"]
-        self.health[:] = arrays["health"]
-        self.steps = int(arrays["steps"][0])
-        for learner in self._compiled_learners:
-            learner.steps = self.steps
-        self._scored = None
-        if self.lags:
-            self.late[:], self.target_then[:] = arrays["late"], arrays["target then"]
-        if "plasticity" in arrays:
-            self.plasticity = float(arrays["plasticity"][0])
-            self._tell_plasticity(fresh=False)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""
