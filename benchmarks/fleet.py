@@ -137,7 +137,7 @@ def _half_hours(rows: list[dict[str, str]]) -> NDArray[np.int64]:
     return np.array([round(47 * float(row["period"])) for row in rows])
 
 
-#: Name -> stream, whether it is generated, and what is printed.
+#: Name -> stream, and whether it is generated.
 STREAMS: dict[str, tuple[Callable[[int], Keyed], bool]] = {
     "hyperplanes, 200 keys, some drift": (hyperplanes, True),
     "hyperplanes close together, 1,000 keys": (

@@ -17,7 +17,7 @@ pytest.importorskip("starlette", reason="the extra serve is not installed: run m
 from braided import BraidedError, MODLClassifier
 from braided.checkpoint import decode, encode
 from braided.learners import LogisticConfig
-from crafted_checkpoints import signed
+from crafted_changes import signed
 
 SCRIPT = Path(__file__).with_name("crafted_checkpoints.py")
 

@@ -93,7 +93,16 @@ def test_a_broken_off_file_is_gone_on_with(steps: int, tmp_path: Path) -> None:
         assert resumed.document()["runs"][0][name] == straight["runs"][0][name], name
 
 
-def test_a_fleet_learns_late_labels_by_the_keys_of_their_records(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"share": "none"},
+        {"share": "none", "max_keys": 2, "evict": "oldest", "in_memory": 1},
+        {"share": "braid", "max_keys": 2, "evict": "oldest", "in_memory": 1},
+    ],
+    ids=["none", "none, forgotten", "braid, forgotten"],
+)
+def test_a_fleet_learns_late_labels_by_the_keys_of_their_records(tmp_path: Path, more: dict[str, Any]) -> None:
     lines, _ = lines_and_order(300, regression=False)
     records = [json.loads(line) for line in lines]
     for place, record in enumerate(records):
@@ -101,7 +110,7 @@ def test_a_fleet_learns_late_labels_by_the_keys_of_their_records(tmp_path: Path)
             record["key"] = f"m{place % 3}"
     path = tmp_path / "d.jsonl"
     path.write_text("\n".join(map(json.dumps, records)))
-    options = RunOptions(stream=str(path), models=("olr",), task="classification", key="key", share="none")
+    options = RunOptions(stream=str(path), models=("olr",), task="classification", key="key", **more)
     straight = Job(options)
     for _ in straight.run():
         pass

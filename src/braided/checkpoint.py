@@ -19,11 +19,11 @@ import math
 import os
 import re
 import struct
-from collections.abc import Hashable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ _DTYPES = ("<f4", "<f8", "<i8")
 _MOST_DIMENSIONS, _MOST_NUMBERS = 8, 2**40
 #: A name is a tuple of tuples so deep at most.
 _DEEPEST_NAME = 20
+Array = TypeVar("Array")
 
 
 class Checkpoint(NamedTuple):
@@ -69,7 +70,9 @@ def remove_leftovers(target: Path) -> None:
             (target.parent / entry).unlink(missing_ok=True)
 
 
-def write_atomically(path: str | os.PathLike[str], content: bytes, durable: bool = True) -> None:
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes | Iterable[bytes | memoryview], durable: bool = True
+) -> None:
     """Write to a temporary file beside `path`, force it to disk, and rename it into place.
 
     What nobody reads after this process has ended need not be `durable`, and is not forced to disk.
@@ -78,7 +81,8 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, durable: bool
     temporary = temporary_beside(target)
     try:
         with temporary.open("wb") as file:
-            file.write(content)
+            for piece in (content,) if isinstance(content, bytes) else content:
+                file.write(piece)
             if durable:
                 file.flush()
                 portable.sync(file.fileno())
@@ -93,34 +97,65 @@ def write_atomically(path: str | os.PathLike[str], content: bytes, durable: bool
             portable.sync(folder)
 
 
-def encode(kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """A checkpoint as bytes."""
-    directory, blobs, start = [], [], 0
+@dataclass(frozen=True)
+class InParts:
+    """An array that is not in memory as a whole: `parts` gives its rows in order, some at a time, once.
+
+    The arrays of one file are asked for in the order in which they stand there.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    parts: Callable[[], Iterable[NDArray[Any]]]
+
+
+def parts_of(array: NDArray[Any] | InParts) -> Iterable[NDArray[Any]]:
+    """The rows of an array, some at a time."""
+    return array.parts() if isinstance(array, InParts) else (array,)
+
+
+def _pieces(
+    kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | InParts]
+) -> Iterator[bytes | memoryview]:
+    """A checkpoint, piece by piece."""
+    directory, start = [], 0
     for name, array in arrays.items():
-        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        if little.dtype.str not in _DTYPES:
+        dtype = array.dtype.newbyteorder("<")
+        if dtype.str not in _DTYPES:
             raise BraidedError(f"array {name!r} is of type {array.dtype}: checkpoints hold float32, float64 and int64")
-        blob = little.tobytes()
-        directory.append({"name": name, "dtype": little.dtype.str, "shape": list(array.shape), "start": start})
-        blobs.append(blob)
-        start += len(blob)
+        directory.append({"name": name, "dtype": dtype.str, "shape": list(array.shape), "start": start})
+        start += math.prod(array.shape) * dtype.itemsize
     header = json.dumps({"kind": kind, "metadata": metadata, "arrays": directory}, allow_nan=False).encode()
     length = _START.size + len(header) + start + _DIGEST
-    content = b"".join([_START.pack(MAGIC, VERSION, len(header), length), header, *blobs])
-    return content + hashlib.sha256(content).digest()
+    begin = _START.pack(MAGIC, VERSION, len(header), length) + header
+    digest = hashlib.sha256(begin)
+    yield begin
+    for name, array in arrays.items():
+        left = math.prod(array.shape) * array.dtype.itemsize
+        for part in parts_of(array):
+            blob = np.ascontiguousarray(part, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+            left -= blob.nbytes
+            digest.update(blob)
+            yield blob
+        assert left == 0, f"the parts of array {name!r} are not as large as it"
+    yield digest.digest()
+
+
+def encode(kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | InParts]) -> bytes:
+    """A checkpoint as bytes."""
+    return b"".join(_pieces(kind, metadata, arrays))
 
 
 def write(
     path: str | os.PathLike[str],
     kind: str,
     metadata: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, NDArray[Any] | InParts],
     durable: bool = True,
 ) -> None:
-    """Write a checkpoint atomically; `durable` as of `write_atomically`."""
-    content = encode(kind, metadata, arrays)
+    """Write a checkpoint atomically; `durable` as of `write_atomically`. What it holds is not copied."""
     try:
-        write_atomically(path, content, durable)
+        write_atomically(path, _pieces(kind, metadata, arrays), durable)
     except OSError as error:
         raise BraidedError(f"checkpoint {path} cannot be written: {error.strerror or error}") from None
 
@@ -226,7 +261,7 @@ def read(path: str | os.PathLike[str], *kinds: str) -> Checkpoint:
     return decode(content, str(path), *kinds)
 
 
-def prefixed(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays of one part, named so that they can stand among those of others."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 

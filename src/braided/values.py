@@ -1,4 +1,4 @@
-"""Single values that a user gives: as numbers, as missing ones, in errors, on a terminal; and the order of names."""
+"""Single values that a user gives: as numbers, keys and missing ones, in errors, on a terminal; the order of names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
+
+#: Characters of a key at most.
+LONGEST_KEY = 1_000
 
 
 def shown(value: Any) -> str:
@@ -92,6 +95,46 @@ def as_weight(value: Any, record: int) -> float:
     if number is None or not 0.0 <= number < math.inf:
         raise BraidedError(f"the weight of record {record} is {shown(value)}: give a finite number from 0 on")
     return number
+
+
+def key_text(value: Any, name: Hashable, record: int | None = None) -> str | None:
+    """The text that a key is: `7`, `7.0` and `" 7 "` are one key. None for one that is missing or blank.
+
+    >>> [key_text(key, "machine") for key in ("pump", " 7 ", 7, 7.0, True, " ", None, float("nan"))]
+    ['pump', '7', '7', '7', 'true', None, None, None]
+    >>> key_text(7.5, "machine", 17)
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: key 'machine' is 7.5 in record 17: give text or a whole number
+    """
+    if isinstance(value, str):
+        text = value.strip()
+    elif isinstance(value, bool | np.bool_):
+        text = "true" if value else "false"
+    elif is_missing(value):
+        return None
+    elif _is_whole(value) and abs(whole := int(value)) < 10**LONGEST_KEY:
+        text = str(whole)
+    else:
+        remedy = "give one of fewer digits" if _is_whole(value) else "give text or a whole number"
+        raise BraidedError(f"key {name!r} is {shown(value)}{_in(record)}: {remedy}")
+    if len(text) > LONGEST_KEY:
+        raise BraidedError(
+            f"key {name!r} is {shown(value)}{_in(record)}: it may have {LONGEST_KEY:,} characters, give a shorter one"
+        )
+    return text or None
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, float | np.floating):
+        return float(value).is_integer()
+    if isinstance(value, Decimal):  # one of a million digits is not looked at
+        return value.is_finite() and value.adjusted() < LONGEST_KEY and value == value.to_integral_value()
+    return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
+
+
+def _in(record: int | None) -> str:
+    return "" if record is None else f" in record {record}"
 
 
 def _order(name: Hashable) -> tuple[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,11 @@ import pytest
 from help_fleet import CLASSIFICATION, NAMES, REGRESSION, TASKS, fleet, records, stream
 
 from braided import BraidedError, Fleet, MODLClassifier, MODLRegressor
+from braided.checkpoint import read
 from braided.estimators.digest import state_digest
 from braided.fleet import SHARES
+
+TYPED = Path(__file__).parent / "of_typed_keys"
 
 
 def _told(model: Fleet, x: dict[str, Any]) -> list[float]:
@@ -178,13 +183,51 @@ def test_a_key_starts_as_a_copy_of_the_shared_model() -> None:
     np.testing.assert_array_equal(found.predictions[rows], own.predictions)
 
 
-def test_keys_of_other_types_are_other_keys() -> None:
-    model = fleet(CLASSIFICATION)
-    for key in (1, "1", True, 1.0, np.int64(1), np.float32(1), np.float64(1), np.True_, 7.0):
+@pytest.mark.parametrize("share", SHARES)
+def test_a_key_is_its_text(share: str) -> None:
+    model = fleet(CLASSIFICATION, share=share)
+    for key in (
+        1,
+        "1",
+        " 1\n",
+        1.0,
+        np.int64(1),
+        np.float32(1),
+        np.float64(1),
+        np.str_("1"),
+        Decimal(1),
+        -0.0,
+        True,
+        np.True_,
+    ):
         model.learn_one({"machine": key, "a": 1.0}, "x")
-    assert model.keys == ["1", 1, True, 7]
-    assert [type(key) for key in model.keys] == [str, int, bool, int]
-    assert model.n_keys == 4
+    assert model.keys == ["1", "0", "true"]
+    frame = pd.DataFrame({"machine": [1, 0, None], "a": [1.0, 1.0, 1.0]})  # whole numbers beside a gap are floats
+    table = model.predict_proba_many(frame)
+    model.learn_many(frame[:2], ["x", "y"])
+    model.learn_many(np.array([[1, 2.0]]), ["y"], ["machine", "a"])
+    model.learn_many([[2.0]], ["y"], ["a"], keys=pl.Series(["1"]))
+    assert (model.keys, len(table)) == (["true", "0", "1"], 3)
+    told = [model.predict_proba_one({"machine": key, "a": 1.0}) for key in (1, "1", 1.0, " 1 ")]
+    assert told == [told[0]] * 4
+    assert told[0] != model.predict_proba_one({"machine": "0", "a": 1.0})
+    model.forget_key(1)
+    assert model.keys == ["true", "0"]
+
+
+@pytest.mark.parametrize("share", ["braid", "none"])
+def test_a_fleet_from_before_a_key_was_its_text_is_loaded(share: str) -> None:
+    said = json.loads((TYPED / "said.json").read_text())[share]
+    model = Fleet.load(TYPED / f"{share}.braided")
+    assert model.keys == ["9", "fan", "i3", "pump", "true", "7"], "of 7 and '7' the one that learned last, and no blank"
+    for key in ("pump", True, "7", 9, "  fan ", "i3"):
+        found = model.predict_proba_one({"machine": key, "a": 1.0, "b": -0.5})[True]
+        assert found == said[repr(key)]
+    if share == "braid":
+        model.hold_shared()
+    checkpoint = read(TYPED / f"{share}-key.braided", "FleetKey")
+    model.restore_key(checkpoint.metadata, checkpoint.arrays)
+    assert model.predict_proba_one({"machine": "7", "a": 1.0, "b": -0.5})[True] == said["7"]
 
 
 @pytest.mark.parametrize("share", ["none", "start", "braid"])
@@ -194,7 +237,7 @@ def test_labels_are_counted_over_all_keys(share: str) -> None:
         model.learn_one({"machine": place, "a": 1.0}, label)
     with pytest.raises(BraidedError, match="class 'c' would be number 3"):
         model.learn_one({"machine": 2, "a": 1.0}, "c")
-    assert (model.keys, model.records_learned) == ([0, 1], 2)
+    assert (model.keys, model.records_learned) == (["0", "1"], 2)
 
 
 def test_keys_beside_a_table_that_has_them_too_are_refused() -> None:
@@ -203,7 +246,7 @@ def test_keys_beside_a_table_that_has_them_too_are_refused() -> None:
         fleet(CLASSIFICATION).learn_many(frame, ["x", "y"], keys=[1, 2])
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT, "", " "])
 def test_a_record_without_a_key_is_predicted_and_not_learned(missing: Any) -> None:
     model = fleet(CLASSIFICATION)
     model.learn_one({"machine": "a", "x": 1.0}, "up")
@@ -220,12 +263,27 @@ def test_what_is_no_key_and_no_setting_is_refused() -> None:
     model = fleet(CLASSIFICATION)
     for key, message in (
         (7.5, "key 'machine' is 7.5 in record 1: give text or a whole number"),
-        ([1], "give text or a whole number"),
+        ([1], r"key 'machine' is \[1\] in record 1: give text or a whole number"),
+        (float("inf"), "is inf in record 1: give text or a whole number"),
+        (b"pump", "is b'pump' in record 1: give text"),
+        (pd.Timestamp("2020-01-01"), "give text or a whole number"),
+        (np.timedelta64(1, "s"), "give text or a whole number"),
+        (Decimal("1E+999999"), "give text or a whole number"),
+        (Decimal("1.5"), "give text or a whole number"),
         ("x" * 1_001, "it may have 1,000 characters"),
-        (10**1_200, "it may have 1,000 characters"),
+        (10**1_200, "is 1000.* in record 1: give one of fewer digits"),
+        (10**5_000, "is a int in record 1: give one of fewer digits"),
     ):
         with pytest.raises(BraidedError, match=message):
             model.learn_one({"machine": key, "a": 1.0}, "x")
+    for keys, message in (
+        ({"a", "b"}, "give a list or array of one key a record"),
+        ({"a": 1, "b": 2}, "give a list or array of one key a record"),
+        (np.array(["2020-01-01"] * 2, dtype="datetime64[ns]"), "give text or a whole number"),
+    ):
+        with pytest.raises(BraidedError, match=message):
+            model.learn_many([[1.0], [2.0]], ["x", "y"], ["a"], keys=keys)
+    assert model.n_keys == 0
     learned = MODLClassifier(preset="lean")
     learned.learn_one({"a": 1.0}, "x")
     for settings, message in (

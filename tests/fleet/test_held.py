@@ -181,13 +181,13 @@ def test_the_oldest_key_makes_room_for_one_that_is_put_back() -> None:
     metadata, arrays = model.snapshot_key("pump 1")
     few = held(REGRESSION, "braid", max_keys=7, evict="oldest")
     oldest = few.keys[0]
-    few.restore_key({**metadata, "key": "snew"}, arrays)
+    few.restore_key({**metadata, "text": "new"}, arrays)
     assert few.n_keys == 7
     assert oldest not in few.keys
     assert few.keys[-1] == "new"
     full = held(REGRESSION, "braid", max_keys=7)
     with pytest.raises(BraidedError, match="brings key number 8, and max_keys is 7"):
-        full.restore_key({**metadata, "key": "snew"}, arrays)
+        full.restore_key({**metadata, "text": "new"}, arrays)
 
 
 def test_what_cannot_be_taken_apart_or_put_together_is_refused() -> None:
@@ -211,8 +211,8 @@ def test_what_cannot_be_taken_apart_or_put_together_is_refused() -> None:
         other.restore_key(metadata, arrays)
     with pytest.raises(BraidedError, match="share='start'"):
         model.restore_key({**metadata, "share": "start"}, arrays)
-    with pytest.raises(BraidedError, match="'x' is no key"):
-        model.restore_key({**metadata, "key": "x"}, arrays)
+    with pytest.raises(BraidedError, match="' x' is no key"):
+        model.restore_key({**metadata, "text": " x"}, arrays)
     with pytest.raises(BraidedError, match="array 'double' is not one key's"):
         model.restore_key(metadata, {"single": arrays["single"]})
     with pytest.raises(BraidedError, match="nan"):
@@ -228,6 +228,6 @@ def test_a_file_with_keys_beside_an_untaught_shared_model_is_refused(task: str) 
             Fleet.restore({**metadata, "learned": 5, "held": True}, arrays)
     model = fleet(task)
     rows = model._inside.own.rows  # type: ignore[union-attr]
-    rows.set_row("spump", *(part[None] for part in rows.layout.fresh()))
+    rows.set_row("pump", *(part[None] for part in rows.layout.fresh()))
     with pytest.raises(BraidedError, match="has keys, and its shared model has learned nothing"):
         Fleet.restore(*model.snapshot())

@@ -142,10 +142,12 @@ def test_a_covariance_beyond_its_variances_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["inside"]["own"]["keys"].append("i1"), "keys and"),
-        (lambda m: m["inside"]["own"]["keys"].__setitem__(0, "x1"), "no key"),
-        (lambda m: m["inside"]["own"]["keys"].__setitem__(0, "i01"), "no key"),
-        (lambda m: m["inside"]["own"]["keys"].__setitem__(0, m["inside"]["own"]["keys"][1]), "twice"),
+        (lambda m: m["inside"]["own"]["texts"].append("i1"), "has 8 keys, and what 7 have"),
+        (lambda m: m["inside"]["own"]["texts"].__setitem__(0, " x1"), "' x1' is no key"),
+        (lambda m: m["inside"]["own"]["texts"].__setitem__(0, 1), "1 is no key"),
+        (lambda m: m["inside"]["own"].update(keys=["x1"] * len(m["inside"]["own"].pop("texts"))), "'x1' is no key"),
+        (lambda m: m["inside"]["own"].update(keys=["ione"] * len(m["inside"]["own"].pop("texts"))), "is no key"),
+        (lambda m: m["inside"]["own"]["texts"].__setitem__(0, m["inside"]["own"]["texts"][1]), "twice"),
         (lambda m: m["inside"]["own"]["names"].append("more"), "should have shape"),
         (lambda m: m["inside"]["own"].pop("names"), "is missing"),
         (lambda m: m["inside"].pop("own"), "is missing"),

@@ -88,6 +88,11 @@ def test_the_report(browser: Any, report: Path) -> None:
 
     phone(browser)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 360
+    # The letters of pictures can be read: a picture keeps its width, and is moved with a finger.
+    letters = "return Math.min(...[...document.querySelectorAll('figure svg text:not(.tip text)')].map("
+    letters += "word => { const at = word.getScreenCTM(); return "
+    letters += "parseFloat(getComputedStyle(word).fontSize) * Math.hypot(at.a, at.b); }))"
+    assert browser.execute_script(letters) >= 8
     # Nothing of the result is beyond the screen, and each figure says what it is.
     hidden = "return [...document.querySelectorAll('table.main td')].filter(cell => cell.getClientRects().length && "
     assert browser.execute_script(hidden + "cell.getBoundingClientRect().right > innerWidth).length") == 0

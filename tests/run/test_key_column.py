@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 
 import braided
 from braided import BraidedError, Fleet, MODLRegressor
-from braided.evaluation.key_tally import KeyTally
+from braided.estimators.progress import Progress
+from braided.evaluation import key_tally
+from braided.evaluation.key_tally import KeyTally, checked_keys
+from braided.report.table import keys_over_time_rows, keys_rows, keys_words
 from braided.run import Job, RunOptions
 from command import braided as command
 
@@ -68,12 +72,79 @@ def test_the_report_has_the_keys(stream: Path) -> None:
 
     found = page(finished(Job(options(stream))))
     assert "<h2>Keys</h2>" in found
-    assert "5 keys: ahead of the shared model for" in found
+    assert "5 keys: better than the shared model alone for" in found
     assert "<td>0</td><td>5</td>" in found, "the first record of each key"
     assert "<td>100 or more</td>" in found
+    assert "The mean absolute error of the same keys over time" in found
+    assert "to 128</th>" in found
 
 
-@pytest.mark.parametrize("more", [{}, {"delay": 3}, {"share": "start"}])
+def test_errors_of_each_key_are_counted_over_time(stream: Path) -> None:
+    job = finished(Job(options(stream)))
+    found = job.document()["runs"][0]["keys"]
+    assert found["until"] == [128, 256, 384, 512, N]
+    for row in found["most"]:
+        key = int(row["key"])
+        records = [int((KEYS[start:stop] == key).sum()) for start, stop in pairwise([0, *found["until"]])]
+        assert sum(records) == row["records"]
+        lost = sum(n * loss for n, loss in zip(records, row["over_time"], strict=True))
+        assert lost == pytest.approx(row["records"] * row["loss"])
+    table = keys_over_time_rows(found, regression=True)
+    assert table[0] == ["key", "to 128", "to 256", "to 384", "to 512", "to 620"]
+    assert table[1][0] == [found["most"][0]["key"], *(f"{loss:.4g}" for loss in found["most"][0]["over_time"])]
+
+
+def test_parts_of_the_stream_become_longer_and_gaps_stay_gaps() -> None:
+    tally = KeyTally(regression=True, shared=False)
+    for start in range(0, 4_000, 100):
+        rows = np.arange(start, start + 100)
+        said = np.where(rows < 1_024, 0.0, 3.0)[:, None]
+        tally.note(["early" if row < 1_024 else "late" for row in rows], Progress(said, said), [1.0] * 100, [])
+        if start == 2_000:
+            names, arrays = tally.state()
+            tally = KeyTally(regression=True, shared=False)
+            tally.load_state(names, arrays)
+    result = tally.result()
+    assert result["until"] == [512, 1_024, 1_536, 2_048, 2_560, 3_072, 3_584, 4_000]
+    assert {row["key"]: row["over_time"] for row in result["most"]} == {
+        "early": [1.0, 1.0] + [None] * 6, "late": [None, None] + [2.0] * 6,
+    }  # fmt: skip
+    assert "shared" not in result["most"][0]
+    assert checked_keys(json.loads(json.dumps(result))) == result
+    for change in ({"until": [1]}, {"until": ["x"] * 8}, {"most": [{**result["most"][0], "over_time": ["x"] * 8}]}):
+        with pytest.raises(BraidedError, match="the keys of the run"):
+            checked_keys({**result, **change})
+    names, arrays = tally.state()
+    for name, wrong in (("counted", [4_000.0, 0.0, 100.0]), ("counted", [5_000.0, 0.0, 512.0]), ("counted", [1.0])):
+        with pytest.raises(BraidedError, match="the keys of the run"):
+            tally.load_state(names, {**arrays, name: np.array(wrong)})
+    tally.load_state(names, {name: arrays[name] for name in ("sums", "ages")})
+    tally.note(["early"], Progress(np.ones((1, 1)), np.ones((1, 1))), [1.0], [])
+    assert "until" not in tally.result(), "an earlier version did not count it"
+
+
+def test_keys_beyond_those_that_are_counted_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_tally, "MOST_KEYS", 2)
+    tally = KeyTally(regression=True, shared=True)
+    tally.note(list("abcca"), Progress(np.ones((5, 1)), np.ones((5, 1))), [1.0] * 5, [])
+    assert keys_words(tally.result()) == (
+        "the first 2 keys are counted, 2 records of others are not: better than the shared model alone for 0, "
+        "worse for 0"
+    )
+
+
+def test_keys_that_share_nothing_have_their_table(stream: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed: run make test")
+    from braided.report.page import page
+
+    job = finished(Job(options(stream, share="none")))
+    found = job.document()["runs"][0]["keys"]
+    assert keys_words(found) == "5 keys, each with a model of its own"
+    assert keys_rows(found, regression=True)[0] == ["key", "", "records", "MAE", "first 20"]
+    assert "5 keys, each with a model of its own" in page(job)
+
+
+@pytest.mark.parametrize("more", [{}, {"delay": 3}, {"share": "start"}, {"share": "none"}])
 def test_a_run_that_was_broken_off_ends_in_the_same_bits(stream: Path, tmp_path: Path, more: dict[str, Any]) -> None:
     straight = finished(Job(options(stream, **more)))
     broken = Job(options(stream, **more), checkpoint=tmp_path / "c", every=0.0)
@@ -91,14 +162,14 @@ def test_a_run_that_was_broken_off_ends_in_the_same_bits(stream: Path, tmp_path:
 def test_what_it_leaves_behind_takes_raw_records(stream: Path, tmp_path: Path) -> None:
     finished(Job(options(stream), checkpoint=tmp_path / "c"))
     fleet = Fleet.load(tmp_path / "c")
-    assert sorted(map(str, fleet.keys)) == ["0", "1", "2", "3", "4"]
-    told = [fleet.predict_one({"machine": key, "a": 1.0, "b": 0.0, "colour": "red"}) for key in ("0", "4")]
-    assert told[0] < -1.0 < 1.0 < told[1]
+    assert sorted(fleet.keys) == ["0", "1", "2", "3", "4"]
+    told = [fleet.predict_one({"machine": key, "a": 1.0, "b": 0.0, "colour": "red"}) for key in ("0", 0, 4, 4.0)]
+    assert told[0] == told[1] < -1.0 < 1.0 < told[2] == told[3]
 
 
 def test_the_command_prints_the_keys(stream: Path) -> None:
     told = command("run", str(stream), "--target", "y", "--key", "machine", "--preset", "lean")
-    assert "5 keys: ahead of the shared model for" in told.stdout
+    assert "5 keys: better than the shared model alone for" in told.stdout
     assert "shared alone" in told.stdout
 
 
@@ -137,8 +208,18 @@ def test_a_key_that_cannot_be_is_skipped(stream: Path, tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_text("\n".join([*lines, f"1.0,{'k' * 1_001},1.0,red,2.0", f"1.0,{'k' * 1_000},1.0,red,2.0"]) + "\n")
     told = command("run", str(path), "--target", "y", "--key", "machine", "--task", "regression", code=2).stderr
-    assert "long.csv:21: the key in column 'machine' has 1,001 characters, and may have 1,000" in told
+    assert "...: it may have 1,000 characters, give a shorter one; --on-error skip" in told
+    assert "long.csv:21: key 'machine' is 'kkk" in told
     assert "; --on-error skip goes on without such records" in told
+    odd = tmp_path / "odd.jsonl"
+    rows = [{"x": {"a": float(i), "machine": key}, "y": i % 2} for i, key in enumerate([1, "1", 1.0, " 1", [1], 1.5])]
+    odd.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    told = command("run", str(odd), "--key", "machine", code=2).stderr
+    assert "odd.jsonl:5: " in told
+    assert "--on-error skip goes on" in told
+    job = finished(Job(RunOptions(stream=str(odd), key="machine", preset="lean", on_error="skip")))
+    assert (job.document()["records"], job.document()["skipped_records"]) == (4, 2)
+    assert job.document()["runs"][0]["keys"]["keys"] == 1
     found = finished(Job(options(path, on_error="skip"))).document()
     assert (found["records"], found["skipped_records"]) == (20, 1)
     svm = tmp_path / "d.svm"
@@ -190,7 +271,7 @@ def test_record_takes_a_fleet() -> None:
 
 
 def test_a_changed_tally_is_refused() -> None:
-    tally = KeyTally(regression=True)
+    tally = KeyTally(regression=True, shared=True)
     for keys, sums in ((["a", "a"], np.zeros((2, 4))), ([1], np.zeros((1, 4))), (["a"], -np.ones((1, 4)))):
         with pytest.raises(BraidedError, match="the keys of the run"):
             tally.load_state(keys, {"sums": sums, "ages": np.zeros((6, 3))})

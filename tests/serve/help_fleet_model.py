@@ -18,7 +18,7 @@ SPEC: dict[str, Any] = {
     "max_features": 20, "max_classes": 5, "key": "machine",
 }  # fmt: skip
 OCTETS = {"Content-Type": "application/octet-stream"}
-KEYS = ("pump", "fan", 7, "mill", True, "7")
+KEYS = ("pump", "fan", 7, "mill", True, " 8 ")
 
 
 def items(n: int, seed: int = 0) -> list[dict[str, Any]]:

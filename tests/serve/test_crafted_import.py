@@ -90,7 +90,7 @@ def test_labels_of_a_fleet_are_those_of_its_models_and_no_more_than_there_may_be
 
             for labels in (known[:1], ["a", "b", "c", "d", *known], *([one, *known] for one in ("", "\x00", 2**60))):
                 assert not taken(labels), labels
-            assert taken(known[:1], share="empty", keys=[], models=[]) == (share == "none")
+            assert taken(known[:1], share="empty", texts=[], models=[]) == (share == "none")
             assert taken(["a", "b", "c", *known])
             learned = client.post(f"/models/{share}/learn", json=help_fleet_model.ITEMS[30])
             assert learned.status_code == 200, learned.text

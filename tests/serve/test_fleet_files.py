@@ -150,14 +150,14 @@ def test_changed_exports_are_refused_in_a_sentence(tmp_path: Path, share: str) -
             return answer.status_code
 
         parameters, inside = metadata["parameters"], metadata["inside"]
-        keys = inside.get("own", inside)["keys"]
+        keys = inside.get("own", inside)["texts"]
         for name, value in (
             ("key", ""), ("key", None), ("key", {"tuple": ["a"]}), ("share", "all"), ("share", 1), ("max_keys", 0),
             ("max_keys", "5"), ("max_keys", 2), ("in_memory", 0), ("in_memory", "1"), ("evict", "newest"),
         ):  # fmt: skip
             assert imported({**metadata, "parameters": {**parameters, name: value}}) == 422, (name, value)
-        for changed in (keys[:-1], [keys[0]] * len(keys), ["zz", *keys[1:]], ["s" + "x" * 300, *keys[1:]], None):
-            assert imported(changed_inside(metadata, keys=changed)) == 422, changed
+        for changed in (keys[:-1], [keys[0]] * len(keys), [" z", *keys[1:]], ["x" * 300, *keys[1:]], None):
+            assert imported(changed_inside(metadata, texts=changed)) == 422, changed
         for name, value in (
             ("held", True),
             ("estimator", "Fleet"),

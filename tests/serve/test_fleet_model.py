@@ -104,6 +104,19 @@ def test_what_has_no_key_is_refused_in_a_sentence(tmp_path: Path) -> None:
             assert (answer.status_code, words in answer.json()["detail"]) == (422, True), answer.text
 
 
+def test_a_key_is_its_text(tmp_path: Path) -> None:
+    with serving(tmp_path / "state") as client:
+        made(client)
+        client.post("/models/m/learn", json={"records": ITEMS[:40]})
+        asked = [{"x": {"a": 1.0, "machine": key}} for key in (7, "7", 7.0, " 7 ", "pump")]
+        said = client.post("/models/m/predict", json={"records": asked}).json()["predictions"]
+        assert said[:4] == [said[0]] * 4
+        assert said[4] != said[0]
+        keys = client.get("/models/m").json()["keys"]
+        client.post("/models/m/learn", json={"records": [{**one, "y": "up"} for one in asked]})
+        assert client.get("/models/m").json()["keys"] == keys
+
+
 def test_labels_come_later_and_wait_through_restarts_and_moves(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as client:
         made(client)

@@ -31,6 +31,8 @@ def test_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
         browser.get(f"{server.url}/")
         until(browser, lambda: text(browser, "#state") == "live")
         until(browser, lambda: browser.find_element(By.ID, "empty").is_displayed())
+        assert f"curl -X PUT {server.url}/models/demo -H" in text(browser, "#empty")
+        assert f"--to {server.url}/models/demo" in text(browser, "#empty")
         for name, spec in (("demo", SMALL_SPEC), ("fragile", FRAGILE)):
             assert http.put(f"{server.url}/models/{name}", json=spec, timeout=60).status_code == 201
         card = "article[data-model=demo]"
@@ -226,3 +228,15 @@ def test_what_can_be_asked_of_a_model(browser: webdriver.Chrome, tmp_path: Path)
         until(browser, lambda: why["label"] in text(browser, "dialog [data-answer] b"))
         shown = browser.find_elements(By.CSS_SELECTOR, "table[data-table=effects] tr td:first-child")
         assert [cell.text for cell in shown] == [effect["feature"] for effect in why["effects"]]
+        browser.find_element(By.CSS_SELECTOR, "dialog header button").click()
+
+        # Of raw records, what stands there to begin with can be answered as it is.
+        http.put(f"{server.url}/models/raw", json={**SMALL_SPEC, "encode": True}, headers=writing, timeout=60)
+        days = [{"x": {"at": f"2026-03-{1 + t:02}", "who": f"W{t % 3}", "t": t}, "y": f"y{t % 2}"} for t in range(20)]
+        teach(server, "raw", days, "write-token-0123456789")
+        until(browser, lambda: "3 values" in text(browser, "article[data-model=raw]"))
+        browser.find_element(By.CSS_SELECTOR, "article[data-model=raw] [data-action=explain]").click()
+        area = browser.find_element(By.CSS_SELECTOR, "dialog textarea")
+        assert json.loads(area.get_attribute("value") or "") == {"x": {"at": "2026-03-01", "who": "W0", "t": 0}}
+        browser.find_element(By.CSS_SELECTOR, "dialog > div > button").click()
+        until(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "table[data-table=effects] td")) == 6)

@@ -107,6 +107,10 @@ def test_what_is_learned_over_http_is_what_python_learns_of_the_same_raw_records
         assert {column["name"]: column["read_as"] for column in shown["columns"]} == {
             "machine": "category", "at": "date", "t": "number", "late": "category"
         }  # fmt: skip
+        examples = {column["name"]: column["example"] for column in shown["columns"]}
+        assert examples == {"machine": "M-00", "at": "2026-03-01 00:00", "t": 0.0, "late": "yes"}
+        explained = http.post("/models/m/explain", json={"x": examples}).json()
+        assert {effect["feature"] for effect in explained["effects"]} == examples.keys()
         content = http.get("/models/m/checkpoint").content
         assert digest_of(content) == state_digest(expected)
         # Elsewhere it goes on as here.

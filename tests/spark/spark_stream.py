@@ -28,7 +28,8 @@ def frame(n: int, seed: int) -> pd.DataFrame:
     key = random.integers(6, size=n)
     score = (np.random.default_rng(7).normal(size=(6, len(FEATURES)))[key] * values).sum(axis=1)
     found = pd.DataFrame(values, columns=FEATURES).mask(random.random(values.shape) < 0.1)
-    found["machine"] = [None if i % 31 == 30 else f"pump {k}" for i, k in enumerate(key)]
+    padded = [f"\u2003pump {k}\t " if i % 7 == 3 else f"pump {k}" for i, k in enumerate(key)]
+    found["machine"] = [None if i % 31 == 30 else text for i, text in enumerate(padded)]
     found["station"] = key
     found["colour"] = [None if i % 11 == 3 else ("red", "blue", "green")[k % 3] for i, k in enumerate(key)]
     found["label"] = [None if i % 13 == 5 else bool(s > 0) for i, s in enumerate(score)]
@@ -57,7 +58,7 @@ def alone() -> MODLRegressor:
 
 def digests(fleet: Fleet) -> dict[str, str]:
     """Of all that each key has learned."""
-    return {str(key): hashlib.sha256(encode("FleetKey", *fleet.snapshot_key(key))).hexdigest() for key in fleet.keys}
+    return {key: hashlib.sha256(encode("FleetKey", *fleet.snapshot_key(key))).hexdigest() for key in fleet.keys}
 
 
 def write(folder: Path) -> pd.DataFrame:

@@ -136,7 +136,7 @@ def test_rows_of_equal_order_are_learned_alike_however_they_come() -> None:
 @pytest.mark.parametrize("share", SHARES)
 def test_all_keys_of_a_query_are_read_back_whatever_the_limit_was(share: str) -> None:
     fleet, columns, learned = made(share, True), VALUES, 0
-    states = {key: state_of(fleet, key) for key in map(str, fleet.keys)}
+    states = {key: state_of(fleet, key) for key in fleet.keys}
     limited = Fleet.restore(*with_limit(fleet, 2))
     for key in ("pump 3", "pump 4"):
         state = predict_learn(without_keys(limited, 1), columns, key, sent(10, True), None)[1]
@@ -148,7 +148,7 @@ def test_all_keys_of_a_query_are_read_back_whatever_the_limit_was(share: str) ->
     for _ in range(2):
         for state in states.values():
             put_state(found, state)
-    assert {key: state_of(found, key) for key in map(str, found.keys)} == states
+    assert {key: state_of(found, key) for key in found.keys} == states
     assert found.records_learned == fleet.records_learned + (learned if share == "none" else 0)
     assert without_keys(limited, 1).max_keys == 2
 

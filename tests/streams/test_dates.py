@@ -15,6 +15,7 @@ from kinds import pyarrow
 from braided import BraidedError
 from braided.run import Job, RunOptions
 from braided.streams import Batch, IterableStream, Rules, open_stream, read_whole
+from braided.streams.encode.dates import DURATION, SHAPES, TIME, DateForm
 from braided.streams.encode.encoder import Encoder
 
 #: A Friday, day 5 of its year, 10:20.
@@ -226,3 +227,17 @@ def test_a_typed_moment_is_taken_whatever_the_text_was(word: str) -> None:
     clock.encode_one({"at": "10:20"})
     with pytest.raises(BraidedError, match="this column holds times"):
         clock.encode_one({"at": typed})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("day_first", [True, False])
+@pytest.mark.parametrize("first_us", [None, 1_704_450_000_000_000, 10**18, -(10**18)])
+def test_an_example_of_a_form_is_of_that_form(shape: str, day_first: bool, first_us: int | None) -> None:
+    form = DateForm(shape, day_first, True, first_us)
+    example = form.example()
+    assert (example is None) == (shape == DURATION)
+    if example is not None and shape != TIME:
+        expected = "2024-01-05T10:20" if first_us == 1_704_450_000_000_000 else "2024-01-31T10:20"
+        moment = form.moment(example)
+        assert np.datetime64(moment.us, "us") == np.datetime64(expected)
+        assert moment.us % 60_000_000 == 0

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -71,15 +72,10 @@ def run(
     Data sets of the paper follow its protocol (shuffled by seed, features missing at random) unless options say
     otherwise.
     """
-    from braided.report.folder import check_folder, write_folder
-    from braided.report.table import summary_table
-
     errors = Console(stderr=True, quiet=quiet)
     tell = teller(errors)
     if out is not None:
-        check_folder(out)
-        if checkpoint is not None and checkpoint.resolve() == out.resolve():
-            raise BraidedError(f"--out and --checkpoint are both {out}: give a folder and a file")
+        _check_out(out, checkpoint)
     if resume and checkpoint is not None and not checkpoint.exists():
         tell(f"no checkpoint at {checkpoint} yet: starting from the first record")
     job = Job(
@@ -98,6 +94,25 @@ def run(
         again = "" if checkpoint is None else "; the same command with --resume goes on from its checkpoint"
         typer.echo(f"braided: interrupted{again}", err=True)
         raise typer.Exit(130) from None
+    _tell_result(job, out, predictions, as_json, tell)
+
+
+def _check_out(out: Path, checkpoint: Path | None) -> None:
+    """Refuse a folder that cannot be written to, before hours have gone by."""
+    from braided.report.folder import check_folder
+
+    check_folder(out)
+    if checkpoint is not None and checkpoint.resolve() == out.resolve():
+        raise BraidedError(f"--out and --checkpoint are both {out}: give a folder and a file")
+
+
+def _tell_result(
+    job: Job, out: Path | None, predictions: str | None, as_json: bool, tell: Callable[[str], None]
+) -> None:
+    """What a person, or with `as_json` a program, wants to know of a finished job; the files of `out` are written."""
+    from braided.report.folder import write_folder
+    from braided.report.table import summary_table
+
     document = job.document()
     for warning in document["warnings"]:
         tell(f"warning: {warning}")
@@ -112,4 +127,4 @@ def run(
     if as_json:
         typer.echo(json.dumps(document))
     else:
-        Console().print(summary_table(document, options.metrics))
+        Console().print(summary_table(document, job.options.metrics))

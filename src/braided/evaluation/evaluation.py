@@ -96,7 +96,7 @@ def _runs(labels: Sequence[Any]) -> Iterator[tuple[bool, int]]:
         yield known, stop
 
 
-def _weights(batch: Batch) -> dict[str, Any]:
+def _beside(batch: Batch) -> dict[str, Any]:
     """What a model is told of the records' weights and keys, if they have any."""
     return _keys(batch) if batch.weights is None else {"sample_weight": batch.weights, **_keys(batch)}
 
@@ -170,7 +170,7 @@ class Evaluation:
     unlabelled
         Records without a label, which were predicted and not learned.
     keys
-        What went wrong for each key of a fleet that shares a model; None for other models.
+        What went wrong for each key of a fleet; None for other models.
     """
 
     def __init__(
@@ -192,8 +192,8 @@ class Evaluation:
         self.on_predictions = on_predictions
         self.late_labels = LateLabels() if late_labels is None else late_labels
         self._waiting: deque[Late] = deque()
-        shares = isinstance(model, Fleet) and SHARED in model.learner_names
-        self.keys = KeyTally(model.task == REGRESSION) if shares else None
+        shared = SHARED in model.learner_names
+        self.keys = KeyTally(model.task == REGRESSION, shared) if isinstance(model, Fleet) else None
 
     @property
     def records(self) -> int:
@@ -236,7 +236,7 @@ class Evaluation:
         if self.delay:
             progress, come = self._late(piece)
         elif known:
-            progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names, **_weights(piece))
+            progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names, **_beside(piece))
         else:
             progress = self.model.progress_many(piece.values, piece.names, **_keys(piece))
         self.seconds += time.perf_counter() - start
@@ -257,7 +257,7 @@ class Evaluation:
             return
         record, start = labelled(found, label), time.perf_counter()
         judged: dict[str, Any] = {"said": found.said} if isinstance(self.model, MODL) else {}
-        self.model.learn_many(record.values, record.labels, record.names, **_weights(record), **judged)
+        self.model.learn_many(record.values, record.labels, record.names, **_beside(record), **judged)
         self.late_labels.join(label)  # behind it: a label that the model refuses is not heard, and comes again
         spent = time.perf_counter() - start
         self.seconds += spent
@@ -288,7 +288,7 @@ class Evaluation:
         oldest, said = self._waiting.popleft()
         if oldest.labels[0] is not None:
             judged: dict[str, Any] = {"said": said} if said is not None and isinstance(self.model, MODL) else {}
-            self.model.learn_many(oldest.values, oldest.labels, oldest.names, **_weights(oldest), **judged)
+            self.model.learn_many(oldest.values, oldest.labels, oldest.names, **_beside(oldest), **judged)
 
     def finish(self) -> None:
         """At the end of the stream: learn what still waits, and note how the model stands."""

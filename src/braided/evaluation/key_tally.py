@@ -23,13 +23,15 @@ _ENOUGH = 10
 _FIRST = 20
 AGES = (0, 1, 5, 20, 100, 500)
 _RECORDS, _LOSS, _SHARED, _FIRST_LOSS = range(4)
+#: The stream is cut into so many parts of equal length at most, of so many records at first.
+_PARTS, _PART = 8, 64
 _WHAT = "the keys of the run"
 #: No sum of losses is larger.
 _MOST = LARGE * LARGE
 
 
 class KeyTally:
-    """For each key how many records were counted, and the loss of the fleet and of the shared model alone.
+    """For each key how many records were counted, and the loss of the fleet, over time, and of the shared model alone.
 
     The loss is 1 for an error, or the absolute error.
 
@@ -37,23 +39,32 @@ class KeyTally:
     ----------
     regression
         Whether targets are numbers.
+    shared
+        Whether there is a shared model, which is the last of the learners.
 
     Examples
     --------
-    >>> tally = KeyTally(regression=True)
+    >>> tally = KeyTally(regression=True, shared=True)
     >>> said = Progress(np.array([[1.0], [2.0]]), np.array([[0.0], [5.0]]))
     >>> tally.note(["a", "b"], said, [1.5, 2.0], [])
     >>> tally.result()["most"][0]
-    {'key': 'a', 'records': 1, 'loss': 0.5, 'shared': 1.5, 'first': 0.5}
+    {'key': 'a', 'records': 1, 'loss': 0.5, 'first': 0.5, 'shared': 1.5, 'over_time': [0.5]}
     >>> tally.result()["ages"]
     [{'from': 0, 'records': 2, 'loss': 0.25, 'shared': 2.25}]
     """
 
-    def __init__(self, regression: bool) -> None:
+    def __init__(self, regression: bool, shared: bool) -> None:
         self._regression = regression
+        self._shared = shared
         self._places: dict[str, int] = {}
         self._sums = np.zeros((16, 4))
         self._ages = np.zeros((len(AGES), 3))
+        #: Records and loss of each key in each part of the stream; None where an earlier version has not counted them.
+        self._parts: NDArray[np.float64] | None = np.zeros((16, _PARTS, 2))
+        self._part = _PART
+        #: Records so far, and those of them whose key is none of the first.
+        self._counted = 0
+        self._others = 0
 
     def __len__(self) -> int:
         return len(self._places)
@@ -72,11 +83,26 @@ class KeyTally:
             loss = 1.0 - ((likeliest == truth) & table.any(axis=1))
             shared = (progress.own[:, -1] != truth).astype(np.float64)
         for key, *losses in zip(keys, loss.tolist(), shared.tolist(), strict=True):
+            part = self._next_part()
             place = self._place(str(key))
-            if place is not None:
-                before = self._sums[place, _RECORDS]
-                self._ages[np.searchsorted(AGES, before, side="right") - 1] += (1.0, *losses)
-                self._sums[place] += (1.0, *losses, losses[0] if before < _FIRST else 0.0)
+            if place is None:
+                self._others += 1
+                continue
+            before = self._sums[place, _RECORDS]
+            self._ages[np.searchsorted(AGES, before, side="right") - 1] += (1.0, *losses)
+            self._sums[place] += (1.0, *losses, losses[0] if before < _FIRST else 0.0)
+            if self._parts is not None:
+                self._parts[place, part] += (1.0, losses[0])
+
+    def _next_part(self) -> int:
+        """In which part of the stream the next record is; where these do not suffice, two become one."""
+        if self._counted == _PARTS * self._part:
+            self._part *= 2
+            if self._parts is not None:
+                half = self._parts[:, 0::2] + self._parts[:, 1::2]
+                self._parts = np.concatenate([half, np.zeros_like(half)], axis=1)
+        self._counted += 1
+        return (self._counted - 1) // self._part
 
     def _place(self, key: str) -> int | None:
         place = self._places.get(key)
@@ -84,6 +110,8 @@ class KeyTally:
             place = self._places[key] = len(self._places)
             if place == len(self._sums):
                 self._sums = np.concatenate([self._sums, np.zeros_like(self._sums)])
+                if self._parts is not None:
+                    self._parts = np.concatenate([self._parts, np.zeros_like(self._parts)])
         return place
 
     def result(self) -> dict[str, Any]:
@@ -93,62 +121,91 @@ class KeyTally:
         """
         names, sums = list(self._places), self._sums[: len(self._places)]
         means = sums[:, 1:] / np.maximum(sums[:, :1], 1.0)
-        first = sums[:, _FIRST_LOSS] / np.clip(sums[:, _RECORDS], 1.0, _FIRST)
-
-        def rows(order: NDArray[np.int64]) -> list[dict[str, Any]]:
-            return [
-                {
-                    "key": printable(names[i]),
-                    "records": int(sums[i, _RECORDS]),
-                    "loss": float(means[i, 0]),
-                    "shared": float(means[i, 1]),
-                    "first": float(first[i]),
-                }
-                for i in order[:_SHOWN].tolist()
-            ]
-
         enough = np.flatnonzero(sums[:, _RECORDS] >= _ENOUGH)
-        return {
-            "keys": len(names),
-            "ahead": int((means[:, 0] < means[:, 1]).sum()),
-            "behind": int((means[:, 0] > means[:, 1]).sum()),
-            "most": rows(np.argsort(-sums[:, _RECORDS], kind="stable")),
-            "worst": rows(enough[np.argsort(-means[enough, 0], kind="stable")]),
-            "ages": [
-                {"from": age, "records": int(n), "loss": loss / n, "shared": shared / n}
-                for age, (n, loss, shared) in zip(AGES, self._ages.tolist(), strict=True)
-                if n
-            ],
-        }
+        most, worst = np.argsort(-sums[:, _RECORDS], kind="stable"), np.argsort(-means[enough, 0], kind="stable")
+        found: dict[str, Any] = {"keys": len(names), "records_of_others": self._others}
+        if self._shared:
+            found["ahead"] = int((means[:, 0] < means[:, 1]).sum())
+            found["behind"] = int((means[:, 0] > means[:, 1]).sum())
+        if self._parts is not None:
+            ends = range(self._part, self._counted + self._part, self._part)
+            found["until"] = [min(end, self._counted) for end in ends]
+        for name, order in (("most", most), ("worst", enough[worst])):
+            found[name] = [self._row(names[place], place) for place in order[:_SHOWN].tolist()]
+        found["ages"] = [
+            {"from": age, "records": int(n), "loss": loss / n, **({"shared": shared / n} if self._shared else {})}
+            for age, (n, loss, shared) in zip(AGES, self._ages.tolist(), strict=True)
+            if n
+        ]
+        return found
+
+    def _row(self, key: str, place: int) -> dict[str, Any]:
+        n, loss, shared, first = self._sums[place].tolist()
+        row = {"key": printable(key), "records": int(n), "loss": loss / n, "first": first / min(n, _FIRST)}
+        if self._shared:
+            row["shared"] = shared / n
+        if self._parts is not None:
+            parts = self._parts[place, : -(-self._counted // self._part)].tolist()
+            row["over_time"] = [lost / many if many else None for many, lost in parts]
+        return row
 
     def state(self) -> tuple[list[str], dict[str, NDArray[np.float64]]]:
         """The keys, and the sums."""
-        return list(self._places), {"sums": self._sums[: len(self._places)].copy(), "ages": self._ages.copy()}
+        n = len(self._places)
+        arrays = {"sums": self._sums[:n].copy(), "ages": self._ages.copy()}
+        if self._parts is not None:
+            arrays["parts"] = self._parts[:n].copy()
+            arrays["counted"] = np.array([self._counted, self._others, self._part], dtype=np.float64)
+        return list(self._places), arrays
 
     def load_state(self, keys: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`."""
         known = checked(_WHAT, {"keys": keys}, "keys", list)
         if len(known) > MOST_KEYS or not all(isinstance(key, str) for key in known) or len(set(known)) != len(known):
             raise BraidedError(f"{_WHAT} are none; use an older copy")
-        rules = {name: ArrayRule(shape, low=0.0, high=_MOST) for name, shape in
-                 (("sums", (len(known), 4)), ("ages", (len(AGES), 3)))}  # fmt: skip
-        check_arrays(_WHAT, rules, arrays)
+        shapes: dict[str, tuple[int, ...]] = {"sums": (len(known), 4), "ages": (len(AGES), 3)}
+        if "parts" in arrays:  # an earlier version has none
+            shapes |= {"parts": (len(known), _PARTS, 2), "counted": (3,)}
+        check_arrays(_WHAT, {name: ArrayRule(shape, low=0.0, high=_MOST) for name, shape in shapes.items()}, arrays)
         self._places = {key: place for place, key in enumerate(known)}
-        self._sums = np.concatenate([arrays["sums"], np.zeros((max(16, len(known)), 4))])
+        room = max(16, len(known))
+        self._sums = np.concatenate([arrays["sums"], np.zeros((room, 4))])
         self._ages = arrays["ages"].copy()
+        self._parts = None
+        if "parts" in arrays:
+            counted, others, part = arrays["counted"].tolist()
+            doubled = part / _PART
+            if not (doubled >= 1.0 and counted <= _PARTS * part and np.log2(doubled).is_integer()):
+                raise BraidedError(f"{_WHAT}: parts of {part:g} records are none of {counted:g}; use an older copy")
+            self._counted, self._others, self._part = int(counted), int(others), int(part)
+            self._parts = np.concatenate([arrays["parts"], np.zeros((room, _PARTS, 2))])
 
 
 def checked_keys(result: Any) -> dict[str, Any]:
-    """A `KeyTally.result` that was read from a file."""
-    found: dict[str, Any] = {name: checked(_WHAT, result, name, int) for name in ("keys", "ahead", "behind")}
-    kinds: dict[str, type] = {"key": str, "from": int, "records": int, "loss": float, "shared": float, "first": float}
-    for name, fields in (
-        ("most", ("key", "records", "loss", "shared", "first")),
-        ("worst", ("key", "records", "loss", "shared", "first")),
-        ("ages", ("from", "records", "loss", "shared")),
-    ):
+    """A `KeyTally.result` that was read from a file; an earlier version has less of it."""
+    found: dict[str, Any] = {"keys": checked(_WHAT, result, "keys", int)}
+    for name in ("records_of_others", "ahead", "behind"):
+        if name in result:
+            found[name] = checked(_WHAT, result, name, int)
+    if "until" in result:
+        until = checked(_WHAT, result, "until", list)[:_PARTS]
+        found["until"] = [checked(_WHAT, {"until": end}, "until", int) for end in until]
+    for name in ("most", "worst", "ages"):
         rows = checked(_WHAT, result, name, list)[:_SHOWN]
-        found[name] = [
-            {field: checked(_WHAT, row, field, kinds[field], 0.0, _MOST) for field in fields} for row in rows
+        found[name] = [_checked_row(row, name == "ages", len(found.get("until", ()))) for row in rows]
+    return found
+
+
+def _checked_row(row: Any, of_ages: bool, n_parts: int) -> dict[str, Any]:
+    kinds: dict[str, type] = {"from": int} if of_ages else {"key": str, "first": float}
+    kinds |= {"records": int, "loss": float} | ({"shared": float} if "shared" in row else {})
+    found = {field: checked(_WHAT, row, field, kind, 0.0, _MOST) for field, kind in kinds.items()}
+    if n_parts and not of_ages:
+        over_time = checked(_WHAT, row, "over_time", list)
+        if len(over_time) != n_parts:
+            raise BraidedError(f"{_WHAT}: a key has {len(over_time)} parts of {n_parts}; use an older copy")
+        found["over_time"] = [
+            None if loss is None else checked(_WHAT, {"over_time": loss}, "over_time", float, 0.0, _MOST)
+            for loss in over_time
         ]
     return found

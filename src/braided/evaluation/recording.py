@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from itertools import islice
+from contextlib import nullcontext
+from itertools import chain, islice
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
@@ -18,6 +20,8 @@ from braided.evaluation.history_card import told
 from braided.evaluation.progress_bar import progress_bar, records_of
 from braided.fleet import Fleet
 from braided.streams import Batch, Stream
+from braided.streams.encode.encoder import Encoder
+from braided.streams.encode.flatten import flatten
 from braided.values import as_number
 
 _CHUNK = 500
@@ -39,7 +43,7 @@ def record(
         A `MODLClassifier`, `MODLRegressor` or `Fleet`, or any River classifier or regressor to compare with. It learns.
     stream
         Pairs (x, y), such as River's data sets, or a stream of `braided.streams`. A record whose y is None is
-        predicted, and neither counted nor learned.
+        predicted, and neither counted nor learned. Of a model made with `encode=True`, x may be a raw record.
     name
         What plots call the model; its class's name if not given.
     into
@@ -73,10 +77,13 @@ def record(
     elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
         raise BraidedError("into is the history of another kind of model: give one that this model has begun")
     evaluation = Evaluation(ours, into, delay)
-    batches = _batches(stream, model.key if isinstance(model, Fleet) else None)
-    for batch in _with_bar(batches, into, records_of(stream)) if progress else batches:
-        evaluation.observe(batch)
-    evaluation.finish()
+    # A stream of ours has its own encoder, and its batches are of numbers.
+    lent = model.lent_encoder() if isinstance(model, MODL | Fleet) and not hasattr(stream, "batches") else nullcontext()
+    with lent as encoder:
+        batches = _batches(stream, model, encoder)
+        for batch in _with_bar(batches, into, records_of(stream)) if progress else batches:
+            evaluation.observe(batch)
+        evaluation.finish()
     return into
 
 
@@ -88,19 +95,40 @@ def _with_bar(batches: Iterator[Batch], history: History, total: int | None) -> 
             advance(len(batch), f"error {told(history, history.error)}")
 
 
-def _batches(stream: Any, key: Hashable | None = None) -> Iterator[Batch]:
-    """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is no number."""
+def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> Iterator[Batch]:
+    """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is no number.
+
+    With an `encoder` the pairs are raw records, which it makes numbers of.
+    """
     if hasattr(stream, "batches"):
         yield from cast(Stream, stream).batches()
         return
+    key, held = (model.key, model.shared_is_held) if isinstance(model, Fleet) else (None, False)
     pairs, before = iter(stream), 0
     while chunk := list(islice(pairs, _CHUNK)):
         for number, pair in enumerate(chunk, start=before + 1):
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Mapping):
                 raise BraidedError(f"record {number} of the stream is {pair!r:.60}: give pairs (dict of features, y)")
-        names = tuple(dict.fromkeys(name for x, _ in chunk for name in x if key is None or name != key))
-        rows = [[as_number(name, x.get(name), before + i) for name in names] for i, (x, _) in enumerate(chunk, start=1)]
-        values = np.array(rows, dtype=np.float64).reshape(len(chunk), len(names))
+        names, values = _numbers(chunk, key, before) if encoder is None else _encoded(chunk, key, encoder, held)
         labels = [y.item() if isinstance(y, np.generic) else y for _, y in chunk]
         yield Batch(names, values, labels, keys=None if key is None else [x.get(key) for x, _ in chunk])
         before += len(chunk)
+
+
+def _numbers(chunk: list[Any], key: Hashable | None, before: int) -> tuple[tuple[Hashable, ...], NDArray[np.float64]]:
+    """The features of pairs, and their values, (n, names); `before` records came before them."""
+    names = tuple(dict.fromkeys(name for x, _ in chunk for name in x if key is None or name != key))
+    rows = [[as_number(name, x.get(name), before + i) for name in names] for i, (x, _) in enumerate(chunk, start=1)]
+    return names, np.array(rows, dtype=np.float64).reshape(len(chunk), len(names))
+
+
+def _encoded(
+    chunk: list[Any], key: Hashable | None, encoder: Encoder, held: bool
+) -> tuple[tuple[Hashable, ...], NDArray[np.float64]]:
+    """The same of raw records; one without a label is not learned, and settles nothing; if `held`, none does."""
+    rows = [flatten({name: value for name, value in x.items() if key is None or name != key}) for x, _ in chunk]
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(*rows))}
+    settles = np.array([y is not None and not held for _, y in chunk])
+    with encoder.trial():
+        names, values = encoder.encode_table(columns, len(chunk), True if settles.all() else settles)
+    return tuple(names), values

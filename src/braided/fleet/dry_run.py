@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.estimators.base import MODL, DryRun
+from braided.estimators.base import MODL
+from braided.estimators.chunk_learning import DryRun
 from braided.estimators.chunks import checked_array, listed, weights_of
 from braided.estimators.features import ClassSpace
 from braided.estimators.tasks import REGRESSION
@@ -135,8 +136,8 @@ class SeparateDryRun:
     def _learn(self, chunk: _Keyed) -> None:
         """As `SeparateModels.predict_learn_many` goes through a chunk: from one new key to the next."""
         if self._model.task != REGRESSION:
-            heavy = (label for label, weight in zip(chunk.targets, chunk.weights, strict=True) if weight > 0.0)
-            new = [label for label in dict.fromkeys(heavy) if label not in self._space.places]
+            learned = (label for label, weight in zip(chunk.targets, chunk.weights, strict=True) if weight > 0.0)
+            new = [label for label in dict.fromkeys(learned) if label not in self._space.places]
             self._space.check_room(new)
             for label in new:
                 self._space.admit(label)

@@ -18,7 +18,7 @@ from braided.fleet.rows import KeyLimits, KeyRows
 from braided.kernels import keyed
 from braided.kernels.random import fill_normal, fill_uniform, key_of, mix, unit_interval
 from braided.kernels.scale import LEAST, MOST, STATISTICS, WHOLE
-from braided.state import ArrayRule, check_arrays, check_covariance, checked
+from braided.state import ArrayRule, check_arrays, check_covariance, checked, length
 from braided.values import as_number
 
 Floats = NDArray[np.float64]
@@ -269,7 +269,7 @@ class KeyLearners:
         return sizes, {"single": single, "double": double}
 
     def restore_key(self, key: str, metadata: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Let a key have what `snapshot_key` gave, in a fleet of the same sizes."""
+        """Let a key have what `snapshot_key` gave, in a fleet of the same sizes; one that is too many is forgotten."""
         layout = self.rows.layout
         for name, size in (("features", layout.features), ("classes", layout.classes)):
             checked(_WHAT, metadata, name, int, size, size)
@@ -277,12 +277,15 @@ class KeyLearners:
             if name not in arrays or len(arrays[name]) != 1:
                 raise BraidedError(f"{_WHAT}: array {name!r} is not one key's; give what snapshot_key gave")
         layout.check(_WHAT, arrays["single"], arrays["double"])
+        self.rows.make_ready([key])
         self.rows.set_row(key, arrays["single"], arrays["double"])
+        while len(self.rows) > self.rows.limits.max_keys:
+            self.rows.forget_oldest()
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything needed to go on exactly from here."""
-        single, double = self.rows.all_rows()
-        metadata = {"keys": list(self.rows.known), "names": [pack_name(name) for name in self.names]}
+    def snapshot(self, in_parts: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Everything needed to go on exactly from here; the rows of keys as arrays, or `InParts`."""
+        single, double = self.rows.in_parts() if in_parts else self.rows.all_rows()
+        metadata = {"texts": list(self.rows.known), "names": [pack_name(name) for name in self.names]}
         statistics = self.statistics[: len(self.names)].copy()
         return metadata, {"statistics": statistics, "fleet": self.fleet.copy(), "single": single, "double": double}
 
@@ -292,7 +295,7 @@ class KeyLearners:
         `n_classes` is how many the shared model knows.
         """
         names = unpack_names("names", checked(_WHAT, metadata, "names", list))
-        keys = restored_keys(_WHAT, metadata)
+        keys = restored_keys(_WHAT, metadata, length(arrays, "single"))
         if len(names) > MOST_FEATURES or len(keys) > self.rows.limits.max_keys:
             raise BraidedError(f"{_WHAT} has {len(names)} names and {len(keys)} keys, and that is too many")
         self._admit(names, n_classes)

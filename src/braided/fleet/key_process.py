@@ -152,6 +152,7 @@ class _Keys:
 
     def learn(self, groups: Groups, table: Any, labels: list[Any], columns: Any, weights: Any) -> Iterator[Said]:
         """Predict each record by its key's model, then learn it."""
+        self.models.make_ready(())
         for key, rows in groups:
             model = self.models._known_model(key, hold=True)
             said = model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
@@ -159,6 +160,7 @@ class _Keys:
 
     def predict(self, groups: Groups, table: Any, columns: Any) -> Iterator[Said]:
         """Predict each record by its key's model."""
+        self.models.make_ready(())
         for key, rows in groups:
             model = self.models._known_model(key, hold=True)
             said = model.progress_many(table[rows], columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -11,72 +11,60 @@ from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.sparse import is_sparse, n_records
 from braided.state import checked
-from braided.streams.encode.keys import LONGEST_KEY
-from braided.values import is_missing, shown
+from braided.values import key_text, shown
 
-#: What the text of a key begins with, by its type: `1`, `"1"` and `True` are three keys.
-_TEXT, _WHOLE, _FLAG = "s", "i", "b"
+#: Before a key was its text, files had its type in front, so that `1`, `"1"` and `True` were three keys.
+_TYPES: Mapping[str, Callable[[str], Any]] = {"s": str, "i": int, "b": lambda text: text == "1"}
 
 
-def key_text(value: Any, name: Hashable, record: int) -> str | None:
-    """A key as text that keeps its type; None for a missing one.
+def text_of_typed(typed: str) -> str | None:
+    """The text of a key in a file from before; None for a blank one.
 
-    >>> key_text("pump", "machine", 1), key_text(7.0, "machine", 1), key_text(True, "machine", 1)
-    ('spump', 'i7', 'b1')
-    >>> key_text(7.5, "machine", 1)
-    Traceback (most recent call last):
-        ...
-    braided.errors.BraidedError: key 'machine' is 7.5 in record 1: give text or a whole number
+    >>> [text_of_typed(typed) for typed in ("spump", "i7", "b1", "s ")]
+    ['pump', '7', 'true', None]
     """
-    if type(value) is str:
-        text = _TEXT + value
-    elif isinstance(value, bool | np.bool_):
-        text = f"{_FLAG}{int(value)}"
-    elif is_missing(value):
-        return None
-    elif isinstance(value, int | np.integer) or (isinstance(value, float | np.floating) and float(value).is_integer()):
-        whole = int(value)
-        if abs(whole) >= 10**LONGEST_KEY:
-            raise _too_long(name, "a number", record)
-        text = f"{_WHOLE}{whole}"
-    elif isinstance(value, str):
-        text = _TEXT + str(value)
-    else:
-        raise BraidedError(f"key {name!r} is {shown(value)} in record {record}: give text or a whole number")
-    if len(text) > LONGEST_KEY + 1:
-        raise _too_long(name, shown(value), record)
-    return text
+    return key_text(_TYPES[typed[:1]](typed[1:]), "key")
 
 
-def _too_long(name: Hashable, what: str, record: int) -> BraidedError:
-    return BraidedError(
-        f"key {name!r} is {what} in record {record}: it may have {LONGEST_KEY:,} characters, give a shorter one"
-    )
+def restored_text(what: str, text: Any, typed: bool = False) -> str | None:
+    """The text of a key in a file, checked."""
+    try:
+        if isinstance(text, str):
+            found = text_of_typed(text) if typed else key_text(text, "key")
+            if typed or found == text:
+                return found
+    except (KeyError, ValueError, BraidedError):
+        pass
+    raise BraidedError(f"{what}: {text!r:.60} is no key; give a file written by save")
 
 
-def key_of(text: str) -> str | int | bool:
-    """The inverse of `key_text`.
+def restored_keys(what: str, metadata: Mapping[str, Any], n: int | None = None) -> dict[str, int]:
+    """The keys in a file's metadata, each checked, and where among those of the file it stands.
 
-    >>> [key_of(text) for text in ("spump", "i7", "b1")]
-    ['pump', 7, True]
+    Of keys that were several before a key was its text, the one that learned last is kept; blank ones are not.
+
+    Parameters
+    ----------
+    what
+        What errors call the fleet.
+    metadata
+        What the file says of it.
+    n
+        How many keys the rest of the file has; None if that is not to be looked at.
     """
-    kind, rest = text[:1], text[1:]
-    return rest if kind == _TEXT else bool(int(rest)) if kind == _FLAG else int(rest)
-
-
-def restored_keys(what: str, metadata: Any) -> list[str]:
-    """The texts of keys in a file's metadata, each checked, and all different."""
-    found: list[str] = checked(what, metadata, "keys", list)
-    for text in found:
-        try:
-            fine = isinstance(text, str) and key_text(key_of(text), "key", 1) == text
-        except (ValueError, BraidedError):
-            fine = False
-        if not fine:
-            raise BraidedError(f"{what}: {text!r:.60} is no key; give a file written by save")
-    if len(set(found)) != len(found):
+    typed = "texts" not in metadata
+    listed: list[Any] = checked(what, metadata, "keys" if typed else "texts", list)
+    if n is not None and len(listed) != n:
+        raise BraidedError(f"{what} has {len(listed)} keys, and what {n} have learned; give a file written by save")
+    texts = [restored_text(what, text, typed) for text in listed]
+    if len(set(listed)) != len(listed):
         raise BraidedError(f"{what}: a key is there twice; give a file written by save")
-    return list(found)
+    found: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        if text is not None:
+            found.pop(text, None)
+            found[text] = place
+    return found
 
 
 def check_alike(what: str, one: Mapping[str, Any], other: Mapping[str, Any], but_for: Sequence[str] = ()) -> None:
@@ -130,9 +118,10 @@ class KeyedTable:
 def listed_keys(keys: Any, n: int) -> list[Any]:
     """The keys of n records as a list."""
     given = frames.targets(keys, "keys")
-    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+    if isinstance(given, str | Set | Mapping) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
         raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key a record")
-    found = given.tolist() if isinstance(given, np.ndarray) else list(given)
+    # Times as a list would be whole numbers of nanoseconds, and keys.
+    found = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind not in "mM" else list(given)
     if len(found) != n:
         raise BraidedError(f"X has {n} records and keys has {len(found)}: they must be as many")
     return found

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.checkpoint import InParts
 from braided.errors import BraidedError
 from braided.fleet.layout import RowLayout
 from braided.fleet.spill import SpillFolder
@@ -25,6 +28,8 @@ GROUP = 32
 _NEEDED = 0.25
 _KIND = "FleetRows"
 _SMALLEST_POOL = 64
+#: Keys that are saved at a time: their files have neighbours together.
+_PART = 256
 
 
 @dataclass(frozen=True)
@@ -143,22 +148,37 @@ class KeyRows:
                 self.known.move_to_end(one)
         return np.array([-1 if key is None else self.resident.get(key, -1) for key in keys], dtype=np.int64)
 
+    def make_ready(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step, before anything has changed, if keys that are too many cannot leave memory or some come back.
+
+        Keys that cannot be written in the middle of a step stay in memory until the next one.
+        """
+        over = len(self.resident) - self.in_memory
+        if over > 0:
+            self._put_away(list(islice(self.resident, over)))
+        for key in keys:
+            if key is not None and key not in self.resident and key in self._file:
+                self._spill.check(self._file[key])
+
     def _make_room(self, n: int, kept: int) -> None:
-        """Have n free places: by a larger pool as long as there may be one, then by putting keys on disk.
+        """Have n free places: by putting keys on disk where there would be too many, and by a larger pool.
 
         So many that were used last stay in memory.
         """
-        while len(self._free) < n and len(self.single) < self.in_memory:
+        over = len(self.resident) + n - self.in_memory
+        if over > 0:
+            few = max(over, min(GROUP, self.in_memory // 2))
+            with suppress(BraidedError):  # `make_ready` of the next step says so: this one has learned something
+                self._put_away(list(islice(self.resident, max(min(few, len(self.resident) - kept), 0))))
+        missing = n - len(self._free)
+        if missing > 0:
             have = len(self.single)
-            size = min(max(2 * have, _SMALLEST_POOL, have + n), self.in_memory)
+            size = max(min(max(2 * have, _SMALLEST_POOL), self.in_memory), have + missing)
             single = np.zeros((size, self.layout.size), dtype=np.float32)
             double = np.zeros((size, keyed.DOUBLES))
             single[:have], double[:have] = self.single, self.double
             self.single, self.double = single, double
             self._free += range(size - 1, have - 1, -1)
-        while len(self._free) < n:
-            few = max(n - len(self._free), min(GROUP, self.in_memory // 2))
-            self._put_away(list(islice(self.resident, min(few, len(self.resident) - kept))))
 
     def _put_away(self, keys: list[str]) -> None:
         """Free the places of keys; those that have learned since they were read are written to disk, in groups."""
@@ -200,7 +220,8 @@ class KeyRows:
             self._files[number] = self._files.pop(number)  # looked at last
             return
         rest = [key for key in keys if self._file.get(key) == number]
-        self._write(rest, *self._read(number, [keys.index(key) for key in rest]))
+        with suppress(BraidedError):  # the file is as good as before, or as bad
+            self._write(rest, *self._read(number, [keys.index(key) for key in rest]))
 
     def _read(self, number: int, at: list[int]) -> tuple[Single, Double]:
         """Some rows of a file, checked, in the present layout."""
@@ -217,12 +238,12 @@ class KeyRows:
         for key in keys:
             by_file.setdefault(self._file.get(key), []).append(key)
         for number, group in by_file.items():
-            places = [self._free.pop() for _ in group]
             if number is None:
-                self.single[places], self.double[places] = self.layout.fresh()
+                rows: tuple[NDArray[Any], NDArray[Any]] = self.layout.fresh()
             else:
-                at = [self._files[number][0].index(key) for key in group]
-                self.single[places], self.double[places] = self._read(number, at)
+                rows = self._read(number, [self._files[number][0].index(key) for key in group])
+            places = [self._free.pop() for _ in group]
+            self.single[places], self.double[places] = rows
             self.resident |= dict(zip(group, places, strict=True))
 
     def forget_oldest(self) -> str:
@@ -250,30 +271,41 @@ class KeyRows:
 
     def all_rows(self) -> tuple[Single, Double]:
         """The rows of all keys, in the order of `known`."""
-        places = np.array([self.resident.get(key, 0) for key in self.known], dtype=np.int64)
-        if len(self.single) == 0:
-            places = places[:0]
-        single, double = self.single[places], self.double[places]
-        if len(self.resident) == len(self.known):
-            return single, double
-        order = {key: at for at, key in enumerate(self.known)}
-        for number, (keys, _) in self._files.items():
-            rest = [place for place, key in enumerate(keys) if self._file.get(key) == number]
-            at = [order[keys[place]] for place in rest]
-            single[at], double[at] = self._read(number, rest)
+        return self._rows_of(list(self.known))
+
+    def in_parts(self) -> tuple[InParts, InParts]:
+        """The same, with some keys in memory at a time; to be read before anything is learned."""
+        double = np.zeros((len(self.known), keyed.DOUBLES))  # few: kept while the others are read
+
+        def single() -> Iterator[Single]:
+            keys = list(self.known)
+            for start in range(0, len(keys), _PART):
+                rows, double[start : start + _PART] = self._rows_of(keys[start : start + _PART])
+                yield rows
+
+        return (
+            InParts(self.single.dtype, (len(self.known), self.layout.size), single),
+            InParts(double.dtype, double.shape, lambda: (double,)),
+        )
+
+    def _rows_of(self, keys: Sequence[str]) -> tuple[Single, Double]:
+        """The rows of some keys, which stay where they are."""
+        single, double = np.zeros((len(keys), self.layout.size), np.float32), np.zeros((len(keys), keyed.DOUBLES))
+        here = [place for place, key in enumerate(keys) if key in self.resident]
+        at = [self.resident[keys[place]] for place in here]
+        single[here], double[here] = self.single[at], self.double[at]
+        by_file: dict[int, list[int]] = {}
+        for place, key in enumerate(keys):
+            if key not in self.resident:
+                by_file.setdefault(self._file[key], []).append(place)
+        for number, places in by_file.items():
+            order = {key: row for row, key in enumerate(self._files[number][0])}
+            single[places], double[places] = self._read(number, [order[keys[place]] for place in places])
         return single, double
 
-    def load(self, keys: list[str], single: Single, double: Double) -> None:
-        """Take over the rows of all keys, which must have been checked."""
-        if len(keys) != len(single):
-            raise BraidedError(f"the fleet has {len(keys)} keys and {len(single)} rows; give a file written by save")
-        for first in range(0, len(keys), GROUP):
-            part = keys[first : first + GROUP]
-            for begin in range(0, len(part), self.in_memory):
-                few = part[begin : begin + self.in_memory]
-                places = self.places(few, [True] * len(few))
-                start = first + begin
-                self.single[places], self.double[places] = (
-                    single[start : start + len(few)],
-                    double[start : start + len(few)],
-                )
+    def load(self, keys: Mapping[str, int], single: Single, double: Double) -> None:
+        """Take over the rows of all keys, which must have been checked; a key has its place among them."""
+        rest = iter(keys)
+        while few := list(islice(rest, min(GROUP, self.in_memory))):
+            places, at = self.places(few, [True] * len(few)), [keys[key] for key in few]
+            self.single[places], self.double[places] = single[at], double[at]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import json
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, prefixed, unpack_names, unprefixed
+from braided.checkpoint import InParts, pack_name, prefixed, unpack_names, unprefixed
 from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.base import MODL
@@ -119,6 +120,15 @@ class SeparateModels:
         encoder, self._encoder = self._encoder, None
         return encoder
 
+    @contextmanager
+    def lent_encoder(self) -> Iterator[RawEncoder | None]:
+        """Within this numbers are taken, which the encoder that is lent makes of raw records, if there is one."""
+        encoder, self._encoder = self._encoder, None
+        try:
+            yield encoder
+        finally:
+            self._encoder = encoder
+
     @property
     def classes(self) -> list[Hashable]:
         """The labels seen so far, by any key."""
@@ -140,17 +150,35 @@ class SeparateModels:
             return self.model if self.start else None
         if key not in self._models:
             self._hold(key, self._read(key))
-            self._spill.remove(self._files.pop(key))
         self._models.move_to_end(key)
         return self._models[key]
 
-    def _hold(self, key: str, model: MODL) -> None:
-        """Have a model in memory, and for that another one on disk if there are too many."""
-        while len(self._models) >= self.limits.in_memory:
+    def make_ready(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step, before anything has changed, if keys that are too many cannot leave memory or some come back.
+
+        Models that cannot be written in the middle of a step stay in memory until the next one.
+        """
+        self._put_away(self.limits.in_memory)
+        for key in keys:
+            if key is not None and key in self._files:
+                self._spill.check(self._files[key])
+
+    def _put_away(self, most: int) -> None:
+        """Leave so many models in memory, those used last."""
+        while len(self._models) > most:
             oldest, old = next(iter(self._models.items()))
             self._files[oldest] = self._spill.add(_KIND, *old.snapshot())
             del self._models[oldest]
+
+    def _hold(self, key: str, model: MODL) -> None:
+        """Have a model in memory, and for that another one on disk if there are too many."""
+        if key not in self._models:
+            with suppress(BraidedError):  # `make_ready` of the next step says so: this one has learned something
+                self._put_away(self.limits.in_memory - 1)
         self._models[key] = model
+        self._models.move_to_end(key)
+        if key in self._files:
+            self._spill.remove(self._files.pop(key))
 
     def _read(self, key: str) -> MODL:
         checkpoint = self._spill.read(self._files[key], _KIND)
@@ -360,9 +388,22 @@ class SeparateModels:
             shared = self.model.progress_many(chunk.table, chunk.columns)
             self._note(self.model.classes, shared, np.arange(len(chunk.keys)), progress, alone=True)
 
-    def _snapshots(self) -> Iterator[tuple[dict[str, Any], dict[str, NDArray[Any]]]]:
-        """Those of the keys' models, in the order of `known`."""
-        return (self._known_model(key).snapshot() for key in self.known)
+    def _snapshots(self, in_parts: bool) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Those of the keys' models, in the order of `known`; in parts, one model at a time is in memory for it."""
+        for key in self.known:
+            metadata, arrays = self._known_model(key).snapshot()
+            yield metadata, self._later(key, arrays) if in_parts else arrays
+
+    def _later(self, key: str, arrays: Arrays) -> dict[str, InParts]:
+        """The arrays of a key's model, to be made again when they are wanted, one after the other."""
+
+        def part(name: str) -> list[NDArray[Any]]:
+            if name == first:
+                found.update(self._known_model(key).snapshot()[1])
+            return [found.pop(name)]
+
+        first, found = next(iter(arrays), ""), dict[str, NDArray[Any]]()
+        return {name: InParts(array.dtype, array.shape, partial(part, name)) for name, array in arrays.items()}
 
     def forget_key(self, key: str) -> None:
         """Forget a key that is known, and with the last one the classes that keys alone have seen."""
@@ -390,38 +431,44 @@ class SeparateModels:
         new = [label for label in model.classes if label not in self._space.places]
         self._space.check_room(new)
         more = 0 if self.start else model.records_learned
-        if key in self.known:
-            more -= 0 if self.start else self._known_model(key).records_learned
-            self.forget_key(key)
+        if key in self.known and not self.start:
+            more -= self._known_model(key).records_learned
+        self.make_ready(())
         for label in model.classes:
             self._space.admit(label)
-        self._make_known(key, model)
+        if key in self.known:
+            self._hold(key, model)
+            self.known.move_to_end(key)
+        else:
+            self._make_known(key, model)
         return more
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything needed to go on exactly from here."""
+    def snapshot(self, in_parts: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Everything needed to go on exactly from here; what keys have as arrays, or `InParts`."""
         model, arrays = self.model.snapshot()
         if self._encoder is not None:
             model["encode"] = pack_encoder(self._encoder)
-        found, models = prefixed(SHARED, arrays), []
-        for place, (one, rows) in enumerate(self._snapshots()):
+        found: dict[str, Any] = prefixed(SHARED, arrays)
+        models = []
+        for place, (one, rows) in enumerate(self._snapshots(in_parts)):
             models.append(one)
             found |= prefixed(f"key {place}", rows)
         labels = [pack_name(label) for label in self.classes]
-        return {"model": model, "keys": list(self.known), "models": models, "labels": labels}, found
+        return {"model": model, "texts": list(self.known), "models": models, "labels": labels}, found
 
     def load(self, metadata: Any, arrays: Arrays, learners: Any) -> None:
         """Take over a `snapshot`."""
         kind = type(self.model)
         self.model = kind.restore(checked(_WHAT, metadata, "model", dict), unprefixed(SHARED, arrays), learners)
         self._encoder, self._settings = self.model.give_up_encoder(), None
-        keys, models = restored_keys(_WHAT, metadata), checked(_WHAT, metadata, "models", list)
-        if len(keys) != len(models) or len(keys) > self.limits.max_keys:
-            raise BraidedError(f"{_WHAT} has {len(keys)} keys and {len(models)} models; give a file written by save")
+        models = checked(_WHAT, metadata, "models", list)
+        keys = restored_keys(_WHAT, metadata, len(models))
+        if len(keys) > self.limits.max_keys:
+            raise BraidedError(f"{_WHAT} has {len(keys)} keys, and that is too many; give a file written by save")
         self._load_labels(unpack_names("labels", checked(_WHAT, metadata, "labels", list)))
         own = _by_key(arrays)
-        for place, (key, one) in enumerate(zip(keys, models, strict=True)):
-            if not isinstance(one, dict):
+        for key, place in keys.items():
+            if not isinstance(one := models[place], dict):
                 raise BraidedError(f"{_WHAT}: the model of a key is {one!r:.60}; give a file written by save")
             check_alike(_WHAT, metadata["model"], one)
             model = kind.restore(one, own.get(place, {}), learners)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,11 +51,31 @@ class SharedModel:
         self.own = KeyLearners(self._regression, model.seed, limits)
         #: How many records had been learned, the record that the shared model was asked last, and what it said.
         self._last: tuple[int, dict[Hashable, Any], Floats | None] | None = None
+        #: What went wrong while keys learned what the shared model had learned; empty if nothing did.
+        self._torn = ""
 
     @property
     def known(self) -> Mapping[str, None]:
         """The keys that have learned something, those that did last at the end."""
         return self.own.rows.known
+
+    def make_ready(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step, before anything has changed, if keys cannot leave memory or come back."""
+        self._check_whole()
+        self.own.rows.make_ready(keys)
+
+    def _check_whole(self) -> None:
+        if self._torn:
+            raise BraidedError(f"{self._torn}; its keys have not learned what the shared model has: load its last file")
+
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Within this, keys learn what the shared model has learned; if they cannot, nothing is done or saved again."""
+        try:
+            yield
+        except BaseException as error:
+            self._torn = f"the fleet has failed in the middle of a step ({str(error) or type(error).__name__})"
+            raise
 
     def hold(self) -> None:
         """Let keys alone learn from now on."""
@@ -95,6 +116,10 @@ class SharedModel:
     def give_up_encoder(self) -> RawEncoder | None:
         """Take numbers from now on."""
         return self.model.give_up_encoder()
+
+    def lent_encoder(self) -> AbstractContextManager[RawEncoder | None]:
+        """Within this numbers are taken, which the encoder that is lent makes of raw records, if there is one."""
+        return self.model.lent_encoder()
 
     @property
     def learner_names(self) -> list[str]:
@@ -152,7 +177,9 @@ class SharedModel:
         target = model._target(y, record)
         if not self._regression:
             target = model._classes.places[target]
-        self.own.learn_one(x, key, float(target), weight, shared, record == 1, New(new, len(model.classes) - before))
+        grown = New(new, len(model.classes) - before)
+        with self._together():
+            self.own.learn_one(x, key, float(target), weight, shared, record == 1, grown)
 
     def _learn_own(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         """Let the key alone learn one record; a label that the shared model does not know teaches it nothing."""
@@ -185,7 +212,8 @@ class SharedModel:
             X, names, frame = self._opened(X, names, True, sample_weight)
             chunk = model._checked(X, y, names, sample_weight)
             progress = model._predict_learn(X, y, names, sample_weight, frame)
-        predictions = self.own.learn(chunk, keys, progress.predictions, first)
+        with self._together():
+            predictions = self.own.learn(chunk, keys, progress.predictions, first)
         progress = self._with_own(progress, predictions)
         return progress if frame is None else self._framed(frame, progress)
 
@@ -252,10 +280,11 @@ class SharedModel:
         self.own.restore_key(key, metadata, arrays)
         return 0
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything needed to go on exactly from here."""
+    def snapshot(self, in_parts: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Everything needed to go on exactly from here; what is large as arrays, or `InParts`."""
+        self._check_whole()
         model, arrays = self.model.snapshot()
-        own, rows = self.own.snapshot()
+        own, rows = self.own.snapshot(in_parts)
         return {"model": model, "own": own}, {**prefixed(SHARED, arrays), **prefixed(_KEYS, rows)}
 
     def load(self, metadata: Any, arrays: Arrays, learners: Any) -> None:

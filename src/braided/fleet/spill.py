@@ -7,20 +7,55 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from braided import portable
 from braided.checkpoint import Checkpoint, read, write
 from braided.errors import BraidedError
 
 #: Files are spread over so many folders.
 _FOLDERS = 256
 
+#: Of folders that are locked as long as they are used; and of others, which may be in use whatever their lock says.
+_LOCKED, _NOT_LOCKED = "braided-keys-", "braided-fleet-"
+
+
+def _made_in(parent: Path) -> tuple[Path, int | None]:
+    """A new folder, and its lock; it has the name of those that are locked only once it is."""
+    new = Path(tempfile.mkdtemp(prefix=_NOT_LOCKED, dir=parent))
+    try:
+        lock = portable.lock_folder(new) if portable.POSIX else None
+    except OSError:  # there are file systems without locks
+        lock = None
+    if lock is None:
+        return new, None
+    return new.rename(new.with_name(_LOCKED + new.name.removeprefix(_NOT_LOCKED))), lock
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove the folders in it of processes of this user that were killed: what is in them means nothing to others."""
+    for folder in parent.glob(f"{_LOCKED}*"):
+        with suppress(OSError):
+            if portable.POSIX and folder.lstat().st_uid == os.getuid() and not folder.is_symlink():
+                lock = portable.lock_folder(folder)
+                if lock is not None:
+                    _remove(folder, lock)
+
+
+def _remove(folder: Path, lock: int | None) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock is not None:
+        os.close(lock)
+
 
 class SpillFolder:
     """Checkpoint files by number, written atomically; removed with this object, or when the process ends.
+
+    Those of a process that was killed are removed by the next one that makes such a folder in the same place.
 
     Parameters
     ----------
@@ -35,15 +70,14 @@ class SpillFolder:
 
     def _made(self) -> Path:
         if self._path is None:
+            parent = Path(self._parent or tempfile.gettempdir())
             try:
-                if self._parent is not None:
-                    Path(self._parent).mkdir(parents=True, exist_ok=True)
-                self._path = Path(tempfile.mkdtemp(prefix="braided-fleet-", dir=self._parent))
+                parent.mkdir(parents=True, exist_ok=True)
+                _remove_leftovers(parent)
+                self._path, lock = _made_in(parent)
             except OSError as error:
-                raise BraidedError(
-                    f"folder {self._parent or tempfile.gettempdir()} cannot be written: {error.strerror or error}"
-                ) from None
-            weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
+                raise BraidedError(f"folder {parent} cannot be written: {error.strerror or error}") from None
+            weakref.finalize(self, _remove, self._path, lock)
         return self._path
 
     @property
@@ -59,11 +93,22 @@ class SpillFolder:
         number, self._next = self._next, self._next + 1
         file = self._file(number)
         try:
-            file.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            raise BraidedError(f"folder {file.parent} cannot be made: {error.strerror or error}") from None
-        write(file, kind, metadata, arrays, durable=False)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write(file, kind, metadata, arrays, durable=False)
+        except (OSError, BraidedError) as error:
+            raise BraidedError(
+                f"keys that are too many for memory cannot be put on disk: {error}; make room there, and go on, as "
+                "nothing was lost"
+            ) from None
         return number
+
+    def check(self, number: int) -> None:
+        """Refuse to go on if a file is gone, as from a folder where old files are cleaned away."""
+        if not self._file(number).is_file():
+            raise BraidedError(
+                f"{self._file(number)}, where a key was put that is too many for memory, is gone: load the fleet's "
+                "last file, and name a folder where old files stay"
+            )
 
     def read(self, number: int, kind: str) -> Checkpoint:
         """What a file holds."""

@@ -97,8 +97,8 @@ class SpreadModels(SeparateModels):
         values, columns = checked_array(chunk.table, chunk.columns, 1)
         targets = [self.model._target(label, 1 + row) for row, label in enumerate(chunk.labels)]
         if not self._regression:
-            heavy = (label for label, weight in zip(targets, chunk.weights, strict=True) if weight > 0.0)
-            self._space.check_room([label for label in dict.fromkeys(heavy) if label not in self._space.places])
+            learned = (label for label, weight in zip(targets, chunk.weights, strict=True) if weight > 0.0)
+            self._space.check_room([label for label in dict.fromkeys(learned) if label not in self._space.places])
         if self.start:  # a key's model knows nothing that the shared one does not
             self.model.dry_run().learn_many(values, targets, columns, chunk.weights)
             return
@@ -196,7 +196,7 @@ class SpreadModels(SeparateModels):
                 self._note(self.model.classes, shared, rows, progress, only=groups[None])
         self._note_all(asked, progress)
 
-    def _snapshots(self) -> Iterator[tuple[dict[str, Any], dict[str, NDArray[Any]]]]:
+    def _snapshots(self, in_parts: bool) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         if not self._whole:
             raise BraidedError("a chunk was learned in part: go on from the checkpoint before it")
         for process in self._processes:

@@ -67,41 +67,62 @@ def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Grou
     return Group(Text(printable(_title(document)), style="bold"), table, *keys, *notes)
 
 
+def _loss(loss: float | None, regression: bool) -> str:
+    return "" if loss is None else f"{loss:.4g}" if regression else f"{100.0 * loss:.1f}"
+
+
+def _shown_keys(result: dict[str, Any], most: int | None) -> list[tuple[dict[str, Any], str]]:
+    """The most frequent keys, then the worst that are not among them, and which of both each is."""
+    frequent = [row["key"] for row in result["most"][:most]]
+    rows = [(row, "most frequent") for row in result["most"][:most]]
+    return rows + [(row, "worst") for row in result["worst"][:most] if row["key"] not in frequent]
+
+
 def keys_rows(result: dict[str, Any], regression: bool, most: int | None = None) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of a table of keys: the most frequent ones, then the worst that are not among them.
 
     Of each at most so many, None for all that are known.
     """
-    heading = "MAE" if regression else "errors %"
-
-    def shown(loss: float) -> str:
-        return f"{loss:.4g}" if regression else f"{100.0 * loss:.1f}"
-
-    frequent = [row["key"] for row in result["most"][:most]]
-    rows = [(row, "most frequent") for row in result["most"][:most]]
-    rows += [(row, "worst") for row in result["worst"][:most] if row["key"] not in frequent]
-    return ["key", "", "records", heading, "shared alone", "first 20"], [
-        [row["key"], why, f"{row['records']:,}", *(shown(row[name]) for name in ("loss", "shared", "first"))]
-        for row, why in rows
+    columns = {"loss": "MAE" if regression else "errors %", "shared": "shared alone", "first": "first 20"}
+    if "ahead" not in result:
+        del columns["shared"]
+    rows = [
+        [row["key"], why, f"{row['records']:,}", *(_loss(row[name], regression) for name in columns)]
+        for row, why in _shown_keys(result, most)
     ]
+    return ["key", "", "records", *columns.values()], rows
+
+
+def keys_over_time_rows(result: dict[str, Any], regression: bool) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows of a table of the same keys: what went wrong in each part of the stream."""
+    rows = [[row["key"], *(_loss(loss, regression) for loss in row["over_time"])]
+            for row, _ in _shown_keys(result, None)]  # fmt: skip
+    return ["key", *(f"to {end:,}" for end in result["until"])], rows
 
 
 def ages_rows(result: dict[str, Any], regression: bool) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of a table of what went wrong by how many records a key had learned before."""
+    columns = {"loss": "MAE" if regression else "errors %", "shared": "shared alone"}
+    if "ahead" not in result:
+        del columns["shared"]
     rows = []
     for row, following in zip(result["ages"], [*result["ages"][1:], None], strict=True):
         until = "" if following is None else f" to {following['from'] - 1:,}"
-        losses = [f"{row[name]:.4g}" if regression else f"{100.0 * row[name]:.1f}" for name in ("loss", "shared")]
         known = f"{row['from']:,}{until}" if until != f" to {row['from']:,}" else f"{row['from']:,}"
-        rows.append([known if following is not None else f"{row['from']:,} or more", f"{row['records']:,}", *losses])
-    heading = "MAE" if regression else "errors %"
-    return ["records the key had learned", "records", heading, "shared alone"], rows
+        known = known if following is not None else f"{row['from']:,} or more"
+        rows.append([known, f"{row['records']:,}", *(_loss(row[name], regression) for name in columns)])
+    return ["records the key had learned", "records", *columns.values()], rows
 
 
 def keys_words(result: dict[str, Any]) -> str:
     """How many keys there are, and for how many it was worth having them."""
-    n = result["keys"]
-    return f"{counted(n, 'key')}: ahead of the shared model for {result['ahead']:,}, behind it for {result['behind']:,}"
+    words = counted(result["keys"], "key")
+    others = result.get("records_of_others", 0)
+    if others:
+        words = f"the first {words} are counted, {counted(others, 'record')} of others are not"
+    if "ahead" not in result:
+        return f"{words}, each with a model of its own"
+    return f"{words}: better than the shared model alone for {result['ahead']:,}, worse for {result['behind']:,}"
 
 
 def _keys_table(document: dict[str, Any], result: dict[str, Any]) -> Table:

@@ -132,7 +132,7 @@ class RunCheckpoint:
                 shown = options.expire_after is None and options.available == 1.0 and options.mask == "iid"
                 encode = pack_encoder(counts.encoder, set(model.feature_names) if shown and model.n_features else None)
             if isinstance(model, Fleet):
-                metadata, arrays = model.snapshot(encode)
+                metadata, arrays = model.snapshot_in_parts(encode)
             else:
                 metadata, arrays = model.snapshot()
                 metadata |= {} if encode is None else {"encode": encode}
@@ -253,8 +253,10 @@ class RunCheckpoint:
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
             raise BraidedError(f"checkpoint {self.path}: its history is of another model; use an older copy")
         evaluation = Evaluation(model, history, options.delay, late_labels=options.late_labels())
-        if evaluation.keys is not None:
-            evaluation.keys.load_state(run.get("keys"), unprefixed(_KEYS, saved.arrays))
+        if "keys" not in run:  # an earlier version counted none where keys share nothing
+            evaluation.keys = None
+        elif evaluation.keys is not None:
+            evaluation.keys.load_state(run["keys"], unprefixed(_KEYS, saved.arrays))
         evaluation.seconds = checked(_WHAT, run, "seconds", float)
         evaluation.unlabelled = checked(_WHAT, {"unlabelled": 0, **run}, "unlabelled", int)
         if run.get("late") is not None:  # an earlier version had no such labels

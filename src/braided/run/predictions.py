@@ -37,6 +37,9 @@ class Written:
     columns: tuple[str, ...] = ()
 
 
+_NOTHING = Written()
+
+
 class PredictionFile:
     """A file of predictions that can be cut back to where a checkpoint stands.
 
@@ -75,7 +78,7 @@ class PredictionFile:
         """What the file holds now."""
         return Written(self._rows, tuple(self._columns))
 
-    def begin(self, kept: Written = Written()) -> None:  # noqa: B008  # it is frozen
+    def begin(self, kept: Written = _NOTHING) -> None:
         """Open the file with the first rows as they were; whatever came after them goes."""
         rows = kept.rows
         try:

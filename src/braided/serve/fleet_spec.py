@@ -12,7 +12,7 @@ from braided.estimators import MODLClassifier
 from braided.estimators.base import MODL
 from braided.estimators.tasks import REGRESSION
 from braided.fleet import SHARES, Fleet
-from braided.fleet.keys import key_of, restored_keys
+from braided.fleet.keys import restored_keys
 from braided.fleet.layout import RowLayout
 from braided.kernels import keyed
 from braided.learners import CompiledLearner
@@ -113,7 +113,7 @@ def check_fleet(metadata: dict[str, Any], model: MODL, limits: Limits) -> None:
             "start `braided serve` with a higher --max-keys, or take a model of fewer features and classes"
         )  # fmt: skip
     for text in texts:
-        checked_key(key_of(text), "of the checkpoint", 0, limits.text)
+        checked_key(text, "of the checkpoint", 0, limits.text)
     if share != BRAID:
         parser = RecordParser(labelled=True, regression=model.task == REGRESSION, limits=limits)
         for label in unpack_names("labels", checked(_WHAT, inside, "labels", list)):

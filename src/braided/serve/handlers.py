@@ -16,13 +16,14 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from braided.estimators.base import BY, COLUMN
+from braided.estimators.explaining import BY, COLUMN
 from braided.serve import metrics, ndjson
 from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
 from braided.serve.history import time_of
 from braided.serve.live_page import live_page
 from braided.serve.model_spec import ModelSpec
+from braided.serve.prediction_answers import PREDICT_CHUNK
 from braided.serve.prediction_threads import PredictionThreads
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.raw_records import RawRecords
@@ -30,7 +31,7 @@ from braided.serve.records import RecordParser, Records, check_text, decode_json
 from braided.serve.security import EVERYBODY, Grant
 from braided.serve.service import Service, brief, details
 from braided.serve.settings import Limits
-from braided.serve.worker import PREDICT_CHUNK, Worker
+from braided.serve.worker import Worker
 from braided.serve.write_request import WriteRequest
 
 #: A longer body is decoded in a thread, so that others need not wait for it.

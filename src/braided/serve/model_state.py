@@ -22,7 +22,7 @@ from braided.fleet import KIND, Fleet
 from braided.serve.commit_group import CommitGroup
 from braided.serve.model_lock import ModelLock
 from braided.serve.raw_records import RawRecordParser
-from braided.serve.records import Key, RecordParser, Records, renamed
+from braided.serve.records import RecordParser, Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
 from braided.state import ArrayRule, check_arrays, checked, counts, holding_together, length
@@ -44,7 +44,7 @@ class Observation:
 
     time: float
     x: dict[str, float]
-    key: Key = None
+    key: str | None = None
 
 
 class ModelState:

@@ -14,12 +14,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from braided.serve.endpoint import NDJSON
+from braided.serve.prediction_answers import PREDICT_CHUNK
 from braided.serve.prediction_threads import PredictionThreads
 from braided.serve.problems import HTTPProblem
 from braided.serve.raw_records import RawRecordParser
 from braided.serve.records import RecordParser, decode_json
 from braided.serve.settings import Limits
-from braided.serve.worker import PREDICT_CHUNK, Worker
+from braided.serve.worker import Worker
 from braided.serve.write_request import StreamBatches, WriteRequest
 
 log = logging.getLogger("braided.serve")

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from braided.serve.prediction_answers import PREDICT_CHUNK
 from braided.serve.problems import HTTPProblem
 from braided.serve.raw_records import RawRecords
 from braided.serve.records import Records
-from braided.serve.worker import PREDICT_CHUNK, Worker
+from braided.serve.worker import Worker
 
 #: Seconds of work that the event loop may do at a time.
 _MOST_ON_LOOP = 0.001

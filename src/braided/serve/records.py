@@ -12,15 +12,16 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from braided.errors import BraidedError
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Limits
+from braided.values import key_text
 
 #: A table of records to learn has at most this many cells at a time.
 _MOST_CELLS = 1_000_000
 _NUMBERS = (int, bool)
 _MOST_WHOLE = 2**53
 #: Of a record of a fleet; None if it has none.
-Key = str | int | bool | None
 _ONLY_FLOATS = {float}
 
 
@@ -105,16 +106,16 @@ def check_text(text: Any, what: str, most: int) -> str:
     return text
 
 
-def checked_key(value: Any, name: str, place: int, most: int) -> str | int | bool:
+def checked_key(value: Any, name: str, place: int, most: int) -> str:
     """A key of a fleet, as the fleet has it."""
     what = f"the key {shown(name)} of record {place}"
-    if type(value) is str:
-        return check_text(value, what, most)
-    if type(value) is bool or (type(value) is int and abs(value) <= _MOST_WHOLE):
-        return bool(value) if type(value) is bool else int(value)
-    if type(value) is float and value.is_integer() and abs(value) <= _MOST_WHOLE:
-        return int(value)
-    raise HTTPProblem(422, f"{what} is {shown(value)}: give text, true, false or a whole number up to 2**53")
+    try:
+        text = key_text(value, name, place)
+    except BraidedError as error:
+        raise HTTPProblem(422, str(error)) from None
+    if text is None or (type(value) in (int, float) and abs(value) > _MOST_WHOLE):
+        raise HTTPProblem(422, f"{what} is {shown(value)}: give text, true, false or a whole number up to 2**53")
+    return check_text(text, what, most)
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class Records:
     values: NDArray[np.float64]
     labels: list[Any]
     weights: NDArray[np.float64] | None = None
-    keys: list[Key] | None = None
+    keys: list[str | None] | None = None
 
     def __len__(self) -> int:
         return int(self.counts.size)
@@ -196,7 +197,7 @@ def renamed(
     values: NDArray[np.float64],
     labels: list[Any],
     weights: NDArray[np.float64] | None = None,
-    keys: list[Key] | None = None,
+    keys: list[str | None] | None = None,
 ) -> Records:
     """Records whose names are only those that they use."""
     used, places = np.unique(columns, return_inverse=True)
@@ -226,7 +227,7 @@ def joined(parts: Sequence[Records]) -> Records:
     )
 
 
-def _joined_keys(parts: Sequence[Records]) -> list[Key] | None:
+def _joined_keys(parts: Sequence[Records]) -> list[str | None] | None:
     if all(part.keys is None for part in parts):
         return None
     return [key for part in parts for key in (part.keys or [None] * len(part))]
@@ -276,7 +277,7 @@ class RecordParser:
         self.limits = limits
         self.known = known if isinstance(known, set | dict) else set(known)
         self.key = key
-        self._keys: list[Key] = []
+        self._keys: list[str | None] = []
         self._names: dict[str, int] = {}
         self._counts: list[int] = []
         self._columns: list[int] = []

@@ -21,6 +21,8 @@ _TEXT, _FLAG = "string", "boolean"
 _SIMPLE = (*_NUMBERS, _TEXT, _FLAG, "date", "timestamp", "timestamp_ntz", "decimal", "binary")
 _ORDERED = (*_NUMBERS, _TEXT, "date", "timestamp", "timestamp_ntz", "decimal")
 _TIME = "timestamp"
+#: What `str.strip` takes away; Spark's own trim knows blanks alone.
+_SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 
 def whole(kind: str) -> bool:
@@ -29,7 +31,7 @@ def whole(kind: str) -> bool:
 
 
 def unpacked(text: str | None, kind: str) -> Any:
-    """A key or label that travelled as text.
+    """A label that travelled as text.
 
     >>> unpacked("7", "bigint"), unpacked("7", "string"), unpacked("true", "boolean"), unpacked(None, "string")
     (7, '7', True, None)
@@ -40,17 +42,12 @@ def unpacked(text: str | None, kind: str) -> Any:
 
 
 def packed(value: Any) -> str:
-    """A key as Spark writes it as text.
+    """A label as Spark writes it as text.
 
     >>> packed(7), packed("7"), packed(True)
     ('7', '7', 'true')
     """
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def kind_of(value: Any) -> str:
-    """What a key is, in words."""
-    return "text" if isinstance(value, str) else "true or false" if isinstance(value, bool) else "whole numbers"
 
 
 @dataclass(frozen=True)
@@ -131,7 +128,7 @@ class Columns:
     def sent(self, df: Any) -> Any:
         """What a worker is sent of a stream: the columns under names that can be attributes, as Spark needs."""
         F = require("pyspark.sql.functions", "spark")
-        found = [_column(self.key).cast("string").alias("key")]
+        found = [self._key().alias("key")]
         found.append(_column(self.target).cast("double" if self.regression else "string").alias("target"))
         for place, name in enumerate(self.order):
             column, kind = _column(name), self.kinds[name]
@@ -148,6 +145,12 @@ class Columns:
             column = column.cast("string") if kind == _TIME or whole(kind) else column
             found.append(column.alias(f"kept_{place}"))
         return df.select(*found)
+
+    def _key(self) -> Any:
+        """The key as `key_text` has it: equal texts must come to one worker."""
+        F = require("pyspark.sql.functions", "spark")
+        text = F.btrim(_column(self.key).cast("string"), F.lit(_SPACES))
+        return F.nullif(text, F.lit(""))
 
     def answers(self) -> str:
         """What a worker sends back, in Spark's words."""

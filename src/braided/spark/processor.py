@@ -11,7 +11,7 @@ from pyspark import SparkFiles
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from braided.fleet import Fleet
-from braided.spark.columns import Columns, unpacked
+from braided.spark.columns import Columns
 from braided.spark.key_steps import fleet_of, predict_learn
 
 #: The name of the state's variable, and its schema.
@@ -47,7 +47,7 @@ class FleetProcessor(StatefulProcessor):
         """All rows of a key in a micro-batch."""
         if self._fleet is None:
             self._fleet = fleet_of(Path(SparkFiles.get(self._file)).read_bytes())
-        own = unpacked(key[0], self._columns.kinds[self._columns.key])
+        own = key[0]
         found = self._state.get() if own is not None else None
         before = None if found is None else bytes(found[0])
         frames = list(rows)

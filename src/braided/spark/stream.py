@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,12 @@ from braided.estimators.base import MODL
 from braided.estimators.tasks import REGRESSION
 from braided.extras import require
 from braided.fleet import KIND, Fleet
-from braided.spark.columns import Columns, kind_of, names, packed, unpacked
+from braided.spark.columns import Columns, names, unpacked, whole
 from braided.spark.key_steps import state_of
 from braided.spark.session import check_session, send_file
 from braided.values import shown
+
+_WHOLE = re.compile("-?[0-9]+")
 
 
 def fleet_stream(
@@ -51,8 +54,8 @@ def fleet_stream(
         One column or several: times, numbers or text, never null. Rows of a key that are equal in them are learned in
         the order of their text.
     key
-        The column with the key: text, whole numbers or booleans. The fleet's own if None. A row without a key is
-        predicted by what is shared, and not learned.
+        The column with the key: text, whole numbers or booleans; a key is its text, as of a `Fleet`. The fleet's own
+        if None. A row without a key, or with a blank one, is predicted by what is shared, and not learned.
     share
         Needed, as "none", for a model alone; a fleet has its own.
     features
@@ -72,24 +75,16 @@ def fleet_stream(
     require("google.protobuf", "spark")
     if not hasattr(df, "sparkSession") or not hasattr(df, "dtypes"):
         raise BraidedError(f"df is {shown(df)}: give a DataFrame of Spark's")
-    fleet = made_fleet(model, key, share)
     if len(set(df.columns)) < len(df.columns):
         raise BraidedError("the stream has two columns of one name: rename one of them")
+    fleet = made_fleet(model, key, share)
     columns = chosen_columns(dict(df.dtypes), fleet, key or str(fleet.key), target, order, weight, features, keep)
     check_session(df.sparkSession)
     start = _initial_state(df.sparkSession, fleet, columns)
     file = send_file(df.sparkSession, saved_without_keys(fleet))
-    answers = (
-        columns.sent(df)
-        .groupBy("key")
-        .transformWithStateInPandas(
-            statefulProcessor=processor.FleetProcessor(file, columns),
-            outputStructType=columns.answers(),
-            outputMode="Update",
-            timeMode="None",
-            initialState=start,
-        )
-    )
+    answers = columns.sent(df).groupBy("key").transformWithStateInPandas(
+        processor.FleetProcessor(file, columns), columns.answers(), "Update", "None", initialState=start
+    )  # fmt: skip
     return columns.received(answers)
 
 
@@ -188,11 +183,7 @@ def _initial_state(spark: Any, fleet: Fleet, columns: Columns) -> Any:
     if not fleet.keys:
         return None
     kind = columns.kinds[columns.key]
-    example = unpacked("1", kind)
-    fitting = [known for known in fleet.keys if kind_of(known) == kind_of(example)]
-    if not fitting:
-        raise BraidedError(
-            f"the fleet's keys are {kind_of(fleet.keys[0])}, and column {columns.key!r} is {kind}: cast it"
-        )
-    rows = [(packed(known), bytearray(state_of(fleet, known))) for known in fitting]
+    if whole(kind) and not any(map(_WHOLE.fullmatch, fleet.keys)):
+        raise BraidedError(f"the fleet's keys are text, and column {columns.key!r} is {kind}: cast it")
+    rows = [(known, bytearray(state_of(fleet, known))) for known in fleet.keys]
     return spark.createDataFrame(rows, "key string, state binary").groupBy("key")

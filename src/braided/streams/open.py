@@ -81,6 +81,36 @@ def open_stream(
         Of flat JSON records: the name of the column with their IDs, under which labels may come later.
     """
     rules = rules or Rules()
+    _check_source(source, query, delimiter)
+    live: Any = dict(target=target, idle=idle, rules=rules, position=position, record_id=record_id)  # noqa: C408
+    if is_broker(source):
+        _check_broker_options(source, header, delimiter, rules)
+        return BrokerStream(parse(source), **live)
+    path = Path(source)
+    reader = partial(_open_file, target=target, header=header, delimiter=delimiter, rules=rules, record_id=record_id)
+    if follow:
+        if not path.exists():
+            raise BraidedError(f"{option('follow')} {source}: there is no such file or folder: give one that is there")
+        return FollowStream(path, reader, header, delimiter, **live)
+    if idle is not None:
+        raise BraidedError(f"{option('idle')} is for {option('follow')}: without it a stream has an end of its own")
+    if sql.is_address(source):
+        stream: Stream = _open_data_base(source, query, target, rules)
+    elif source == "-":
+        stream = standard_input(target, rules, record_id)
+    elif source in NAMED_STREAMS:
+        stream = NAMED_STREAMS[source].load(data_dir)
+    elif path.is_dir():
+        stream = FolderStream(path, reader, rules=rules)
+    else:
+        stream = cast(Stream, reader(path))
+    _check_options(stream, source, target, header, delimiter, rules)
+    _check_record_id(stream, source, record_id)
+    return stream
+
+
+def _check_source(source: str, query: str | None, delimiter: str | None) -> None:
+    """Refuse an address of something that cannot be read, a query for what is no data base, and a bad delimiter."""
     if delimiter is not None:
         check_delimiter(delimiter)
     if _SCHEME.match(source) and not sql.is_address(source) and not is_broker(source):
@@ -93,38 +123,13 @@ def open_stream(
             f"{option('query')} is for data bases, and {without_password(source)!r} is none: give sqlite:///FILE or "
             "postgresql://..."
         )
-    live: dict[str, Any] = {"target": target, "idle": idle, "rules": rules, "position": position}
-    live["record_id"] = record_id
-    if is_broker(source):
-        _check_broker_options(source, header, delimiter, rules)
-        return BrokerStream(parse(source), **live)
-    path = Path(source)
 
-    def reader(path: Path) -> EncodedStream:
-        return _open_file(path, target, header, delimiter, rules, record_id)
 
-    if follow:
-        if not path.exists():
-            raise BraidedError(f"{option('follow')} {source}: there is no such file or folder: give one that is there")
-        return FollowStream(path, reader, header, delimiter, **live)
-    if idle is not None:
-        raise BraidedError(f"{option('idle')} is for {option('follow')}: without it a stream has an end of its own")
-    if sql.is_address(source):
-        if query is None:
-            raise BraidedError(f"{sql.without_password(source)!r} is a data base: give {option('query')} 'SELECT ...'")
-        stream: Stream = sql.open_address(source, query, target, rules)
-    elif source == "-":
-        stream = standard_input(target, rules, record_id)
-    elif source in NAMED_STREAMS:
-        stream = NAMED_STREAMS[source].load(data_dir)
-    elif path.is_dir():
-        stream = FolderStream(path, reader, rules=rules)
-    else:
-        stream = cast(Stream, reader(path))
-    _check_options(stream, source, target, header, delimiter, rules)
-    if record_id is not None and not isinstance(stream, JSONLinesStream | FolderStream):
-        raise BraidedError(f"{option('id')} {record_id!r} is for records of JSON, and {source!r} has none")
-    return stream
+def _open_data_base(source: str, query: str | None, target: str | None, rules: Rules) -> Stream:
+    """The rows that a query finds."""
+    if query is None:
+        raise BraidedError(f"{sql.without_password(source)!r} is a data base: give {option('query')} 'SELECT ...'")
+    return sql.open_address(source, query, target, rules)
 
 
 def _check_broker_options(source: str, header: bool | None, delimiter: str | None, rules: Rules) -> None:
@@ -158,6 +163,12 @@ def _check_options(
             raise BraidedError(f"{either} are for CSV files, and {source!r} is none")
         if delimiter is not None:
             raise BraidedError(f"{option('delimiter')} is for CSV files, and {source!r} is none")
+
+
+def _check_record_id(stream: Stream, source: str, record_id: str | None) -> None:
+    """Refuse IDs of records that cannot have any."""
+    if record_id is not None and not isinstance(stream, JSONLinesStream | FolderStream):
+        raise BraidedError(f"{option('id')} {record_id!r} is for records of JSON, and {source!r} has none")
 
 
 def _open_file(

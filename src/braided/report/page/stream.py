@@ -14,7 +14,7 @@ from braided.report.page.markup import MOST_LISTED, places, section, table
 from braided.report.page.subject import Subject
 from braided.report.plot.over_time import mean_throughput, rows_of_strip
 from braided.report.provenance import provenance
-from braided.report.table import ages_rows, counted, keys_rows, keys_words
+from braided.report.table import ages_rows, counted, keys_over_time_rows, keys_rows, keys_words
 from braided.streams.encode.plan import Plan
 
 #: Columns of the stream that are listed.
@@ -90,8 +90,15 @@ def keys(subject: Subject) -> str:
         return ""
     words = (
         f"{keys_words(found)}. By key: the most frequent, and the worst of those with 10 records or more; "
-        "'first 20' is of a key's first records. Over time: the more a key has learned, the more it has of its own."
+        "'first 20' is of a key's first records."
     )
     of_seed = " Of the first seed." if subject.seeds > 1 else ""
-    tables = table(*keys_rows(found, subject.regression)) + table(*ages_rows(found, subject.regression))
-    return section("Keys", f"<p>{escape(words + of_seed)}</p>{tables}")
+    parts = [f"<p>{escape(words + of_seed)}</p>", table(*keys_rows(found, subject.regression))]
+    if "until" in found:
+        error = "The mean absolute error" if subject.regression else "Errors in percent"
+        words = (
+            f"{error} of the same keys over time: up to each of these records of the stream, since the last of them."
+        )
+        parts += [f"<p>{words}</p>", table(*keys_over_time_rows(found, subject.regression))]
+    parts += ["<p>All keys, by what they had learned:</p>", table(*ages_rows(found, subject.regression))]
+    return section("Keys", "".join(parts))

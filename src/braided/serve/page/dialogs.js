@@ -40,10 +40,12 @@ async function inspect(name, event) {
 }
 
 function explain(model) {
-  const names = model.columns.length ? model.columns.map(column => column.name) : model.strip.map(([name]) => name);
+  const values = model.columns.length
+    ? model.columns.filter(column => "example" in column).map(column => [column.name, column.example])
+    : model.strip.map(([name]) => [name, 0]);
   const record = make("textarea", {});
   record.setAttribute("aria-label", "a record");
-  record.value = JSON.stringify({x: Object.fromEntries(names.slice(0, 12).map(name => [name, 0]))}, null, 1);
+  record.value = JSON.stringify({x: Object.fromEntries(values.slice(0, 12))}, null, 1);
   const answer = make("div", {answer: model.name});
   const button = make("button", {onclick: async () => {
     const found = await answered(address(model.name, "/explain"), {method: "POST", body: record.value, headers: {"Content-Type": "application/json"}});

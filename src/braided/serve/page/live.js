@@ -1,3 +1,6 @@
+// Commands are copied into terminals, which do not know where this page is.
+for (const place of document.querySelectorAll("[data-here]")) place.textContent = new URL(".", location.href).href;
+
 let token = sessionStorage.getItem("braided-token");
 
 function handle(kind, data) {

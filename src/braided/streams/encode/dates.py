@@ -40,6 +40,7 @@ _NAMES = ("january", "february", "march", "april", "may", "june", "july", "augus
           "december")  # fmt: skip
 _MONTHS = {word: i for i, name in enumerate(_NAMES, start=1) for word in (name, name[:3])} | {"sept": 9}
 _EPOCH = datetime.datetime(1970, 1, 1)
+_EXAMPLE = datetime.datetime(2024, 1, 31, 10, 20)
 _DAY_US = 86_400 * 10**6
 #: Years of two digits from here on are of the last century.
 _CENTURY = 69
@@ -253,6 +254,25 @@ class DateForm:
         else:
             parts = ["age", *(hours if self.clock else ()), "weekday", "day_of_year.sin", "day_of_year.cos"]
         return [f"{column}.{part}" for part in parts]
+
+    def example(self) -> str | None:
+        """A cell of this form, such as the first that came; None where no text is one.
+
+        >>> DateForm(BY_NAME, clock=True).example(), DateForm(YEAR_LAST, day_first=True, first_us=0).example()
+        ('31 Jan 2024 10:20', '01/01/1970')
+        """
+        if self.shape in (TIME, DURATION):
+            return "10:20" if self.shape == TIME else None
+        at = _EXAMPLE
+        with suppress(OverflowError):  # of a form that a stranger wrote
+            at = at if self.first_us is None else _EPOCH + datetime.timedelta(microseconds=self.first_us)
+        clock = f" {at:%H:%M}" if self.clock else ""
+        if self.shape == BY_NAME:
+            return f"{at.day} {_NAMES[at.month - 1][:3].title()} {at.year:04}{clock}"
+        if self.shape == YEAR_LAST:
+            first, second = (at.day, at.month) if self.day_first else (at.month, at.day)
+            return f"{first:02}/{second:02}/{at.year:04}{clock}"
+        return f"{at.date().isoformat()}{clock}"
 
     def since(self, moments: Iterable[Moment | None]) -> DateForm:
         """The same with the first of these as the first value, if there was none before."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,56 +11,53 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import Batch
+from braided.streams.encode.cells import BadCell
 from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, Misfit
 from braided.streams.encode.plan import listed
+from braided.values import key_text
 
-#: Characters of a key at most.
-LONGEST_KEY = 1_000
+#: A record's key as its text, None if it is missing, or why there can be none.
+Key = str | None | BadCell
 
 
-def key_text(cell: Any) -> str | None:
-    """A key as text, whatever kind of file it stands in; None for a missing one.
-
-    >>> key_text(" pump "), key_text(7), key_text(7.0), key_text(True), key_text(float("nan"))
-    ('pump', '7', '7', 'true', None)
-    """
-    if isinstance(cell, str):
-        return cell.strip() or None
-    if isinstance(cell, bool | np.bool_):
-        return "true" if cell else "false"
-    if isinstance(cell, int | np.integer):
-        return str(int(cell))
-    if isinstance(cell, float | np.floating) and math.isfinite(cell):
-        return str(int(cell)) if float(cell).is_integer() else repr(float(cell))
-    return None
+def _key(cell: Any, column: str) -> Key:
+    if isinstance(cell, BadCell):
+        return BadCell(f"key {column!r} {cell.reason}")
+    try:
+        return key_text(cell, column)
+    except BraidedError as error:
+        return BadCell(str(error))
 
 
 def keyed(piece: Chunk | Batch | BadRecord | LabelPiece, key: str) -> Chunk | Batch | BadRecord | LabelPiece:
     """A piece with its keys, and without their column."""
     if isinstance(piece, BadRecord | LabelPiece):
         return piece
+    keys: Any  # without what cannot be a key, once `key_misfits` has been asked
     if isinstance(piece, Batch):
         place = next((i for i, name in enumerate(piece.names) if str(name) == key), None)
         if place is None:
             return replace(piece, keys=[None] * len(piece))
         names = piece.names[:place] + piece.names[place + 1 :]
-        keys = [key_text(value) for value in piece.values[:, place].tolist()]
+        keys = [_key(value, key) for value in piece.values[:, place].tolist()]
         return replace(piece, names=names, values=np.delete(piece.values, place, axis=1), keys=keys)
     found = next((name for name in piece.columns if str(name) == key), None)
     cells: Any = piece.columns[found] if found is not None else [None] * len(piece)
-    return replace(piece.without({found}), keys=[key_text(cell) for cell in cells])
+    keys = [_key(cell, key) for cell in cells]
+    return replace(piece.without({found}), keys=keys)
 
 
-def key_misfits(keys: Sequence[str | None], column: str | None) -> list[Misfit]:
-    """The records whose key is missing or too long, which is a matter of the whole record."""
-    found = []
-    for row, key in enumerate(keys):
-        if key is None:
-            found.append(Misfit(row, f"there is no key in column {column!r}", column, whole=True))
-        elif len(key) > LONGEST_KEY:
-            reason = f"the key in column {column!r} has {len(key):,} characters, and may have {LONGEST_KEY:,}"
-            found.append(Misfit(row, reason, column, whole=True))
-    return found
+def key_problem(key: Key, column: str | None) -> str | None:
+    """What is wrong with a record's key; None if nothing is."""
+    if key is None:
+        return f"there is no key in column {column!r}"
+    return key.reason if isinstance(key, BadCell) else None
+
+
+def key_misfits(keys: Sequence[Key], column: str | None) -> list[Misfit]:
+    """The records that have no key, or what cannot be one, which is a matter of the whole record."""
+    problems = ((row, key_problem(key, column)) for row, key in enumerate(keys))
+    return [Misfit(row, reason, column, whole=True) for row, reason in problems if reason is not None]
 
 
 def check_key(key: str, pieces: Iterable[Chunk | Batch]) -> None:

@@ -10,6 +10,7 @@ from braided.streams.base import Batch
 from braided.streams.encode import cells
 from braided.streams.encode.cells import Cells, plain
 from braided.streams.encode.chunk import Chunk
+from braided.streams.encode.keys import key_problem
 from braided.streams.encode.number_form import NumberForm
 from braided.streams.encode.rules import Rules
 from braided.streams.encode.weights import weight_of
@@ -38,8 +39,8 @@ def raw_records(
             label = cells.as_label(cell, piece.spelled, form)
             weight = _raw_weight(piece, row, rules, form)
             key = None if piece.keys is None else piece.keys[row]
-            if rules.key is not None and key is None:
-                raise BraidedError(f"there is no key in column {rules.key!r}")
+            if rules.key is not None and (wrong := key_problem(key, rules.key)) is not None:
+                raise BraidedError(wrong)
         except BraidedError as error:
             problem(piece.where(row), str(error))
             continue

@@ -21,6 +21,7 @@ _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
 #: Of one rule that lists columns or values, and of a name or value in it.
 _MOST_ITEMS, _MOST_TEXT = 10_000, 10_000
+_LONGEST_EXAMPLE = 100
 _IN_WORDS: dict[type | None, str] = {
     str: "a text",
     int: "a whole number from 0 on",
@@ -126,9 +127,24 @@ def summary(encoder: Encoder) -> dict[str, Any]:
             about["values"] = len(encoder.categories.known.get(name, ()))
         if kind is Kind.DATE:
             about["features"] = encoder.dates[name].names(name, encoder.rules.dates)
+        if about["read_as"] not in ("weight", "dropped") and name != encoder.target:
+            about["example"] = _example(encoder, name, kind)
         columns.append(about)
     numbers = {"decimal": encoder.form.decimal, "thousands": encoder.form.thousands}
     return {"rules": own, "numbers": numbers, "columns": columns}
+
+
+def _example(encoder: Encoder, column: Hashable, kind: Kind) -> str | float | None:
+    """A value of the column's kind, for somebody who writes a record by hand; None where JSON has none."""
+    if kind is Kind.DATE:
+        return encoder.dates[column].example()
+    if kind is Kind.TEXT:
+        return "some words"
+    if kind is Kind.CATEGORICAL:
+        hashed = encoder.categories.encoding == "hash" or column in encoder.categories.hashed
+        values = () if hashed else encoder.categories.known.get(column, ())
+        return next((value for value in values if isinstance(value, str) and len(value) <= _LONGEST_EXAMPLE), "a word")
+    return 0.0
 
 
 def pack_step(step: Step) -> Step:
