@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from braided import BraidedError
+from braided.reproduce.command import Reproduction, ReproductionOptions
+from braided.reproduce.jobs import JobSpec
+from braided.reproduce.store import Store
 from braided.run import Job, RunOptions
 from command import braided
 
@@ -35,8 +44,7 @@ def reproduce_apart(*arguments: str, data: Path, code: int = 0) -> subprocess.Co
 
 
 def without_times(document: dict[str, Any]) -> list[dict[str, Any]]:
-    times = {"us_per_record", "full_hours"}
-    return [{name: value for name, value in cell.items() if name not in times} for cell in document["cells"]]
+    return [{name: value for name, value in cell.items() if name != "us_per_record"} for cell in document["cells"]]
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +153,54 @@ def test_a_failing_cell_is_shown_and_tried_again(tmp_path: Path, excerpts: Path)
     assert "runs failed: their cells say why" in done.stderr
     again = reproduce(*CELLS, *out, "--json", data=tmp_path / "data", code=1)
     assert "12 runs were done before, 3 are left" in again.stderr
+
+
+def test_what_is_no_result_of_its_run_is_done_again(
+    in_one_go: tuple[Path, dict[str, Any]], tmp_path: Path, excerpts: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(in_one_go[0], out)
+    files = sorted((out / "cells").glob("*.json"))
+    whole = [file.read_bytes() for file in files]
+    broken = [b"", b"{}", b"null", whole[3][:40], whole[5], b"\xff\xfe"]  # the fifth is another run's
+    for file, content in zip(files, broken, strict=False):
+        file.write_bytes(content)
+    done = reproduce(*CELLS, "--out", str(out), "--json", data=excerpts)
+    assert "9 runs were done before, 6 are left" in done.stderr
+    assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
+    assert {file: json.loads(file.read_bytes())["spec"] for file in files} == {
+        file: json.loads(content)["spec"] for file, content in zip(files, whole, strict=True)
+    }
+
+
+def test_on_a_full_disk_it_says_what_to_do_and_keeps_what_is_done(
+    tmp_path: Path, excerpts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Done:
+        """Every run at once."""
+
+        def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Any]:
+            for spec in specs:
+                yield spec, {"spec": spec.plain(), "errors": 9, "records": 50, "majority_errors": 9, "seconds": 1.0,
+                             "wall_seconds": 1.0, "curve": {"records": [50], "errors": [9]}}  # fmt: skip
+
+    options = ReproductionOptions(("table1",), seeds=1, datasets=("german",), out=tmp_path / "out")
+    console = Console(file=io.StringIO())
+    put, kept = Store.put, []
+
+    def full_after_two(store: Store, key: str, result: dict[str, Any]) -> None:
+        if len(kept) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        kept.append(key)
+        put(store, key, result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", full_after_two)
+        with pytest.raises(BraidedError, match=r"no space left for .*out: free some and run the command again"):
+            Reproduction(options, excerpts, Done(), console).run()
+    again = Reproduction(options, excerpts, Done(), console)
+    assert [cell["ours_mean"] for cell in again.run()[0]["cells"]] == [9] * 5
+    assert again.reused == 2
 
 
 def test_a_missing_data_set_leaves_the_others_alone(tmp_path: Path, excerpts: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from braided import zoo
 from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream
 from braided.estimators.progress import Progress
+from braided.evaluation import Evaluation
+from braided.evaluation.ranking import roc_area
 from braided.report import published_haphazard as published
 from braided.reproduce import haphazard, haphazard_tables, pages
 from braided.reproduce.command import ReproductionOptions, screen_table
@@ -180,6 +184,28 @@ def test_our_olvf_makes_the_reviews_errors_on_the_reviews_stream() -> None:
         theirs = published.find("OLVF", name, p, "errors")
         assert theirs is not None
         assert theirs.mean == errors
+
+
+def test_the_reviews_auroc_of_olvf_is_that_of_how_sure_it_is() -> None:
+    """docs/baselines.md says so of this stream."""
+    data = real("a8a")
+    job = next(cell.job for cell in cells() if (cell.job.dataset, cell.p_f, cell.method) == ("a8a", 0.75, "olvf"))
+    labels: list[int] = []
+    sure: list[float] = []
+
+    def take(first: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]) -> None:
+        said = np.asarray(progress.predictions, dtype=np.float64)
+        labels.extend(batch.labels)
+        sure.extend(np.abs(said[:, 0] - 0.5) if said.shape[1] else np.zeros(len(said)))
+
+    evaluation = Evaluation(zoo.build("olvf", job.run_options().resolved().model_options(0)), on_predictions=take)
+    for _ in evaluation.run(haphazard_stream("a8a", 0.75, data, False)):
+        pass
+    area = roc_area(np.array(labels) == 1, np.array(sure))
+    theirs = published.find("OLVF", "a8a", 0.75, "auroc")
+    assert theirs is not None
+    assert area is not None
+    assert round(100.0 * area, 2) == theirs.mean == 72.43
 
 
 def test_the_command_runs_resumes_and_gives_json(tmp_path: Path, excerpts: Path) -> None:

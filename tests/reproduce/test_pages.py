@@ -15,7 +15,9 @@ import pytest
 from braided.report import published
 from braided.reproduce import findings, html_page, layouts, page_tables, pages, sample
 from braided.reproduce.command import WHATS
+from braided.reproduce.documents import by_stream
 from braided.reproduce.grid import Grid, Section
+from braided.reproduce.jobs import SCALES
 from braided.reproduce.quirks import QUIRKS
 from braided.reproduce.tables import DEFAULT
 from command import braided
@@ -49,6 +51,7 @@ def cell(dataset: str, method: str, ours: float, paper: float | None = None, **m
 def document(what: str, *cells: dict[str, Any]) -> dict[str, Any]:
     return {
         "what": what, "title": "A title", "about": "", "cells": list(cells), "jobs": 2, "seconds": 1.0,
+        "preset": "released",
         "command": f"braided reproduce {what}", "circumstances": {"braided": "0", "machine": "one"},
     }  # fmt: skip
 
@@ -70,7 +73,9 @@ def test_in_a_grouped_table_the_best_of_each_stream_is_bold_and_nothing_else(wha
         means = {
             c["method"]: c[f"{whose}_mean"] for c in found["cells"] if c["dataset"] == dataset and f"{whose}_mean" in c
         }
-        assert names == [method for method, mean in means.items() if mean == pytest.approx(min(means.values()), 1e-9)]
+        printed = {method: page_tables.short(mean, found["cells"][0]["unit"]) for method, mean in means.items()}
+        best = printed[min(means, key=lambda method: means[method])]
+        assert names == [method for method, text in printed.items() if text == best]
     assert {dataset for dataset, whose in bold if whose == "ours"} == {c["dataset"] for c in found["cells"]}
 
 
@@ -79,16 +84,16 @@ def test_in_a_table_by_availability_or_rate_the_best_of_each_row_is_bold(what: s
     found = one(what)
     sections = layouts.of(what).sections(found)
     assert [len(section.grid.rows) for section in sections] == [rows, rows]
-    streams = iter(page_tables.streams(found).values())
+    streams = iter(by_stream(found).values())
     for section in sections:
         for row in section.grid.rows:
             by_method = next(streams)
             for text, each in zip(row[1:], by_method.values(), strict=True):
                 ours = 100.0 * each["ours_mean"] / each["records"]
                 assert bare(text[0]).startswith(f"{ours:.1f} / {100.0 * each['paper_mean'] / each['records']:.1f} ")
-                assert text[0].startswith("**") == (
-                    each["ours_mean"] == min(c["ours_mean"] for c in by_method.values())
-                )
+                printed = [f"{100.0 * c['ours_mean'] / c['records']:.1f}" for c in by_method.values()]
+                best = f"{ours:.1f}" == min(printed, key=float)
+                assert text[0].startswith("**") == (best and len(set(printed)) > 1)
 
 
 def test_the_better_of_ours_and_the_best_published_is_bold_in_haphazard() -> None:
@@ -132,7 +137,7 @@ def test_documents_that_were_made_before_are_rendered_and_the_page_is_of_them() 
     """After a change of the layout: `braided reproduce --page docs/results.md --out docs/results`."""
     found = committed()
     assert {path.stem for path in RESULTS.glob("*.json")} == {each["what"] for each in found}
-    text = pages.markdown(found, "results")
+    text = pages.markdown(found, "results", docs_at="")
     assert text == (RESULTS.parent / "results.md").read_text()
     for each in found:
         assert f"\n## {each['title']}\n" in text
@@ -158,10 +163,28 @@ def test_nothing_is_said_of_samples_where_all_was_run() -> None:
 
 
 def test_a_limit_is_named_where_it_was_given() -> None:
-    limited = cell("imnist", "modl", 200.0, 100.0, sample=True, paper_records=1_000_000, full_hours=2.0)
+    limited = cell("imnist", "modl", 200.0, 100.0, sample=True, paper_records=1_000_000)
     text = pages.markdown([document("merge", limited)], "r")
     assert "Fewer records than the paper's were asked for of imnist (1,000 of 1,000,000 records)." in text
     assert "| *imnist, first 1,000* |" in text
+
+
+def test_hours_of_all_records_count_a_run_once_at_its_fastest_and_with_the_tables_own_seeds() -> None:
+    def sampled(method: str, us_per_record: float, p_f: float = 0.5) -> dict[str, Any]:
+        return cell(
+            "higgs", method, 460.0, p_f=p_f, us_per_record=us_per_record, seeds=1, sample=True, file_is_sample=True,
+            paper_records=1_000_000,
+        )  # fmt: skip
+
+    table2 = document("table2", sampled("modl", 1_800.0), sampled("modl", 3_600.0, p_f=0.99))
+    # Five seeds of a million records each.
+    assert sample.hours_in_full([table2]) == pytest.approx(5 * (0.5 + 1.0))
+    shared = [document("curves", sampled("modl", 3_600.0)), document("merge", sampled("score-sum", 3_600.0))]
+    assert sample.hours_in_full([table2, *shared]) == pytest.approx(5 * (0.5 + 1.0))
+    slow_first = [*shared, table2]
+    assert sample.hours_in_full(slow_first) == pytest.approx(5 * (0.5 + 1.0))
+    other = document("ablation", sampled("modl-olr+mlp", 3_600.0), cell("susy", "modl", 300.0))
+    assert sample.hours_in_full([table2, other]) == pytest.approx(5 * (0.5 + 1.0 + 1.0))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +323,7 @@ def curves(means: list[float]) -> dict[str, Any]:
 
 def test_the_curve_of_a_sample_is_put_beside_the_papers_rate() -> None:
     half = [0.5] * 5
-    found = sample.falling(curves([*half, 0.48, 0.46, 0.45, 0.44, 0.43]))
+    found = sample.sample_curves(curves([*half, 0.48, 0.46, 0.45, 0.44, 0.43]))
     assert [(each.dataset, each.records) for each in found] == [("higgs", 1_000)]
     assert found[0].second_half == pytest.approx(100 * (430 - 250) / 500)
     paper = 100 * published.find("table2", "higgs", "modl", 0.5)[0].mean / 1_000_000
@@ -308,7 +331,7 @@ def test_the_curve_of_a_sample_is_put_beside_the_papers_rate() -> None:
         f"On higgs the error still falls for {DEFAULT}; our default is at 43.0% of 1,000 records, and at 36.0% of "
         f"their second half, where the paper's MODL is at {paper:.1f}% of a million."
     ]
-    level = sample.falling(curves([0.5] * 10))
+    level = sample.sample_curves(curves([0.5] * 10))
     assert sample.curve_sentences(level)[0].startswith("On higgs the error falls no more; our default is at 50.0%")
 
 
@@ -331,6 +354,19 @@ def test_quirks_quote_what_is_published() -> None:
     assert len({quirk.about for quirk in QUIRKS}) == len(QUIRKS)
     text = pages.markdown([one("toy")], "r")
     assert text.index("## Typos and quirks") > text.index(f"## {one('toy')['title']}")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_what_is_said_of_german_scaled_is_in_its_document(scale: str) -> None:
+    found = json.loads((RESULTS / "german" / f"scale_{scale}.json").read_text())
+    assert found["command"] == f"braided reproduce table1 --dataset german --scale {scale}"
+    modl = next(each for each in found["cells"] if each["method"] == "modl")
+    assert modl["seeds"] == 20
+    figures = f"{modl['ours_mean']:.1f} +- {modl['ours_sd']:.1f}"
+    baselines = (RESULTS.parent / "baselines.md").read_text()
+    assert f"| [`{found['command']}`](results/german/scale_{scale}.json) | {figures} |" in baselines
+    quirk = next(quirk for quirk in QUIRKS if quirk.about == "german's scale")
+    assert f"`--scale {scale}` ({modl['ours_mean']:.1f})" in quirk.here
 
 
 def test_markup_is_the_pages_own_and_figures_are_escaped() -> None:
@@ -370,6 +406,31 @@ def test_without_a_table_there_must_be_a_page_and_results(tmp_path: Path) -> Non
         "toy.json is not a table of results"
         in braided("reproduce", "--page", page, "--out", str(tmp_path / "bad"), code=2).stderr
     )
+
+
+def test_versions_are_said_once_and_the_rest_below_each_table() -> None:
+    about = {"braided": "1.1", "numpy": "2.4", "date": "2026-01-02", "machine": "one"}
+    tables = [document("five", cell("german", "modl", 300.0)), document("merge", cell("german", "score-sum", 300.0))]
+    tables[0]["circumstances"] = about
+    tables[1]["circumstances"] = about | {"braided": "1.0", "date": "2026-01-01"}
+    text = pages.markdown(tables, "r")
+    assert text.count("2.4") == text.count("numpy") == 1
+    assert "Made with braided 1.0 and 1.1 and numpy 2.4; of braided that is the number" in text
+    assert "<small>`braided reproduce five`: 2 runs, 1 s of work; 2026-01-02, one.</small>" in text
+    assert "<small>`braided reproduce merge`: 2 runs, 1 s of work; 2026-01-01, one.</small>" in text
+
+
+def test_links_lead_into_the_docs_from_wherever_the_page_is(tmp_path: Path) -> None:
+    tables = [one("toy")]
+    assert "([how](default.md))" in pages.markdown(tables, "r", docs_at="")
+    (tmp_path / "out").mkdir()
+    pages.write_pages(tables, tmp_path / "out", tmp_path / "page.md")
+    address = "https://github.com/braided-ml/braided/blob/main/docs/default.md"
+    assert f"([how]({address}))" in (tmp_path / "page.md").read_text()
+    assert "(how: docs/default.md)" in (tmp_path / "out" / "index.html").read_text()
+    (tmp_path / "baselines.md").write_text("")
+    pages.write_pages(tables, tmp_path / "out", tmp_path / "page.md")
+    assert "([how](default.md))" in (tmp_path / "page.md").read_text()
 
 
 def test_a_document_is_not_changed_by_rendering() -> None:

@@ -16,6 +16,7 @@ from braided import BraidedError
 from braided.estimators import tasks
 from braided.reproduce import layouts, pages, stream_models, streams, streams_run, streams_tables
 from braided.reproduce.command import ReproductionOptions, screen_table
+from braided.reproduce.documents import by_stream
 from braided.reproduce.jobs import STREAMS as PROTOCOL
 from braided.reproduce.jobs import JobSpec, code_digest, data_digest, perform
 from braided.reproduce.stream_models import DEFAULT, LEAN
@@ -183,14 +184,14 @@ def test_time_is_that_of_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_last_is_counted_beside_and_has_neither_log_loss_nor_time() -> None:
     found = streams.document(cells(), results({"majority": 0.7, "mean": 9.0}))
-    by_method = streams.by_stream(found, "error_rate")["weather", 0.5]
+    by_method = by_stream(found, "error_rate")["weather", 0.5, ""]
     assert by_method["last label"]["error_rate"] == 0.4
     assert by_method["majority"]["error_rate"] == 0.7
     assert "log_loss" not in by_method["last label"]
     assert by_method["majority"]["log_loss"] == 1.4
     assert streams.TIME not in by_method["majority"]
     assert by_method[DEFAULT][streams.TIME] == pytest.approx(200.0)
-    assert streams.by_stream(found, "mae")["trump", 1.0]["last value"]["mae"] == 0.4
+    assert by_stream(found, "mae")["trump", 1.0, ""]["last value"]["mae"] == 0.4
 
 
 def test_sentences_say_where_we_are_ahead_and_where_behind() -> None:
@@ -226,11 +227,11 @@ def test_ranks_and_means_by_model() -> None:
     assert found["ranks"]["log_loss"]["river-nb"] == [6.0] * 22, "seven are equal: places 3 to 9"
     grid = streams_tables.by_model(found, tasks.CLASSIFICATION)
     rows = {row[0][0]: dict(zip(grid.header, (lines[0] for lines in row), strict=True)) for row in grid.rows}
-    assert (rows[DEFAULT]["errors"], rows[DEFAULT]["log loss"]) == ("**20.00%**", "**0.4000**")
-    assert (rows["river-amf"]["default ahead"], rows["river-amf"]["rank"]) == ("22 of 22", "2.0")
+    assert (rows["default"]["errors, %"], rows["default"]["log loss"]) == ("**20.0**", "**0.40**")
+    assert (rows["amf"]["ahead"], rows["amf"]["rank"]) == ("22/22", "2.0")
     assert rows["last label"]["log loss"] == ""
     numbers = streams_tables.by_model(found, tasks.REGRESSION)
-    assert numbers.rows[0][1] == ["**25.00%**"], "of the error of the mean"
+    assert numbers.rows[0][1] == ["**25.0**"], "of the error of the mean"
 
 
 def test_the_best_are_bold_with_all_that_are_equal() -> None:
@@ -241,7 +242,7 @@ def test_the_best_are_bold_with_all_that_are_equal() -> None:
     assert (row[DEFAULT], row["river-knn"]) == (["**20.00%**", "± 0.00%"], ["**20.00%**", "± 0.00%"])
     assert row["river-nb"] == ["50.00%", "± 0.00%"]
     beside = streams_tables.beside(found, tasks.CLASSIFICATION).rows[1]
-    assert beside == [["phishing, half missing"], ["**20.00%**"], ["50.00%"], ["**20.00%** knn"], ["40.00%"]]
+    assert beside == [["phishing", "half missing"], ["**20.00%**"], ["50.00%"], ["**20.00%** knn"], ["40.00%"]]
 
 
 def test_a_failed_run_is_shown_with_its_reason_counted_once_and_left_out_of_the_comparison() -> None:

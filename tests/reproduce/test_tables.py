@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError
+from braided import BraidedError, presets
 from braided.report import published
 from braided.reproduce import grid, layouts, pages, toy
 from braided.reproduce.command import WHATS, ReproductionOptions, checked
-from braided.reproduce.jobs import JobSpec
+from braided.reproduce.jobs import JobSpec, _settings
 from braided.reproduce.store import Store
 from braided.reproduce.summary import band, table_document
 from braided.reproduce.tables import DEFAULT, TABLES
@@ -92,7 +92,6 @@ def test_a_shorter_stream_scales_the_published_figure_and_is_named(excerpts: Pat
     modl = by_method["modl"]
     assert modl["sample"]
     assert modl["paper_mean"] == pytest.approx(286.1 / 2)
-    assert modl["full_hours"] == pytest.approx(1_000 * 1e-3 * 2 / 3_600)
     assert by_method["auxdrop-odl"]["paper_other"] == [pytest.approx(150.2)]
     assert grid.stream_label(modl) == ["german", "(first 500 of 1,000)"]
 
@@ -175,6 +174,23 @@ def test_what_is_wanted() -> None:
         ReproductionOptions(("table1",), datasets=("higgs",)).cells("table1")
 
 
+@pytest.mark.parametrize(
+    ("what", "given", "command"),
+    [
+        ("toy", {"preset": "paper", "seeds": 3, "quick": True, "scale": "0,1", "datasets": ("german",)}, "toy"),
+        ("table1", {"seeds": 20, "preset": "released"}, "table1"),
+        ("table1", {"seeds": 2, "limit": 1_000, "quick": True}, "table1 --quick"),
+        ("table1", {"preset": "paper", "scale": "-1,1", "whole_german": True}, "table1 --preset paper --scale -1,1"),
+        ("logistic", {"preset": "paper", "datasets": ("a8a",)}, "logistic --dataset a8a"),
+        ("haphazard", {"whole_german": True, "scale": "0,1"}, "haphazard --whole-german"),
+        ("haphazard", {"whole_german": True, "datasets": ("wpbc",)}, "haphazard --dataset wpbc"),
+        ("streams", {"preset": "paper", "scale": "0,1"}, "streams"),
+    ],
+)
+def test_the_command_has_the_options_that_make_a_difference(what: str, given: dict[str, Any], command: str) -> None:
+    assert ReproductionOptions((what,), **given).command(what) == f"braided reproduce {command}"
+
+
 def test_the_store_keeps_whole_results_alone(tmp_path: Path) -> None:
     store = Store(tmp_path / "cells")
     store.put("one", {"errors": 1})
@@ -190,3 +206,19 @@ def test_scale_reaches_the_jobs_of_the_paper_alone() -> None:
     assert "--scale -1,1" in ReproductionOptions(("table1",), scale="-1,1").command("table1")
     with pytest.raises(BraidedError, match="--scale '2,3' is not known: use one of"):
         ReproductionOptions(("table1",), scale="2,3")
+
+
+@pytest.mark.parametrize("preset", ["released", "paper"])
+def test_merge_has_the_runs_of_other_tables_where_the_combiner_is_the_presets_own(preset: str) -> None:
+    def runs(what: str, method: str) -> set[JobSpec]:
+        return {job for cell in TABLES[what].cells(preset) if cell.method == method for job in cell.jobs()}
+
+    shared = runs("merge", "score-sum")
+    assert shared == runs("merge", "score-sum") & (
+        runs("table1", "modl") | runs("curves", "modl") | runs("glr", "modl")
+    )
+    assert not runs("merge", "moe") & runs("table1", "modl")
+    for job in shared:  # a name changes nothing: all settings that decide a result are the same
+        named = replace(job, seed=0, combiner="score-sum")
+        assert _settings(named) == _settings(replace(job, seed=0))
+        assert not presets.get(preset, job.dataset).first_weights

@@ -61,7 +61,8 @@ def reproduce(
 ) -> None:
     """Reproduce tables and figures of the paper, ours beside theirs.
 
-    Every run is kept under --out as it ends and never done twice: after an interruption the same command goes on.
+    Every run is kept under --out as it ends and never done twice: after an interruption the same command goes on, in a
+    run over a large file from its last checkpoint, which is written every minute.
     """
     from braided.report.folder import check_folder
     from braided.reproduce.command import Reproduction, ReproductionOptions, checked, render, screen_table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 import time
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ _CHEAP = {"olvf": 0.01, "auxdrop-odl": 0.15, "auxdrop-fodl": 0.08, "auxdrop-ogd"
 #: What a record of MODL costs, roughly.
 _SECONDS_OF_MODL = 500e-6
 _PLAIN_EVERY = 30.0
+#: What `perform` adds to a result last.
+_TIME = "wall_seconds"
 _SAMPLE_RECORDS = 10_000
 
 
@@ -80,17 +83,25 @@ class ReproductionOptions:
             checks.choice("--scale", self.scale, SCALES)
 
     def command(self, what: str) -> str:
-        """The command that makes this table alone."""
+        """The command that makes this table alone: with those options that make a difference to it."""
         words = ["braided", "reproduce", what]
-        for name in ("preset", "seeds", "limit"):
-            value = getattr(self, name)
-            if value is not None and (name, value) != ("preset", "released"):
-                words += [f"--{name}", str(value)]
-        for name in self.datasets:
-            words += ["--dataset", name]
-        words += ["--quick"] if self.quick else []
-        words += ["--scale", self.scale] if self.scale is not None and what not in {"haphazard", "streams"} else []
-        words += ["--whole-german"] if self.whole_german and what == "haphazard" else []
+        given = {
+            "preset": ["--preset", self.preset],
+            "seeds": ["--seeds", str(self.seeds)],
+            "limit": ["--limit", str(self.limit)],
+            "datasets": [word for name in self.datasets for word in ("--dataset", name)],
+            "quick": ["--quick"],
+            "scale": ["--scale", str(self.scale)],
+            "whole_german": ["--whole-german"],
+        }
+        least = self
+        usual = ReproductionOptions(self.whats)
+        for name, option in given.items() if what in TABLES else ():
+            without = replace(least, **{name: getattr(usual, name)})
+            if without.cells(what) == self.cells(what):
+                least = without
+            else:
+                words += option
         return shlex.join(words)
 
     def cells(self, what: str) -> list[Cell]:
@@ -171,20 +182,38 @@ class Reproduction:
         self.executor = executor
         self.console = console
         self.store = Store(options.out / "cells")
+        #: Checkpoints of long runs that are not finished.
+        self.begun = options.out / "begun"
         self.results: Results = {}
         self.reused = 0
 
     def _key(self, job: JobSpec) -> str:
         return job.key(data_digest(job.dataset, self.data_dir))
 
+    def _known(self, job: JobSpec) -> dict[str, Any] | None:
+        """The result of a job that was done before; what is no whole result of this job is done again."""
+        result = self.store.get(self._key(job))
+        whole = result is not None and result.get("spec") == job.plain() and _TIME in result
+        return result if whole else None
+
     def run(self) -> list[dict[str, Any]]:
         """Do what is left, write everything, return the documents."""
+        try:
+            return self._run()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            raise BraidedError(
+                f"there is no space left for {self.options.out}: free some and run the command again, which goes on"
+            ) from None
+
+    def _run(self) -> list[dict[str, Any]]:
         cells = {what: self.options.cells(what) for what in self.options.whats if what in TABLES}
         jobs = list(dict.fromkeys(job for some in cells.values() for cell in some for job in cell.jobs()))
         left = []
         for job in jobs:
             try:
-                known = self.store.get(self._key(job))
+                known = self._known(job)
             except BraidedError as error:  # the data set is not here: its cells say so, the others are run
                 self.results[job] = {"error": str(error)}
                 continue
@@ -222,9 +251,10 @@ class Reproduction:
         printed = time.monotonic()
         with progress:
             task = progress.add_task("", total=sum(weights.values()), done=0, of=len(jobs), last="")
-            for done, (job, result) in enumerate(self.executor.run(jobs, self.data_dir), start=1):
+            for done, (job, result) in enumerate(self.executor.run(jobs, self.data_dir, self.begun), start=1):
                 if "error" not in result:
                     self.store.put(self._key(job), result)
+                    (self.begun / self._key(job)).unlink(missing_ok=True)
                 self.results[job] = result
                 last = f"{job.dataset} {job.model} seed {job.seed}"
                 progress.update(task, advance=weights[job], done=done, last=last)
@@ -242,7 +272,7 @@ class Reproduction:
             "command": self.options.command(what),
             "preset": self.options.preset,
             "jobs": len(done),
-            "seconds": sum(result["wall_seconds"] for result in done),
+            "seconds": sum(result[_TIME] for result in done),
             "circumstances": pages.provenance(),
         }
 

@@ -22,8 +22,8 @@ Done = tuple[JobSpec, dict[str, Any]]
 class Executor(Protocol):
     """Does jobs and yields each as it is done, in any order."""
 
-    def run(self, specs: Sequence[JobSpec], data_dir: Path | None) -> Iterator[Done]:
-        """The jobs with their results."""
+    def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Done]:
+        """The jobs with their results; `begun` is the folder for checkpoints of long ones."""
 
 
 def _leave_with_parent() -> None:
@@ -53,11 +53,11 @@ class Processes:
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or os.cpu_count() or 1
 
-    def run(self, specs: Sequence[JobSpec], data_dir: Path | None) -> Iterator[Done]:
+    def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Done]:
         """The jobs with their results; if a worker dies, the jobs that are left come back as failed."""
         pool = ProcessPoolExecutor(self.workers, get_context("spawn"), initializer=_leave_with_parent)
         try:
-            waiting = {pool.submit(perform, spec, data_dir): spec for spec in specs}
+            waiting = {pool.submit(perform, spec, data_dir, begun): spec for spec in specs}
             for future in as_completed(waiting):
                 spec = waiting.pop(future)  # a result is as large as its curve: let go of it
                 try:
@@ -91,9 +91,13 @@ class Ray:
         self.address = address
         self.workers = workers
 
-    def run(self, specs: Sequence[JobSpec], data_dir: Path | None) -> Iterator[Done]:
-        """The jobs with their results, each a Ray task on one CPU; what a task died of is its job's error."""
+    def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Done]:
+        """The jobs with their results, each a Ray task on one CPU; what a task died of is its job's error.
+
+        Only on this machine do they write checkpoints: the next one may be given another machine.
+        """
         ray = self._ray
+        checkpoints = begun.absolute() if self.address == "local" else None
         quiet = {"logging_level": "ERROR", "log_to_driver": False}
         try:
             if self.address == "local":
@@ -109,7 +113,7 @@ class Ray:
             ) from None
         try:
             task = ray.remote(num_cpus=1)(perform)
-            waiting = {task.remote(spec, data_dir): spec for spec in specs}
+            waiting = {task.remote(spec, data_dir, checkpoints): spec for spec in specs}
             while waiting:
                 for reference in ray.wait(list(waiting), num_returns=1)[0]:
                     spec = waiting.pop(reference)

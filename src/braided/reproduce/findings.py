@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
 
-from braided.reproduce.page_tables import rate, short, streams
+from braided.reproduce.documents import CellDocument, Document, by_stream, percent
+from braided.reproduce.page_tables import short
 from braided.reproduce.tables import DEFAULT, KALMAN
 
-Document = dict[str, Any]
-Streams = list[dict[str, Document]]
+#: Of each stream the cells by method.
+Streams = list[dict[str, CellDocument]]
 
 
 def listed(words: Iterable[str]) -> str:
@@ -25,23 +25,22 @@ def listed(words: Iterable[str]) -> str:
 
 def _done(document: Document) -> Streams:
     """Of each stream the cells that have figures, by method."""
-    found = [{m: c for m, c in cells.items() if "ours_mean" in c} for cells in streams(document).values()]
-    return [cells for cells in found if cells]
+    return list(by_stream(document, "ours_mean").values())
 
 
-def _dataset(cells: dict[str, Document]) -> str:
+def _dataset(cells: dict[str, CellDocument]) -> str:
     return str(next(iter(cells.values()))["dataset"])
 
 
-def _value(cell: Document, whose: str = "ours") -> str:
+def _value(cell: CellDocument, whose: str = "ours") -> str:
     return short(cell[f"{whose}_mean"], cell["unit"])
 
 
-def _has(cells: dict[str, Document], *methods: str) -> bool:
+def _has(cells: dict[str, CellDocument], *methods: str) -> bool:
     return all(method in cells for method in methods)
 
 
-def _best(cells: dict[str, Document], whose: str) -> set[str]:
+def _best(cells: dict[str, CellDocument], whose: str) -> set[str]:
     """The methods with the fewest errors."""
     means = {method: cell[f"{whose}_mean"] for method, cell in cells.items() if f"{whose}_mean" in cell}
     if not means:
@@ -52,18 +51,20 @@ def _best(cells: dict[str, Document], whose: str) -> set[str]:
 
 def _won(found: Streams, method: str, rival: str, whose: str) -> str:
     """`n of m`: where a method makes fewer errors than a rival."""
-    pairs = [(rate(cells[method], whose), rate(cells[rival], whose)) for cells in found if _has(cells, method, rival)]
+    pairs = [
+        (percent(cells[method], whose), percent(cells[rival], whose)) for cells in found if _has(cells, method, rival)
+    ]
     known = [(a, b) for a, b in pairs if a is not None and b is not None]
     return f"{sum(a < b for a, b in known)} of {len(known)}"
 
 
-def _most_often_best(found: Streams, method: str, whose: str) -> str:
+def _times_best(found: Streams, method: str, whose: str) -> str:
     """`n of m`: where a method makes the fewest errors of all, perhaps with others."""
     some = [_best(cells, whose) for cells in found if method in cells]
     return f"{sum(method in best for best in some)} of {sum(bool(best) for best in some)}"
 
 
-def _same_as_published(cell: Document) -> bool:
+def _same_as_published(cell: CellDocument) -> bool:
     """Within two standard deviations, of both together."""
     spread = math.hypot(cell["ours_sd"], cell.get("paper_sd", 0.0))
     return abs(float(cell["ours_mean"] - cell["paper_mean"])) <= 2.0 * spread
@@ -142,13 +143,13 @@ def table3(document: Document) -> list[str]:
 
 def merge(document: Document) -> list[str]:
     """How often the score sum is the best."""
-    ours, paper = (_most_often_best(_done(document), "score-sum", whose) for whose in ("ours", "paper"))
+    ours, paper = (_times_best(_done(document), "score-sum", whose) for whose in ("ours", "paper"))
     return [f"The score sum makes the fewest errors on {ours} data sets, in the paper on {paper}."]
 
 
 def ablation(document: Document) -> list[str]:
     """How often all learners together are the best."""
-    ours, paper = (_most_often_best(_done(document), "modl", whose) for whose in ("ours", "paper"))
+    ours, paper = (_times_best(_done(document), "modl", whose) for whose in ("ours", "paper"))
     return [f"All three learners together make the fewest errors in {ours} rows, in the paper in {paper}."]
 
 
@@ -190,7 +191,7 @@ def logistic(document: Document) -> list[str]:
     found = [cells for cells in _done(document) if _has(cells, KALMAN, "FOLKLORE")]
     if not found:
         return []
-    best = {method: _most_often_best(found, method, "ours") for method in (KALMAN, "FOLKLORE")}
+    best = {method: _times_best(found, method, "ours") for method in (KALMAN, "FOLKLORE")}
     times = [cells["FOLKLORE"]["us_per_record"] / cells[KALMAN]["us_per_record"] for cells in found]
     return [
         f"The Kalman gain makes the fewest errors on {best[KALMAN]} sets and FOLKLORE on {best['FOLKLORE']}, which "
@@ -200,7 +201,7 @@ def logistic(document: Document) -> list[str]:
 
 def curves(document: Document) -> list[str]:
     """Who is ahead at the end."""
-    ours = _most_often_best(_done(document), DEFAULT, "ours")
+    ours = _times_best(_done(document), DEFAULT, "ours")
     return [f"At the end of the stream our default has made the fewest errors on {ours} data sets."]
 
 

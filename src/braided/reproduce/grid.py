@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,19 +42,17 @@ PLUS_MINUS = "\u00a0±\u00a0"
 
 
 def bold_best(values: Sequence[float | None], form: Callable[[float], str]) -> list[str]:
-    """Each value as it is printed, the best in bold, with all that equal it; none where all do.
+    """Each value as it is printed, the best in bold, with all that are printed alike; none where all are.
 
-    >>> bold_best([2.04, None, 1.96, 1.96], lambda value: f"{value:.1f}")
-    ['2.0', '', '**2.0**', '**2.0**']
+    >>> bold_best([2.14, None, 2.04, 1.96], lambda value: f"{value:.1f}")
+    ['2.1', '', '**2.0**', '**2.0**']
     """
     known = [value for value in values if value is not None]
     texts = ["" if value is None else form(value) for value in values]
-    if not known or math.isclose(min(known), max(known)):
+    if len({text for text in texts if text}) < 2:
         return texts
-    return [
-        f"**{text}**" if value is not None and math.isclose(value, min(known)) else text
-        for value, text in zip(values, texts, strict=True)
-    ]
+    best = form(min(known))
+    return [f"**{text}**" if text == best else text for text in texts]
 
 
 def number(value: float, unit: str) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 from braided.estimators.decision import BALANCED, LIKELIEST
 from braided.report import published_haphazard as published
 from braided.report.published_haphazard import METRICS, REVIEWED
+from braided.reproduce.documents import CellDocument, Document, by_stream
 from braided.reproduce.jobs import HAPHAZARD
 from braided.reproduce.ranks import ranked
-from braided.reproduce.summary import Results
+from braided.reproduce.summary import Results, fine_and_failed
 from braided.reproduce.tables import DEFAULT, DEFAULT_BALANCED, TABLES, Cell
 
 #: Our baselines -> what the review calls them.
@@ -22,7 +22,6 @@ SHOWN = ("balanced_accuracy", "auroc", "errors")
 CALLED = {"balanced_accuracy": "balanced accuracy", "auroc": "AUROC", "errors": "errors", "auprc": "AUPRC"}
 #: Published methods that a cell shows.
 _BEST = 3
-Document = dict[str, Any]
 
 
 def document(cells: list[Cell], results: Results) -> Document:
@@ -50,15 +49,13 @@ def document(cells: list[Cell], results: Results) -> Document:
     return found
 
 
-def _cell(cell: Cell, results: Results) -> Document:
+def _cell(cell: Cell, results: Results) -> CellDocument:
     """One method on one stream: the mean and deviation of each metric over seeds, and the review's of the same method.
 
     `compared` says whether the stream is the one that the published figures are about.
     """
-    done = [results[job] for job in cell.jobs() if job in results]
-    fine = [result for result in done if "error" not in result]
-    out: Document = {"dataset": cell.job.dataset, "method": cell.method, "p_f": cell.p_f, "seeds": len(fine)}
-    failed = [result["error"] for result in done if "error" in result]
+    fine, failed = fine_and_failed(cell, results)
+    out: CellDocument = {"dataset": cell.job.dataset, "method": cell.method, "p_f": cell.p_f, "seeds": len(fine)}
     if failed:
         # Both decisions are of the same runs, whose failures are counted once.
         out |= {"error": failed[0]} | ({} if cell.method == DEFAULT_BALANCED else {"failed": len(failed)})
@@ -84,20 +81,12 @@ def _cell(cell: Cell, results: Results) -> Document:
     return out
 
 
-def by_stream(found: Document) -> dict[tuple[str, float], dict[str, Document]]:
-    """Stream -> method -> its cell."""
-    streams: dict[tuple[str, float], dict[str, Document]] = {}
-    for cell in found["cells"]:
-        streams.setdefault((cell["dataset"], cell["p_f"]), {})[cell["method"]] = cell
-    return streams
-
-
 def ours_of(metric: str) -> list[str]:
     """Our columns: the balanced decision has no areas of its own."""
     return [DEFAULT, DEFAULT_BALANCED] if metric in _BY_DECISION else [DEFAULT]
 
 
-def compared(methods: dict[str, Document], metric: str) -> bool:
+def compared(methods: dict[str, CellDocument], metric: str) -> bool:
     """Whether ours is of the stream that the published figures are about."""
     return all(methods[name].get("compared") and metric in methods[name] for name in ours_of(metric))
 
@@ -107,10 +96,10 @@ def ahead(ours: float, theirs: float, metric: str) -> bool:
     return ours > theirs if METRICS[metric] else ours < theirs
 
 
-def _won(found: Document, metric: str) -> Document:
+def _won(found: Document, metric: str) -> dict[str, int]:
     """In how many cells each of ours is ahead of the best that is published."""
     cells = [(key, methods) for key, methods in by_stream(found).items() if compared(methods, metric)]
-    best = {key: published.ranked(*key, metric)[0].mean for key, _ in cells}
+    best = {key: published.ranked(key.dataset, key.p_f, metric)[0].mean for key, _ in cells}
     won = {name: sum(ahead(each[name][metric], best[key], metric) for key, each in cells) for name in ours_of(metric)}
     return {"of": len(cells), **won}
 
@@ -118,7 +107,7 @@ def _won(found: Document, metric: str) -> Document:
 def _ranks(found: Document, metric: str) -> dict[str, list[float]]:
     """The rank of each method in each cell, among ours and the review's; methods that are equal share theirs."""
     ranks: dict[str, list[float]] = {}
-    for (dataset, p_f), methods in by_stream(found).items():
+    for (dataset, p_f, _), methods in by_stream(found).items():
         if not compared(methods, metric):
             continue
         values = {name: methods[name][metric] for name in ours_of(metric)}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from braided.reproduce.documents import CellDocument, Document, by_stream
 from braided.reproduce.grid import PLUS_MINUS, Grid, Section, nothing
-from braided.reproduce.haphazard import BASELINES, CALLED, SHOWN, ahead, by_stream, compared, ours_of
+from braided.reproduce.haphazard import BASELINES, CALLED, SHOWN, ahead, compared, ours_of
 from braided.reproduce.tables import DEFAULT
 
-Document = dict[str, Any]
 _EVERY = "Every cell: both decisions, and the three best that are published"
 _BASELINES = "Our baselines beside the review's own figures of the same methods"
 _OF_BASELINES = (
@@ -45,21 +44,21 @@ def _form(metric: str) -> str:
     return ",.0f" if metric == "errors" else ".1f"
 
 
-def _with_majority(methods: dict[str, Document]) -> str:
+def _with_majority(methods: dict[str, CellDocument]) -> str:
     return f"{_name(methods)} ({methods[DEFAULT]['majority']:,.0f})"
 
 
 def _by_availability(
     found: Document,
-    text: Callable[[dict[str, Document]], str],
-    name: Callable[[dict[str, Document]], str] | None = None,
+    text: Callable[[dict[str, CellDocument]], str],
+    name: Callable[[dict[str, CellDocument]], str] | None = None,
 ) -> Grid:
     """A row for each data set, a column for each availability."""
     name = _name if name is None else name
     streams = by_stream(found)
-    availabilities = sorted({p_f for _, p_f in streams})
+    availabilities = sorted({key.p_f for key in streams})
     rows: dict[str, dict[float, str]] = {}
-    for (_, p_f), methods in streams.items():
+    for (_, p_f, _), methods in streams.items():
         rows.setdefault(name(methods), {})[p_f] = text(methods)
     return Grid(
         ["", *(f"{p_f:g}" for p_f in availabilities)],
@@ -70,7 +69,7 @@ def _by_availability(
 def _small(found: Document, metric: str) -> Grid:
     best = _best(found)
 
-    def text(methods: dict[str, Document]) -> str:
+    def text(methods: dict[str, CellDocument]) -> str:
         cell = methods[DEFAULT]
         theirs = best[cell["dataset"], cell["p_f"], metric][0]["mean"]
         shown = [_mean(cell, metric), format(theirs, _form(metric))]
@@ -86,7 +85,7 @@ def _small(found: Document, metric: str) -> Grid:
 
 
 def _against_review(found: Document, name: str, metric: str) -> Grid:
-    def text(methods: dict[str, Document]) -> str:
+    def text(methods: dict[str, CellDocument]) -> str:
         return f"{_mean(methods[name], metric)} / {methods[name][f'review_{metric}']:{_form(metric)}}"
 
     return _by_availability(found, text)
@@ -97,7 +96,7 @@ def _every(found: Document, metric: str) -> Grid:
     best = _best(found)
     decided = ["balanced decision"] if len(ours_of(metric)) > 1 else []
     rows = []
-    for (dataset, p_f), methods in by_stream(found).items():
+    for (dataset, p_f, _), methods in by_stream(found).items():
         row = [[f"{_name(methods)} {p_f:g}"], *([_with_deviation(methods[name], metric)] for name in ours_of(metric))]
         others = (f"{other['method']} {other['mean']:{_form(metric)}}" for other in best[dataset, p_f, metric])
         rows.append([*row, [", ".join(others)]])
@@ -109,7 +108,7 @@ def short_grid(found: Document) -> Grid:
     header = ["", "balanced accuracy", "decided", "best", "AUROC", "best", "errors", "best"]
     best = _best(found)
     rows = []
-    for (dataset, p_f), methods in by_stream(found).items():
+    for (dataset, p_f, _), methods in by_stream(found).items():
         row = [f"{_name(methods)} {p_f:g}"]
         for metric in SHOWN:
             names = ours_of(metric) if metric == "balanced_accuracy" else [DEFAULT]
@@ -123,17 +122,17 @@ def _best(found: Document) -> dict[tuple[str, float, str], list[Document]]:
     return {(row["dataset"], row["p_f"], row["metric"]): row["best"] for row in found["published"]}
 
 
-def _mean(cell: Document, metric: str) -> str:
+def _mean(cell: CellDocument, metric: str) -> str:
     return format(cell[metric], _form(metric)) if metric in cell else nothing(cell)
 
 
-def _with_deviation(cell: Document, metric: str) -> str:
+def _with_deviation(cell: CellDocument, metric: str) -> str:
     if metric not in cell or cell["seeds"] < 2:
         return _mean(cell, metric)
     return f"{cell[metric]:,.1f}{PLUS_MINUS}{cell[f'{metric}_sd']:,.1f}"
 
 
-def _name(methods: dict[str, Document]) -> str:
+def _name(methods: dict[str, CellDocument]) -> str:
     cell = methods[DEFAULT]
     records = f" ({cell['records']:,} records)" if cell.get("compared") is False else ""
     return f"{cell['dataset']}{records}"

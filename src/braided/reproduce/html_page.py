@@ -28,7 +28,7 @@ details { margin: 1rem 0; }
 summary { cursor: pointer; }
 .wide { overflow-x: auto; }
 .small { color: #666; font-size: 13px; }
-@media (max-width: 480px) { table { font-size: 12px; } td, th { padding: .18rem .3rem; } }
+@media (max-width: 480px) { table { font-size: 12px; } td, th { padding: .18rem .25rem; } }
 @media (max-width: 380px) { body { padding: 0 .6rem; } table { font-size: 11px; } td, th { padding: .15rem .22rem; } }
 @media (prefers-color-scheme: dark) {
   body { background: #16181b; color: #ddd; } td, th { border-color: #333; } code { background: #24272b; }
@@ -48,12 +48,13 @@ def render(title: str, blocks: Iterable[Block], drawn: dict[str, bytes]) -> str:
 
 
 def inline(text: str) -> str:
-    """Text with its few kinds of markup.
+    """Text with its few kinds of markup; the page stands alone, so that of a link there is its name.
 
-    >>> inline("**2 < 3** of `a`")
-    '<b>2 &lt; 3</b> of <code>a</code>'
+    >>> inline("**2 < 3** of `a`, [how](docs/default.md)")
+    '<b>2 &lt; 3</b> of <code>a</code>, how: docs/default.md'
     """
     text = html.escape(text, quote=False)
+    text = re.sub(r"\[([^\]]+)\]\((docs/[^)]+)\)", r"\1: \2", text)
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
     text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
     text = re.sub(r"\*(\S[^*]*)\*", r"<em>\1</em>", text)

@@ -35,12 +35,14 @@ STREAMS = "streams"
 SCALES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
 #: Points of the learning curve that are kept of a job.
 _POINTS = 200
+#: Seconds between two checkpoints of a long run.
+_CHECKPOINT_S = 60.0
 #: What decides a result beside the model's settings: a change in any of these makes finished jobs stale.
 _DECIDING = (
     "kernels",
     "learners",
     "combiners",
-    "engine.py",
+    "engine",
     "inputs.py",
     "estimators",
     "presets.py",
@@ -92,6 +94,10 @@ class JobSpec:
         settings = _settings(replace(self, seed=0))
         text = json.dumps([asdict(self), settings, data, code_digest(self.protocol)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def plain(self) -> dict[str, Any]:
+        """As a file of JSON holds it."""
+        return {**asdict(self), "options": list(self.options)}
 
     def run_options(self) -> RunOptions:
         """As `braided run` would have it; all streams but the paper's are shuffled and masked already."""
@@ -158,15 +164,20 @@ def _in_memory(dataset: str, data_dir: Path | None) -> ArrayStream | None:
     return stream if isinstance(stream, ArrayStream) else None
 
 
-def perform(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
-    """Run the job; what went wrong comes back as a result with an `error`, so that the other jobs go on."""
+def perform(spec: JobSpec, data_dir: Path | None, begun: Path | None = None) -> dict[str, Any]:
+    """Run the job; what went wrong comes back as a result with an `error`, so that the other jobs go on.
+
+    A run over a file that is too large for memory writes its checkpoint into the folder `begun` and goes on from
+    there when it was killed.
+    """
     start = time.time()
     try:
-        result = _RUNS[spec.protocol](spec, data_dir)
+        result = _of_paper(spec, data_dir, begun) if spec.protocol == PAPER else _RUNS[spec.protocol](spec, data_dir)
     except Exception as error:  # shown as a failed cell, with its reason
         reason = str(error) if isinstance(error, BraidedError) else f"{type(error).__name__}: {error}"
-        return {"spec": asdict(spec), "error": reason}
-    return {"spec": asdict(spec), **result, "wall_seconds": time.time() - start}
+        return {"spec": spec.plain(), "error": reason}
+    # Of a run in parts only the last one was timed here: its records took `seconds` in all of them.
+    return {"spec": spec.plain(), **result, "wall_seconds": max(time.time() - start, result["seconds"])}
 
 
 def _of_review(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
@@ -186,14 +197,18 @@ def _of_streams(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     return streams_run.run(model, source.stream(spec.available, spec.seed, data_dir, spec.limit))
 
 
-def _of_paper(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
+def _of_paper(spec: JobSpec, data_dir: Path | None, begun: Path | None) -> dict[str, Any]:
     """One run as `braided run` does it."""
     source = _in_memory(spec.dataset, data_dir)
     if spec.scale is not None:
         if source is None:
             raise BraidedError(f"{spec.dataset} is too large to be scaled as a whole: leave out --scale")
         source = scaled(source, *SCALES[spec.scale])
-    job = Job(spec.run_options(), data_dir, source=source)
+    checkpoint = None
+    if begun is not None and source is None:
+        begun.mkdir(parents=True, exist_ok=True)
+        checkpoint = begun / spec.key(data_digest(spec.dataset, data_dir))
+    job = _begun_or_new(spec.run_options(), data_dir, checkpoint, source)
     for _ in job.run():
         pass
     document, run = job.document(), job.finished[0]
@@ -210,4 +225,16 @@ def _of_paper(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     }
 
 
-_RUNS = {PAPER: _of_paper, HAPHAZARD: _of_review, HAPHAZARD_WHOLE: _of_review, STREAMS: _of_streams}
+def _begun_or_new(
+    options: RunOptions, data_dir: Path | None, checkpoint: Path | None, source: ArrayStream | None
+) -> Job:
+    """The run where its checkpoint left it; from the start if there is none or a broken one, which costs time alone."""
+    if checkpoint is not None and checkpoint.exists():
+        try:
+            return Job(options, data_dir, checkpoint, _CHECKPOINT_S, resume=True)
+        except BraidedError:
+            checkpoint.unlink()
+    return Job(options, data_dir, checkpoint, _CHECKPOINT_S, source=source)
+
+
+_RUNS = {HAPHAZARD: _of_review, HAPHAZARD_WHOLE: _of_review, STREAMS: _of_streams}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from braided.reproduce import (
     findings,
@@ -22,14 +22,13 @@ from braided.reproduce import (
     streams_tables,
     toy,
 )
+from braided.reproduce.documents import Document
 from braided.reproduce.grid import Grid, Section
 from braided.reproduce.summary import Results, curves_document, table_document
 from braided.reproduce.tables import Cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Document = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from braided.reproduce.grid import Grid
 from braided.reproduce.story import Block, Folded, Heading, Items, Paragraph, Picture, Table
 
 
-def render(title: str, blocks: Iterable[Block], pictures_at: str) -> str:
-    """The page; `class="figures"` lets the site set its tables closely."""
+def render(title: str, blocks: Iterable[Block], pictures_at: str, docs_at: str) -> str:
+    """The page; `class="figures"` lets the site set its tables closely, `docs_at` is where links into docs/ lead."""
     parts = [
         f"# {title}",
         '<div class="figures" markdown="1">',
         *(_block(block, pictures_at) for block in blocks),
         "</div>",
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts).replace("](docs/", f"]({docs_at}") + "\n"
 
 
 def _block(block: Block, pictures_at: str) -> str:

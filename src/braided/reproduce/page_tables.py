@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from braided.reproduce.documents import CellDocument, Document, by_stream, methods_of, percent
 from braided.reproduce.grid import PLUS_MINUS, Grid, Section, bold_best, nothing
 
-Document = dict[str, Any]
 #: Below it a difference between two methods is one of the methods.
 SIGNIFICANT = 0.05
 #: Fewer pairs than these cannot give a p-value below `SIGNIFICANT`.
@@ -27,28 +26,7 @@ def short(value: float, unit: str = "errors") -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.1f}"
 
 
-def rate(cell: Document, whose: str) -> float | None:
-    """The error in percent of the records, or None."""
-    mean = cell.get(f"{whose}_mean")
-    if mean is None:
-        return None
-    return float(mean) if cell["unit"] == "percent" else 100.0 * float(mean) / float(cell["records"])
-
-
-def streams(document: Document) -> dict[tuple[str, float, str], dict[str, Document]]:
-    """Data set, availability and setting -> method -> its cell."""
-    found: dict[tuple[str, float, str], dict[str, Document]] = {}
-    for cell in document["cells"]:
-        found.setdefault((cell["dataset"], cell["p_f"], cell.get("setting", "")), {})[cell["method"]] = cell
-    return found
-
-
-def methods(document: Document) -> list[str]:
-    """In the table's order."""
-    return list(dict.fromkeys(cell["method"] for cell in document["cells"]))
-
-
-def name(cell: Document) -> str:
+def name(cell: CellDocument) -> str:
     """The data set, with the number of records where a limit was given; that a file is a sample is said elsewhere."""
     limited = cell.get("sample") and not cell["file_is_sample"]
     return f"{cell['dataset']}, first {cell['records']:,}" if limited else str(cell["dataset"])
@@ -60,7 +38,7 @@ def grouped(document: Document) -> list[Section]:
     timed = any("timed" in cell for cell in document["cells"])
     header = ["", "ours", *(["paper", "difference"] if published else []), *(["us per record"] if timed else [])]
     rows: list[list[list[str]]] = []
-    for (_, p_f, _), by_method in streams(document).items():
+    for (_, p_f, _), by_method in by_stream(document).items():
         rows.append(_heading(list(by_method.values()), p_f, len(header)))
         for cell, line in zip(by_method.values(), _lines(list(by_method.values())), strict=True):
             rows.append([[cell["method"]], line["ours"]])
@@ -71,7 +49,7 @@ def grouped(document: Document) -> list[Section]:
     return [Section("", Grid(header, rows))]
 
 
-def _heading(cells: list[Document], p_f: float, width: int) -> list[list[str]]:
+def _heading(cells: list[CellDocument], p_f: float, width: int) -> list[list[str]]:
     done = next((cell for cell in cells if "ours_mean" in cell), None)
     row = [[f"*{name(done or cells[0])}*"], [f"majority {short(done['majority'], done['unit'])}" if done else ""]]
     if width > 2:
@@ -79,7 +57,7 @@ def _heading(cells: list[Document], p_f: float, width: int) -> list[list[str]]:
     return row + [[""]] * (width - len(row))
 
 
-def _lines(cells: list[Document]) -> list[dict[str, list[str]]]:
+def _lines(cells: list[CellDocument]) -> list[dict[str, list[str]]]:
     """What each method of a stream says."""
     unit = cells[0]["unit"]
     means = {
@@ -108,15 +86,15 @@ def _deviation(sd: float | None) -> str:
     return PLUS_MINUS + (f"{sd:,.0f}" if sd >= 100 else f"{sd:.1f}")
 
 
-def _alike(cell: Document) -> str:
+def _alike(cell: CellDocument) -> str:
     return ALIKE if cell["seeds"] >= ENOUGH_SEEDS and cell.get("p_value", 0.0) >= SIGNIFICANT else ""
 
 
 def wide(document: Document) -> list[Section]:
     """A row for each data set, a column for each method: ours alone."""
-    columns = methods(document)
+    columns = methods_of(document)
     rows = []
-    for by_method in streams(document).values():
+    for by_method in by_stream(document).values():
         cells = [by_method[method] for method in columns if method in by_method]
         found = {cell["method"]: line["ours"] for cell, line in zip(cells, _lines(cells), strict=True)}
         rows.append([[name(cells[0])], *(found.get(method, [""]) for method in columns)])
@@ -143,7 +121,7 @@ def by_depth(document: Document) -> list[Section]:
     return _series(document, "layers x width", label, _time_ratio)
 
 
-def _time_ratio(by_method: dict[str, Document]) -> str:
+def _time_ratio(by_method: dict[str, CellDocument]) -> str:
     """How many times longer ODL takes than Fast ODL: ours / the paper's."""
     slow, fast = by_method.get("auxdrop-odl", {}), by_method.get("auxdrop-fodl", {})
     times = ("us_per_record", "paper_seconds")
@@ -154,12 +132,12 @@ def _series(
     document: Document,
     along: str,
     label: Callable[[float, str], str],
-    ratio: Callable[[dict[str, Document]], str] | None = None,
+    ratio: Callable[[dict[str, CellDocument]], str] | None = None,
 ) -> list[Section]:
-    columns = methods(document)
+    columns = methods_of(document)
     tables: dict[str, list[list[list[str]]]] = {}
     above: dict[str, str] = {}
-    for (dataset, p_f, setting), by_method in streams(document).items():
+    for (dataset, p_f, setting), by_method in by_stream(document).items():
         cells = [by_method[method] for method in columns if method in by_method]
         texts = dict(zip([cell["method"] for cell in cells], _in_percent(cells), strict=True))
         if ratio:  # it is the times that are compared there, and not the errors
@@ -174,9 +152,9 @@ def _series(
     return [Section(above.get(dataset, f"**{dataset}**:"), Grid(header, rows)) for dataset, rows in tables.items()]
 
 
-def _in_percent(cells: list[Document]) -> list[str]:
+def _in_percent(cells: list[CellDocument]) -> list[str]:
     """Ours / the paper's and the difference, of each method of a stream."""
-    ours, paper = ([rate(cell, whose) for cell in cells] for whose in ("ours", "paper"))
+    ours, paper = ([percent(cell, whose) for cell in cells] for whose in ("ours", "paper"))
     shown = [bold_best(values, lambda value: f"{value:.1f}") for values in (ours, paper)]
     texts = []
     for i, cell in enumerate(cells):

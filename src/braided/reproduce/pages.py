@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from braided.checkpoint import write_atomically
 from braided.errors import BraidedError
 from braided.report.provenance import provenance
 from braided.reproduce import grid, html_page, layouts, markdown_page, pictures, story
+from braided.reproduce.documents import Document
 
 __all__ = ["gather", "markdown", "page", "picture", "provenance", "write", "write_pages"]
 
-Document = dict[str, Any]
+TITLE = "Results"
+_DOCS = "https://github.com/braided-ml/braided/blob/main/docs/"
 #: What every table of results has.
 _NEEDED = {"what", "title", "about", "cells", "command", "circumstances"}
 
@@ -51,17 +52,15 @@ def gather(folder: Path, order: list[str]) -> list[Document]:
     return found
 
 
-def markdown(documents: list[Document], pictures_at: str) -> str:
-    """All tables as one Markdown page."""
-    return markdown_page.render("Results", story.blocks(documents, f"`{pictures_at}/`"), pictures_at)
+def markdown(documents: list[Document], pictures_at: str, docs_at: str = _DOCS) -> str:
+    """All tables as one Markdown page; `docs_at` is where the pages of docs/ are, "" for beside it."""
+    return markdown_page.render(TITLE, story.blocks(documents, f"`{pictures_at}/`"), pictures_at, docs_at)
 
 
 def page(documents: list[Document], drawn: dict[str, bytes] | None = None) -> str:
     """All tables and pictures as one HTML file that needs nothing else."""
     drawn = drawn or _draw(documents)
-    return html_page.render(
-        "Results: ours beside the paper's, the review's and River's", story.blocks(documents, "this folder"), drawn
-    )
+    return html_page.render(TITLE, story.blocks(documents, "this folder"), drawn)
 
 
 def _draw(documents: list[Document]) -> dict[str, bytes]:
@@ -74,7 +73,8 @@ def write_pages(documents: list[Document], folder: Path, markdown_file: Path | N
     files = {folder / f"{name}.png": content for name, content in drawn.items()}
     files[folder / "index.html"] = page(documents, drawn).encode()
     if markdown_file is not None:
-        files[markdown_file] = markdown(documents, folder.name).encode()
+        beside_docs = (markdown_file.parent / "baselines.md").exists()
+        files[markdown_file] = markdown(documents, folder.name, "" if beside_docs else _DOCS).encode()
     for path, content in files.items():
         write_atomically(path, content)
     return [path for path in files if path.suffix != ".png" or path.stem == story.SAMPLE]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from braided.reproduce import toy
+from braided.reproduce.documents import CellDocument, Document, by_stream, methods_of, percent
+from braided.reproduce.haphazard import CALLED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Document = dict[str, Any]
 _COLOURS = ("#c8553d", "#1b4965", "#588157", "#7b2d8b", "#d4a017")
 
 
@@ -56,22 +58,42 @@ def _legend(panels: dict[str, Axes]) -> None:
         axes.legend(frameon=False, fontsize=8)
 
 
-def _done(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [cell for cell in cells if "ours_mean" in cell]
+def _name_axes(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlabel(x, fontsize=9)
+    axes.set_ylabel(y, fontsize=9)
+    axes.tick_params(labelsize=8)
 
 
-def _rate(cell: dict[str, Any], whose: str) -> float:
-    value = float(cell[f"{whose}_mean"])
-    return value / 100.0 if cell["unit"] == "percent" else value / float(cell["records"])
+def _explain(figure: Figure, text: str) -> None:
+    figure.suptitle(text, fontsize=9, x=0.01, ha="left")
+
+
+def _done(document: Document) -> Document:
+    """The table without the cells that have no figure."""
+    return document | {"cells": [cell for cell in document["cells"] if "ours_mean" in cell]}
+
+
+def _datasets(document: Document) -> dict[str, list[CellDocument]]:
+    """Data set -> its cells."""
+    found: dict[str, list[CellDocument]] = {}
+    for cell in document["cells"]:
+        found.setdefault(cell["dataset"], []).append(cell)
+    return found
+
+
+def _rate(cell: CellDocument, whose: str) -> float:
+    """The error as a share of the records; NaN, which is not drawn, if there is none."""
+    value = percent(cell, whose)
+    return math.nan if value is None else value / 100.0
 
 
 def dots(document: Document) -> Figure:
     """Ours, filled with its standard deviation, and the paper's, hollow; the majority class dashed."""
-    cells = _done(document["cells"])
-    methods = list(dict.fromkeys(cell["method"] for cell in cells))
-    figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells), 0.9 + 0.42 * len(methods))
+    done = _done(document)
+    methods, datasets = methods_of(done), _datasets(done)
+    figure, panels = _panels(datasets, 0.9 + 0.42 * len(methods))
     for name, axes in panels.items():
-        for cell in (cell for cell in cells if cell["dataset"] == name):
+        for cell in datasets[name]:
             place = -methods.index(cell["method"])
             axes.errorbar(
                 cell["ours_mean"], place, xerr=cell["ours_sd"], fmt="o", color=_COLOURS[0], markersize=6, capsize=3
@@ -85,54 +107,49 @@ def dots(document: Document) -> Figure:
         axes.set_yticks([-i for i in range(len(methods))], methods, fontsize=8)
         axes.set_ylim(-len(methods) + 0.4, 0.6)
         axes.tick_params(axis="x", labelsize=8)
-        axes.set_xlabel("error in percent" if cells[0]["unit"] == "percent" else "errors", fontsize=8)
-    figure.suptitle("filled: ours; hollow: the paper's; dashed: majority class", fontsize=9, x=0.01, ha="left")
+        axes.set_xlabel("error in percent" if datasets[name][0]["unit"] == "percent" else "errors", fontsize=8)
+    _explain(figure, "filled: ours; hollow: the paper's; dashed: majority class")
     return figure
 
 
 def by_availability(document: Document) -> Figure:
     """Error rate along the availability."""
-    return _lines(document["cells"], "p_f", "availability", "linear")
+    return _lines(document, "p_f", "availability", "linear")
 
 
 def by_rate(document: Document) -> Figure:
     """Error rate along the learning rate."""
-    return _lines(document["cells"], "setting", "learning rate", "log")
+    return _lines(document, "setting", "learning rate", "log")
 
 
-def _lines(cells: list[dict[str, Any]], along: str, label: str, scale: str) -> Figure:
+def _lines(document: Document, along: str, label: str, scale: str) -> Figure:
     """Error rate along a setting: ours with full lines, the paper's dotted."""
-    cells = _done(cells)
-    methods = list(dict.fromkeys(cell["method"] for cell in cells))
-    figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells))
+    done = _done(document)
+    datasets = _datasets(done)
+    figure, panels = _panels(datasets)
     for name, axes in panels.items():
-        for place, method in enumerate(methods):
-            mine = [cell for cell in cells if (cell["dataset"], cell["method"]) == (name, method)]
+        for place, method in enumerate(methods_of(done)):
+            mine = [cell for cell in datasets[name] if cell["method"] == method]
             x = [float(str(cell[along]).rpartition("=")[2]) for cell in mine]
             colour = _colour(method, place)
             axes.plot(x, [_rate(cell, "ours") for cell in mine], "o-", color=colour, markersize=4, label=method)
             axes.plot(x, [_rate(cell, "paper") for cell in mine], ":", color=colour, linewidth=1.5)
         axes.set_xscale(scale)
-        axes.set_xlabel(label, fontsize=9)
-        axes.set_ylabel("error rate", fontsize=9)
-        axes.tick_params(labelsize=8)
+        _name_axes(axes, label, "error rate")
     _legend(panels)
-    figure.suptitle("full lines: ours; dotted: the paper's (a million records)", fontsize=9, x=0.01, ha="left")
+    _explain(figure, "full lines: ours; dotted: the paper's (a million records)")
     return figure
 
 
 def ratios(document: Document) -> Figure:
     """How many times longer ODL takes than Fast ODL, by depth."""
-    cells = _done(document["cells"])
-    figure, panels = _panels(dict.fromkeys(cell["dataset"] for cell in cells))
+    done = _done(document)
+    figure, panels = _panels(_datasets(done))
     for name, axes in panels.items():
-        by_setting: dict[str, dict[str, dict[str, Any]]] = {}
-        for cell in (cell for cell in cells if cell["dataset"] == name):
-            by_setting.setdefault(cell["setting"], {})[cell["method"]] = cell
         pairs = {
-            setting: (pair["auxdrop-odl"], pair["auxdrop-fodl"])
-            for setting, pair in by_setting.items()
-            if len(pair) == 2
+            key.setting: (pair["auxdrop-odl"], pair["auxdrop-fodl"])
+            for key, pair in by_stream(done).items()
+            if key.dataset == name and len(pair) == 2
         }
         for place, width in enumerate(dict.fromkeys(setting.rpartition("=")[2] for setting in pairs)):
             some = {setting: pair for setting, pair in pairs.items() if setting.endswith(f"width={width}")}
@@ -141,11 +158,9 @@ def ratios(document: Document) -> Figure:
                 times = [slow[key] / fast[key] for slow, fast in some.values()]
                 label = f"width {width}" if key == "us_per_record" else None
                 axes.plot(layers, times, style, color=_COLOURS[place], markersize=4, label=label)
-        axes.set_xlabel("layers", fontsize=9)
-        axes.set_ylabel("time ODL / time Fast ODL", fontsize=9)
-        axes.tick_params(labelsize=8)
+        _name_axes(axes, "layers", "time ODL / time Fast ODL")
     _legend(panels)
-    figure.suptitle("full lines: ours; dotted: the paper's", fontsize=9, x=0.01, ha="left")
+    _explain(figure, "full lines: ours; dotted: the paper's")
     return figure
 
 
@@ -160,11 +175,9 @@ def curves(document: Document) -> Figure:
             axes.fill_between(curve["records"], curve["low"], curve["high"], color=colour, alpha=0.2, linewidth=0)
         late = [v for c in found if c["dataset"] == name for v in c["mean"][len(c["mean"]) // 10 :]]
         axes.set_ylim(min(late) * 0.9, max(late) * 1.15)
-        axes.set_xlabel("records", fontsize=9)
-        axes.set_ylabel("errors so far / records", fontsize=9)
-        axes.tick_params(labelsize=8)
+        _name_axes(axes, "records", "errors so far / records")
     _legend(panels)
-    figure.suptitle("mean and 95% band over seeds", fontsize=9, x=0.01, ha="left")
+    _explain(figure, "mean and 95% band over seeds")
     return figure
 
 
@@ -183,20 +196,16 @@ def towards_paper(sampled: list[Document], paper_rate: Callable[[str, str, float
                 axes.axhline(paper, color=colour, linestyle="--", linewidth=1.2, label=f"{curve['method']}, paper")
                 late.append(paper)
         axes.set_ylim(min(late) - 0.6, max(late) + 0.6)
-        axes.set_xlabel("records", fontsize=9)
-        axes.set_ylabel("errors so far, percent", fontsize=9)
-        axes.tick_params(labelsize=8)
+        _name_axes(axes, "records", "errors so far, percent")
     labelled = next(iter(panels.values())).get_legend_handles_labels()
     figure.legend(*labelled, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    text = "full lines: error so far of ours, on the sample; dashed: the paper's after all records"
-    figure.suptitle(text, fontsize=9, x=0.01, ha="left")
+    _explain(figure, "full lines: error so far of ours, on the sample; dashed: the paper's after all records")
     return figure
 
 
 def ranks(document: Document) -> Figure:
     """How often each method has which rank, by metric; the best mean rank on top, ours in colour."""
-    titles = {"balanced_accuracy": "balanced accuracy", "auroc": "AUROC", "errors": "errors"}
-    shown = {titles[metric]: by_method for metric, by_method in document["ranks"].items() if by_method}
+    shown = {CALLED[metric]: by_method for metric, by_method in document["ranks"].items() if by_method}
     figure, panels = _panels(shown, 4.2)
     for name, axes in panels.items():
         by_method = sorted(shown[name].items(), key=lambda item: float(np.mean(item[1])))
@@ -212,8 +221,7 @@ def ranks(document: Document) -> Figure:
         axes.tick_params(axis="x", labelsize=8)
         axes.set_xlabel("rank", fontsize=9)
     cells = max((len(values) for by_method in shown.values() for values in by_method.values()), default=0)
-    text = f"ranks over {cells} cells: an area is how many cells, a bar and the number the mean rank"
-    figure.suptitle(text, fontsize=9, x=0.01, ha="left")
+    _explain(figure, f"ranks over {cells} cells: an area is how many cells, a bar and the number the mean rank")
     return figure
 
 
@@ -237,7 +245,5 @@ def toy_surfaces(document: Document) -> Figure:
         shown = axes.contour(first, second, surfaces[name].reshape(first.shape), levels=levels, linewidths=1.1)
         axes.clabel(shown, fontsize=6, fmt="%.0f")
         axes.plot(*toy.THETA, "x", color=_COLOURS[0], markersize=9, markeredgewidth=2)
-        axes.set_xlabel("weight of x", fontsize=9)
-        axes.set_ylabel("weight of the constant", fontsize=9)
-        axes.tick_params(labelsize=8)
+        _name_axes(axes, "weight of x", "weight of the constant")
     return figure

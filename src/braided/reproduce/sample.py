@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from braided.report import published
+from braided.reproduce.documents import CellDocument, Document
 from braided.reproduce.findings import listed
 from braided.reproduce.grid import Grid
-from braided.reproduce.tables import DEFAULT
+from braided.reproduce.jobs import JobSpec
+from braided.reproduce.tables import DEFAULT, TABLES
 
-Document = dict[str, Any]
 #: The table whose figures of MODL and Aux-Drop a curve goes towards.
 _TABLE = "table2"
 #: Points of a percent by which the second half of a curve that still falls is below the first.
@@ -18,7 +18,7 @@ _FALLS = 0.1
 
 
 @dataclass(frozen=True)
-class Falling:
+class SampleCurve:
     """A learning curve on a sample, in percent of the records.
 
     Attributes
@@ -62,7 +62,7 @@ def published_for(dataset: str) -> bool:
     return any(figure.table == _TABLE and figure.dataset == dataset for figure in published.figures())
 
 
-def falling(document: Document) -> list[Falling]:
+def sample_curves(document: Document) -> list[SampleCurve]:
     """How far each curve of a sample has come."""
     found = []
     for curve in sampled_curves(document):
@@ -71,7 +71,7 @@ def falling(document: Document) -> list[Falling]:
         errors = [n * mean for n, mean in zip(records, means, strict=True)]
         second = (errors[-1] - errors[half]) / (records[-1] - records[half]) if half < len(records) - 1 else means[-1]
         found.append(
-            Falling(
+            SampleCurve(
                 dataset=curve["dataset"],
                 method=curve["method"],
                 p_f=curve["p_f"],
@@ -86,7 +86,7 @@ def falling(document: Document) -> list[Falling]:
     return found
 
 
-def curve_sentences(curves: list[Falling]) -> list[str]:
+def curve_sentences(curves: list[SampleCurve]) -> list[str]:
     """Whether the error still falls, and where the default is beside the paper's MODL."""
     sentences = []
     datasets = list(dict.fromkeys(curve.dataset for curve in curves))
@@ -111,7 +111,7 @@ def _million(records: int) -> str:
     return "million" if records == 1_000_000 else f"stream of {records:,}"
 
 
-def curve_grid(curves: list[Falling]) -> Grid:
+def curve_grid(curves: list[SampleCurve]) -> Grid:
     """A row for each curve."""
     rows: list[list[list[str]]] = []
     for curve in curves:
@@ -142,10 +142,32 @@ def missing_sentences(documents: list[Document]) -> list[str]:
         sentences.append(f"Only a sample of the file was at hand for {listed(parts['sample'])}.")
     if parts["limit"]:
         sentences.append(f"Fewer records than the paper's were asked for of {listed(parts['limit'])}.")
-    hours = sum(cell.get("full_hours", 0.0) for cell in cells)
     sentences.append(
         "Published counts of errors are scaled to as many records at the same error rate; a model that has seen fewer "
-        "records must be expected to do worse. All records and seeds of these tables would take about "
-        f"{hours:,.0f} hours of one core."
+        "records must be expected to do worse. All records and seeds of these cells would take about "
+        f"{hours_in_full(documents):,.0f} hours of one core, a run that several tables share counted once."
     )
     return sentences
+
+
+def hours_in_full(documents: list[Document]) -> float:
+    """What all records and seeds would take of the cells that are samples, at the speed that was measured.
+
+    A run counts once, however many tables show it; where they measured several speeds, by the fastest, since a busy
+    machine only adds to it.
+    """
+    seconds: dict[JobSpec, float] = {}
+    for document in documents:
+        sampled = {_place(cell): cell for cell in document["cells"] if cell.get("sample")}
+        planned = TABLES[document["what"]].cells(document["preset"]) if sampled else []
+        for cell in planned:
+            measured = sampled.get((cell.job.dataset, cell.method, cell.p_f, cell.setting))
+            if measured is not None:
+                took = 1e-6 * measured["us_per_record"] * measured["paper_records"]
+                seconds |= {job: min(took, seconds.get(job, took)) for job in cell.jobs()}
+    return sum(seconds.values()) / 3_600.0
+
+
+def _place(cell: CellDocument) -> tuple[str, str, float, str]:
+    """Where a cell stands in its table."""
+    return cell["dataset"], cell["method"], cell["p_f"], cell.get("setting", "")

@@ -65,6 +65,15 @@ GUESSED = tuple(
 MODELS = (*LEARNED, *GUESSED)
 
 
+def short_name(method: str) -> str:
+    """A method where there is little room.
+
+    >>> short_name("modl (default)"), short_name("river-arf")
+    ('default', 'arf')
+    """
+    return {DEFAULT: "default", LEAN: "lean"}.get(method, method.removeprefix("river-"))
+
+
 def runs(entry: StreamModel, source: StreamSource, available: float) -> int:
     """How many runs a model has on a stream: one where each would be the same."""
     if source.in_time and available == 1.0 and not entry.random:

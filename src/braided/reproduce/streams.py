@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from typing import Any
 
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation.metrics import METRICS
+from braided.reproduce.documents import CellDocument, Document, by_stream
 from braided.reproduce.ranks import ranked
 from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED, OURS
 from braided.reproduce.stream_sources import STREAMS
-from braided.reproduce.summary import Results
+from braided.reproduce.summary import Results, fine_and_failed
 from braided.reproduce.tables import TABLES, Cell
 
-Document = dict[str, Any]
 #: What streams are compared by, the main metric first; less is better in all.
 COMPARED = {CLASSIFICATION: ("error_rate", "log_loss"), REGRESSION: ("mae",)}
 MAIN = {task: metrics[0] for task, metrics in COMPARED.items()}
@@ -34,14 +33,12 @@ def document(cells: list[Cell], results: Results) -> Document:
     return found
 
 
-def _cell(cell: Cell, results: Results) -> Document:
+def _cell(cell: Cell, results: Results) -> CellDocument:
     """One method on one stream: the mean and deviation over its runs of each metric, and its time per record."""
-    done = [results[job] for job in cell.jobs() if job in results]
-    fine = [result for result in done if "error" not in result]
+    fine, failed = fine_and_failed(cell, results)
     task = STREAMS[cell.job.dataset].task
-    out: Document = {"dataset": cell.job.dataset, "task": task, "method": cell.method, "p_f": cell.p_f}
+    out: CellDocument = {"dataset": cell.job.dataset, "task": task, "method": cell.method, "p_f": cell.p_f}
     out["seeds"] = len(fine)
-    failed = [result["error"] for result in done if "error" in result]
     if failed:
         # What was last is counted in the runs of the other guess, whose failures are counted once.
         out |= {"error": failed[0]} | ({} if cell.method in _LAST else {"failed": len(failed)})
@@ -60,16 +57,7 @@ def _cell(cell: Cell, results: Results) -> Document:
     return out
 
 
-def by_stream(found: Document, metric: str) -> dict[tuple[str, float], dict[str, Document]]:
-    """Stream and availability -> method -> its cell, of cells that have the metric."""
-    streams: dict[tuple[str, float], dict[str, Document]] = {}
-    for cell in found["cells"]:
-        if metric in cell:
-            streams.setdefault((cell["dataset"], cell["p_f"]), {})[cell["method"]] = cell
-    return streams
-
-
-def relative(methods: dict[str, Document], method: str) -> float | None:
+def relative(methods: dict[str, CellDocument], method: str) -> float | None:
     """A method's error on a stream over that of the majority class or the mean; None if that is not known, or 0."""
     task = methods[method]["task"]
     usual = methods.get(GUESSES[task][0], {}).get(MAIN[task])
@@ -97,7 +85,7 @@ def where(row: Document) -> str:
 def _beside(found: Document, metric: str, ours: str) -> list[Document]:
     """One of ours and the best of River's, on each stream that both have been run on."""
     rows = []
-    for (dataset, p_f), methods in by_stream(found, metric).items():
+    for (dataset, p_f, _), methods in by_stream(found, metric).items():
         rivals = [methods[name] for name in _RIVERS if name in methods]
         if ours not in methods or not rivals:
             continue

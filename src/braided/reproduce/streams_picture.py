@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braided.estimators.tasks import CLASSIFICATION
-from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED
-from braided.reproduce.streams import MAIN, TIME, Document, by_stream, relative
+from braided.reproduce.documents import Document, by_stream
+from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED, short_name
+from braided.reproduce.streams import MAIN, TIME, relative
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,9 +29,31 @@ _LOOKS = {
     "river-srp": ("*", "#588157"),
     "river-amf": ("h", "#d4a017"),
 }
-_SHORT = {DEFAULT: "default", LEAN: "lean"}
 #: The probability that a value is there, a column of panels for each.
 _SHARES = {1.0: "nothing missing", 0.5: "half missing"}
+
+
+#: Time and error of a model, as powers of ten.
+_Point = tuple[float, float]
+
+
+class _Side(NamedTuple):
+    """Where a name may stand: how far from its point, in powers of ten and in points, and how it is aligned."""
+
+    x: float
+    y: float
+    points: tuple[int, int]
+    align: str
+
+
+_SIDES = (
+    _Side(0.25, 0.0, (8, -3), "left"),
+    _Side(0.0, 0.07, (0, 8), "center"),
+    _Side(0.0, -0.07, (0, -15), "center"),
+    _Side(-0.25, 0.0, (-8, -3), "right"),
+)
+#: Half of the room that a name takes.
+_NAME = (0.22, 0.05)
 
 
 def errors_by_time(found: Document) -> Figure:
@@ -59,8 +83,9 @@ def errors_by_time(found: Document) -> Figure:
 
 def _panel(axes: Axes, found: Document, task: str, p_f: float) -> dict[str, Any]:
     """One task at one availability; the handles of a legend."""
-    streams = [methods for (_, p), methods in by_stream(found, MAIN[task]).items() if p == p_f]
+    streams = [methods for (_, p, _), methods in by_stream(found, MAIN[task]).items() if p == p_f]
     handles: dict[str, Any] = {}
+    means: dict[str, _Point] = {}
     for entry in LEARNED:
         mine = [methods for methods in streams if entry.method in methods]
         timed = [(methods[entry.method][TIME], relative(methods, entry.method)) for methods in mine]
@@ -76,25 +101,44 @@ def _panel(axes: Axes, found: Document, task: str, p_f: float) -> dict[str, Any]
         handles[entry.method] = axes.scatter(
             time, error, s=size, color=colour, marker=marker, edgecolor="white", linewidth=0.8, zorder=3
         )
-        _label(axes, _SHORT.get(entry.method, entry.method.removeprefix("river-")), time, error, colour)
-    for guess, style in zip(GUESSES[task], ("-", "--"), strict=True):
+        means[entry.method] = (math.log10(time), math.log10(error))
+    taken = list(means.values())
+    for method, mean in means.items():
+        taken.append(_label(axes, method, mean, [point for point in taken if point != mean]))
+    for guess, style, side in zip(GUESSES[task], ("-", "--"), ("top", "bottom"), strict=True):
         errors = [relative(methods, guess) for methods in streams if guess in methods]
         known = [error for error in errors if error is not None]
         if known:
             height = statistics.geometric_mean(known)
             axes.axhline(height, color=_PALE, linestyle=style, linewidth=1)
-            axes.text(1.0, height, guess, transform=axes.get_yaxis_transform(), fontsize=8, ha="right", va="bottom")
+            axes.text(1.0, height, guess, transform=axes.get_yaxis_transform(), fontsize=8, ha="right", va=side)
     _scales(axes)
     return handles
 
 
-def _label(axes: Axes, name: str, time: float, error: float, colour: str) -> None:
-    """A model's name to the right of its point."""
+def _label(axes: Axes, method: str, mean: _Point, taken: list[_Point]) -> _Point:
+    """A model's name beside its point, on the first side on which there is nothing yet; returns its middle."""
     from matplotlib.patheffects import withStroke
 
-    halo = [withStroke(linewidth=2.5, foreground="white")]
-    place = {"xytext": (8, -3), "textcoords": "offset points"}
-    axes.annotate(name, (time, error), **place, fontsize=8, color=colour, path_effects=halo, zorder=4)
+    time, error = mean
+
+    def free(side: _Side) -> bool:
+        x, y = time + side.x, error + side.y
+        return all(abs(x - other[0]) > _NAME[0] or abs(y - other[1]) > _NAME[1] for other in taken)
+
+    side = next(filter(free, _SIDES), _SIDES[0])
+    axes.annotate(
+        short_name(method),
+        (10.0**time, 10.0**error),
+        xytext=side.points,
+        textcoords="offset points",
+        ha=side.align,
+        fontsize=8,
+        color=_LOOKS[method][1],
+        path_effects=[withStroke(linewidth=2.5, foreground="white")],
+        zorder=4,
+    )
+    return time + side.x, error + side.y
 
 
 def _scales(axes: Axes) -> None:
@@ -103,7 +147,7 @@ def _scales(axes: Axes) -> None:
 
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
     axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))

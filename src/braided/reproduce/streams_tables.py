@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation.metrics import METRICS
-from braided.reproduce.grid import Grid, Section, bold_best
-from braided.reproduce.stream_models import DEFAULT, GUESSES, LEARNED, MODELS, OURS
+from braided.reproduce.documents import CellDocument, Document, by_stream
+from braided.reproduce.grid import Grid, Section, bold_best, nothing
+from braided.reproduce.stream_models import DEFAULT, GUESSES, LEARNED, MODELS, OURS, short_name
 from braided.reproduce.stream_sources import AVAILABILITIES
-from braided.reproduce.streams import COMPARED, MAIN, TIME, Document, by_stream, called, middle_time, relative, where
+from braided.reproduce.streams import COMPARED, MAIN, TIME, called, middle_time, relative, where
 
 _HEADINGS = {
     "error_rate": "Errors, as a share of the records.",
@@ -42,7 +43,8 @@ def _above(found: Document, task: str) -> str:
     else:
         what = "Streams of numbers: absolute error, of that of the mean so far (geometric mean over streams); mean rank"
     return (
-        f"{what}, and where the default is ahead, over {cells} cells; and the median time in microseconds per record."
+        f"{what}, and where the default is ahead, over {cells} cells (*ahead*); and the median time in "
+        "microseconds per record. *half*: with half of the values missing."
     )
 
 
@@ -50,12 +52,17 @@ def by_model(found: Document, task: str) -> Grid:
     """A row for each model: means over streams, its rank, cells in which the default is ahead of it, its time."""
     present = {cell["method"] for cell in found["cells"] if cell["task"] == task}
     names = [name for name in (*(entry.method for entry in LEARNED), *GUESSES[task]) if name in present]
-    header, columns = [""], [names]
+    header, columns = [""], [[short_name(name) for name in names]]
     for metric in COMPARED[task]:
-        form = METRICS["error_rate"].shown if task == REGRESSION else METRICS[metric].shown
+        in_percent = metric != "log_loss"
         for p_f in AVAILABILITIES:
-            header.append(called(metric) if p_f == 1.0 else "half missing")
-            columns.append(bold_best([_mean(found, task, metric, p_f, name) for name in names], form))
+            header.append("half" if p_f < 1.0 else f"{called(metric)}, %" if in_percent else called(metric))
+            columns.append(
+                bold_best(
+                    [_mean(found, task, metric, p_f, name) for name in names],
+                    _percent if in_percent else "{:.2f}".format,
+                )
+            )
     ranks = found["ranks"][MAIN[task]]
     means = [statistics.fmean(ranks[name]) if name in ranks else None for name in names]
     columns.append(bold_best(means, "{:.1f}".format))
@@ -63,12 +70,16 @@ def by_model(found: Document, task: str) -> Grid:
     times = [middle_time(found, name, task) for name in names]
     columns.append(["" if time is None else f"{time:,.0f}" for time in times])
     rows = [[[text] for text in row] for row in zip(*columns, strict=True)]
-    return Grid([*header, "rank", "default ahead", "us"], rows)
+    return Grid([*header, "rank", "ahead", "us"], rows)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f}"
 
 
 def _mean(found: Document, task: str, metric: str, p_f: float, method: str) -> float | None:
     """The mean over the streams, of a method that has been run on all of them."""
-    streams = [methods for (_, p), methods in by_stream(found, metric).items() if p == p_f]
+    streams = [methods for (_, p, _), methods in by_stream(found, metric).items() if p == p_f]
     if not streams or any(method not in methods for methods in streams):
         return None
     if task == CLASSIFICATION:
@@ -82,7 +93,7 @@ def _default_ahead(found: Document, metric: str, method: str) -> str:
     both = [methods for methods in by_stream(found, metric).values() if method in methods and DEFAULT in methods]
     if method == DEFAULT or not both:
         return ""
-    return f"{sum(methods[DEFAULT][metric] < methods[method][metric] for methods in both)} of {len(both)}"
+    return f"{sum(methods[DEFAULT][metric] < methods[method][metric] for methods in both)}/{len(both)}"
 
 
 def beside(found: Document, task: str) -> Grid:
@@ -90,41 +101,38 @@ def beside(found: Document, task: str) -> Grid:
     metric = MAIN[task]
     best = {(row["dataset"], row["p_f"]): row for row in found["beside"] if row["metric"] == metric}
     rows = []
-    for key, methods in by_stream(found, metric).items():
-        row = best.get(key)
+    for (dataset, p_f, _), methods in by_stream(found, metric).items():
+        row = best.get((dataset, p_f))
         guesses = [methods[name][metric] for name in GUESSES[task] if name in methods]
         values = [methods[name][metric] if name in methods else None for name in OURS]
         values += [None if row is None else row["best_value"], min(guesses, default=None)]
         texts = bold_best(values, METRICS[metric].shown)
-        which = "" if row is None else row["best"].removeprefix("river-")
+        which = "" if row is None else short_name(row["best"])
         texts[2] = f"{texts[2]} {which}".strip()
-        rows.append([[text] for text in (where(next(iter(methods.values()))), *texts)])
+        rows.append([where(next(iter(methods.values()))).split(", "), *([text] for text in texts)])
     return Grid(["", "default", "lean", "best of River's", "guess"], rows)
 
 
 def by_metric(found: Document, metric: str) -> Grid:
     """A row for each stream with nothing or half missing, a column for each model; the best in bold."""
-    rows: dict[tuple[str, float], dict[str, Document]] = {}
-    for cell in found["cells"]:
-        if metric == TIME or METRICS[metric].task == cell["task"]:
-            rows.setdefault((cell["dataset"], cell["p_f"]), {})[cell["method"]] = cell
-    shown = {cell["method"] for methods in rows.values() for cell in methods.values() if metric in cell}
+    of_task = [cell for cell in found["cells"] if metric == TIME or METRICS[metric].task == cell["task"]]
+    shown = {cell["method"] for cell in of_task if metric in cell}
     names = [name for name in (entry.method for entry in MODELS) if name in shown]
-    made = []
-    for methods in rows.values():
+    rows = []
+    for methods in by_stream({"cells": of_task}).values():
         cells = [methods.get(name, {}) for name in names]
         values = [cell.get(metric) for cell in cells]
         form: Callable[[float], str] = "{:,.0f}".format if metric == TIME else METRICS[metric].shown
         texts = bold_best(values, form)
         lines = [_lines(cell, metric, text) for cell, text in zip(cells, texts, strict=True)]
-        made.append([[where(next(iter(methods.values())))], *lines])
-    return Grid(["", *names], made)
+        rows.append([[where(next(iter(methods.values())))], *lines])
+    return Grid(["", *names], rows)
 
 
-def _lines(cell: Document, metric: str, text: str) -> list[str]:
+def _lines(cell: CellDocument, metric: str, text: str) -> list[str]:
     """A cell's figure, its deviation over runs below it; or why there is none."""
     if metric not in cell:
-        return [f"failed: {cell['error']}" if "error" in cell else ""]
+        return [nothing(cell) if "error" in cell else ""]
     if metric == TIME or cell["seeds"] < 2:
         return [text]
     return [text, f"± {METRICS[metric].shown(cell[f'{metric}_sd'])}"]
@@ -136,6 +144,6 @@ def screen(found: Document) -> Grid:
     for task, metric in MAIN.items():
         for row, methods in zip(beside(found, task).rows, by_stream(found, metric).values(), strict=True):
             times = [methods[name][TIME] for name in OURS if name in methods]
-            texts = [[line.replace("**", "") for line in lines] for lines in row]
+            texts = [[", ".join(lines).replace("**", "")] for lines in row]
             rows.append([*texts, [", ".join(f"{time:,.0f}" for time in times)]])
     return Grid(["", "default", "lean", "best of River's", "guess", "us of ours"], rows)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from braided import extras
 from braided.datasets.locate import locate
 from braided.report import published
+from braided.reproduce.documents import CellDocument, Document
 from braided.reproduce.jobs import JobSpec
 from braided.reproduce.tables import TABLES, Cell
 
@@ -27,18 +28,22 @@ def _wilcoxon(ours: list[float], other: list[float]) -> float | None:
     return float(extras.require("scipy.stats", "reproduce").wilcoxon(ours, other).pvalue)
 
 
-def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None) -> dict[str, Any]:
-    """One cell: ours, the paper's, and how the two compare."""
+def fine_and_failed(cell: Cell, results: Results) -> tuple[list[dict[str, Any]], list[str]]:
+    """The results of a cell's runs that came to their end, and why the others failed."""
     done = [results[job] for job in cell.jobs() if job in results]
-    fine = [result for result in done if "error" not in result]
+    return [result for result in done if "error" not in result], [r["error"] for r in done if "error" in r]
+
+
+def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None) -> CellDocument:
+    """One cell: ours, the paper's, and how the two compare."""
+    fine, failed = fine_and_failed(cell, results)
     paper = cell.paper(what)
     errors_or_percent = [figure for figure in paper if figure.unit != "seconds"]
     unit = errors_or_percent[0].unit if errors_or_percent else "percent" if what == "table3" else "errors"
-    out: dict[str, Any] = {"dataset": cell.job.dataset, "method": cell.method, "p_f": cell.p_f}
+    out: CellDocument = {"dataset": cell.job.dataset, "method": cell.method, "p_f": cell.p_f}
     if cell.setting:
         out["setting"] = cell.setting
     out |= {"seeds": len(fine), "unit": unit}
-    failed = [result["error"] for result in done if "error" in result]
     if failed:
         out |= {"failed": len(failed), "error": failed[0]}
     if not fine:
@@ -65,15 +70,13 @@ def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None
         if figure.sd is not None:
             out["paper_sd"] = figure.sd * shrink
         out["paper_other"] = [other.mean * shrink for other in errors_or_percent[1:]]
-    if out["sample"]:
-        out["full_hours"] = out["us_per_record"] * out["paper_records"] * cell.seeds / 3.6e9
     seconds = [figure.mean for figure in paper if figure.unit == "seconds"]
     if seconds:
         out["paper_seconds"] = seconds[0]
     return out
 
 
-def table_document(what: str, cells: list[Cell], results: Results, data_dir: Path | None) -> dict[str, Any]:
+def table_document(what: str, cells: list[Cell], results: Results, data_dir: Path | None) -> Document:
     """All cells of a table."""
     documents = [cell_document(what, cell, results, data_dir) for cell in cells]
     base = TABLES[what].compare
@@ -115,9 +118,9 @@ def curves_document(cells: list[Cell], results: Results) -> list[dict[str, Any]]
     """A band for each cell that has results."""
     found = []
     for cell in cells:
-        done = [results[job] for job in cell.jobs() if job in results and "error" not in results[job]]
-        if done:
+        fine, _ = fine_and_failed(cell, results)
+        if fine:
             found.append(
-                {"dataset": cell.job.dataset, "method": cell.method, **band([result["curve"] for result in done])}
+                {"dataset": cell.job.dataset, "method": cell.method, **band([result["curve"] for result in fine])}
             )
     return found

@@ -1,0 +1,75 @@
+"""One job of `braided reproduce`: a long one goes on where it was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from braided.reproduce import jobs
+from braided.reproduce.jobs import JobSpec, perform
+from braided.run import Job
+
+SPEC = JobSpec("higgs", "modl", "lean", seed=1, available=0.5)
+
+
+class Killed(BaseException):
+    """As kill -9, which nothing catches."""
+
+
+def test_a_long_run_goes_on_from_its_checkpoint(
+    tmp_path: Path, excerpts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_CHECKPOINT_S", 0.0)
+    whole = perform(SPEC, excerpts)
+    assert "error" not in whole
+    begun = tmp_path / "begun"
+    run, learned = Job.run, []
+
+    def killed_after_two(job: Job) -> Iterator[Any]:
+        for count, progress in enumerate(run(job), start=1):
+            learned.append(progress.evaluation.records)
+            if count == 2:
+                raise Killed
+            yield progress
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "run", killed_after_two)
+        with pytest.raises(Killed):
+            perform(SPEC, excerpts, begun)
+    assert len(list(begun.iterdir())) == 1
+
+    def watched(job: Job) -> Iterator[Any]:
+        for progress in run(job):
+            learned.append(progress.evaluation.records)
+            yield progress
+
+    monkeypatch.setattr(Job, "run", watched)
+    rest = perform(SPEC, excerpts, begun)
+    assert learned == sorted(set(learned)), "a batch was learned twice"
+    assert learned[-1] == whole["records"]
+    times = {"seconds", "wall_seconds"}
+    assert {name: rest[name] for name in rest.keys() - times} == {name: whole[name] for name in whole.keys() - times}
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1_000])
+def test_a_long_run_begins_anew_where_its_checkpoint_is_broken(
+    tmp_path: Path, excerpts: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(jobs, "_CHECKPOINT_S", 0.0)
+    spec = replace(SPEC, limit=400)
+    whole = perform(spec, excerpts, tmp_path)
+    (checkpoint,) = tmp_path.iterdir()
+    checkpoint.write_bytes(checkpoint.read_bytes()[:kept])
+    again = perform(spec, excerpts, tmp_path)
+    assert {name: again[name] for name in ("errors", "records", "curve")} == {
+        name: whole[name] for name in ("errors", "records", "curve")
+    }
+
+
+def test_runs_over_what_fits_into_memory_leave_no_checkpoint(tmp_path: Path, excerpts: Path) -> None:
+    assert "error" not in perform(JobSpec("german", "olvf", "released", limit=50), excerpts, tmp_path / "begun")
+    assert not (tmp_path / "begun").exists()
