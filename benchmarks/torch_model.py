@@ -79,7 +79,7 @@ class TorchModel:
 def torch_seconds(
     values: NDArray[np.float64], labels: NDArray[np.int64], mlp: MLPConfig, set_config: SetConfig, records: int
 ) -> float:
-    """Seconds per record of predict and learn in PyTorch on one thread."""
+    """Seconds of the processor per record of predict and learn in PyTorch on one thread."""
     torch = require("torch", "torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -99,9 +99,9 @@ def torch_seconds(
             )
         for record in prepared[:20]:
             model.learn(*record)
-        start = time.perf_counter()
+        start = time.process_time()
         for record in prepared:
             model.learn(*record)
-        return (time.perf_counter() - start) / len(prepared)
+        return (time.process_time() - start) / len(prepared)
     finally:
         torch.set_num_threads(threads)

@@ -17,7 +17,7 @@ import braided
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "braided"
 CHANGES = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-NUMBER = re.compile(r"(?<![\w.`/-])\d[\d,]*(?:\.\d+)?%?(?![\w`])")
+NUMBER = re.compile(r"(?<![\w.,`/-])\d+(?:,\d{3})*(?:\.\d+)?%?(?![\w`])")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from braided.bench.floor import floor_seconds
 from braided.learners import LogisticConfig, MLPConfig, SetConfig
 from braided.presets import Preset
 
+Clock = Callable[[], float]
 WIDTHS = (128, 250)
 N_FEATURES = 21
 _ROUNDS = 5
@@ -44,20 +45,27 @@ def as_dicts(values: NDArray[np.float64]) -> list[dict[Hashable, float]]:
     return [{name: float(value) for name, value in enumerate(row) if not np.isnan(value)} for row in values]
 
 
-def chunk_seconds(model: MODLClassifier, values: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+def chunk_seconds(
+    model: MODLClassifier, values: NDArray[np.float64], labels: NDArray[np.int64], clock: Clock = time.perf_counter
+) -> float:
     """Seconds per record of predict and learn in the array path."""
-    start = time.perf_counter()
+    start = clock()
     model.learn_many(values, labels)
-    return (time.perf_counter() - start) / len(values)
+    return (clock() - start) / len(values)
 
 
-def one_record_seconds(model: MODLClassifier, rows: list[dict[Hashable, float]], labels: NDArray[np.int64]) -> float:
+def one_record_seconds(
+    model: MODLClassifier,
+    rows: list[dict[Hashable, float]],
+    labels: NDArray[np.int64],
+    clock: Clock = time.perf_counter,
+) -> float:
     """Seconds per record of `predict_proba_one` and `learn_one`."""
-    start = time.perf_counter()
+    start = clock()
     for x, y in zip(rows, labels.tolist(), strict=True):
         model.predict_proba_one(x)
         model.learn_one(x, y)
-    return (time.perf_counter() - start) / len(rows)
+    return (clock() - start) / len(rows)
 
 
 def configs(width: int) -> tuple[LogisticConfig, MLPConfig, SetConfig]:
