@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from braided.reproduce import jobs
+from braided.reproduce import paper_run
 from braided.reproduce.jobs import JobSpec, perform
 from braided.run import Job
 
@@ -23,7 +23,7 @@ class Killed(BaseException):
 def test_a_long_run_goes_on_from_its_checkpoint(
     tmp_path: Path, excerpts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "_CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(paper_run, "_CHECKPOINT_S", 0.0)
     whole = perform(SPEC, excerpts)
     assert "error" not in whole
     begun = tmp_path / "begun"
@@ -59,7 +59,7 @@ def test_a_long_run_goes_on_from_its_checkpoint(
 def test_a_long_run_begins_anew_where_its_checkpoint_is_broken(
     tmp_path: Path, excerpts: Path, monkeypatch: pytest.MonkeyPatch, kept: int
 ) -> None:
-    monkeypatch.setattr(jobs, "_CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(paper_run, "_CHECKPOINT_S", 0.0)
     spec = replace(SPEC, limit=400)
     whole = perform(spec, excerpts, tmp_path)
     (checkpoint,) = tmp_path.iterdir()

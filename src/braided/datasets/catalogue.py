@@ -297,7 +297,7 @@ _OF_PAPER = (
     ),
     Dataset("mnist", "mnist", 60_000, 784, 10, _MNIST_ORIGIN, False, _MNIST_FORMS),
     Dataset(
-        "imnist", "mnist", 1_000_000, 784, 10, f"deformed here from {_MNIST_ORIGIN}", False, _MNIST_FORMS
+        "imnist", "mnist", 1_000_000, 784, 10, f"{_MNIST_ORIGIN}, deformed here", False, _MNIST_FORMS
     ),
     Dataset(
         "cifar10", "cifar10", 50_000, 3_072, 10, "Krizhevsky's page, https://www.cs.toronto.edu/~kriz/cifar.html",

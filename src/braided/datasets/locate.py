@@ -71,8 +71,7 @@ def locate(name: str, data_dir: Path | None) -> Located:
         files = " and ".join(file.name for file in dataset.download.files)
         places = " nor ".join(str(folder / dataset.folder) for folder in folders(data_dir))
         raise BraidedError(
-            f"data set {name!r} is not in {places}: run `braided datasets fetch {name}`. Or: Get {files} from "
-            f"{dataset.origin}, put it into DIR/{dataset.folder}/, and give "
-            f"{option('data_dir', 'DIR')} or set BRAIDED_DATA"
+            f"data set {name!r} is not in {places}: run `braided datasets fetch {name}`, or put {files} "
+            f"({dataset.origin}) into DIR/{dataset.folder}/ and give {option('data_dir', 'DIR')} or set BRAIDED_DATA"
         )
     return located

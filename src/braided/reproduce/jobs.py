@@ -20,8 +20,8 @@ from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.decision import BALANCED, LIKELIEST
-from braided.reproduce import haphazard_run, stream_sources, streams_run
-from braided.run import Job, RunOptions
+from braided.reproduce import haphazard_run, paper_run, stream_sources, streams_run
+from braided.run import RunOptions
 from braided.run.options import AUTO
 from braided.streams import ArrayStream, Limited, Stream
 from braided.streams.fingerprint import fingerprint
@@ -33,10 +33,6 @@ PAPER, HAPHAZARD, HAPHAZARD_WHOLE = "paper", "haphazard", "haphazard, german who
 STREAMS = "streams"
 #: Ranges to which each feature may be scaled, over the whole file.
 SCALES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
-#: Points of the learning curve that are kept of a job.
-_POINTS = 200
-#: Seconds between two checkpoints of a long run.
-_CHECKPOINT_S = 60.0
 #: What decides a result beside the model's settings: a change in any of these makes finished jobs stale.
 _DECIDING = (
     "kernels",
@@ -57,9 +53,10 @@ _DECIDING = (
 )
 #: What else decides results of one protocol.
 _ALSO_DECIDING = {
+    PAPER: ("reproduce/paper_run.py", "reproduce/work_share.py"),
     HAPHAZARD: ("reproduce/haphazard_run.py",),
     HAPHAZARD_WHOLE: ("reproduce/haphazard_run.py",),
-    STREAMS: ("reproduce/stream_sources.py", "reproduce/streams_run.py"),
+    STREAMS: ("reproduce/stream_sources.py", "reproduce/streams_run.py", "reproduce/work_share.py"),
 }
 #: Packages whose release decides a result as well.
 _LIBRARIES = ("numba", "numpy", "river")
@@ -141,7 +138,7 @@ def code_digest(protocol: str = PAPER) -> str:
     versions = [__version__, *(f"{name} {version(name)}" for name in _LIBRARIES)]
     digest = hashlib.sha256(repr(versions).encode())
     root = Path(str(resources.files("braided")))
-    for name in (*_DECIDING, *_ALSO_DECIDING.get(protocol, ())):
+    for name in (*_DECIDING, *_ALSO_DECIDING[protocol]):
         part = root / name
         for file in sorted(part.rglob("*.py")) if part.is_dir() else [part]:
             digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
@@ -172,7 +169,7 @@ def perform(spec: JobSpec, data_dir: Path | None, begun: Path | None = None) -> 
     """
     start = time.time()
     try:
-        result = _of_paper(spec, data_dir, begun) if spec.protocol == PAPER else _RUNS[spec.protocol](spec, data_dir)
+        result = _RUNS[spec.protocol](spec, data_dir, begun)
     except Exception as error:  # shown as a failed cell, with its reason
         reason = str(error) if isinstance(error, BraidedError) else f"{type(error).__name__}: {error}"
         return {"spec": spec.plain(), "error": reason}
@@ -180,7 +177,7 @@ def perform(spec: JobSpec, data_dir: Path | None, begun: Path | None = None) -> 
     return {"spec": spec.plain(), **result, "wall_seconds": max(time.time() - start, result["seconds"])}
 
 
-def _of_review(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
+def _of_review(spec: JobSpec, data_dir: Path | None, begun: Path | None) -> dict[str, Any]:
     """One run on a stream of the review of haphazard inputs: the seed is the model's alone."""
     assert spec.available is not None
     whole = haphazard_stream(spec.dataset, spec.available, data_dir, spec.protocol == HAPHAZARD_WHOLE)
@@ -189,7 +186,7 @@ def _of_review(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
     return haphazard_run.run(model, stream) | {"of_records": len(whole.table)}
 
 
-def _of_streams(spec: JobSpec, data_dir: Path | None) -> dict[str, Any]:
+def _of_streams(spec: JobSpec, data_dir: Path | None, begun: Path | None) -> dict[str, Any]:
     """One run on a stream of `stream_sources`: the seed is the mask's and the model's, without time the order's too."""
     assert spec.available is not None
     source = stream_sources.STREAMS[spec.dataset]
@@ -208,33 +205,7 @@ def _of_paper(spec: JobSpec, data_dir: Path | None, begun: Path | None) -> dict[
     if begun is not None and source is None:
         begun.mkdir(parents=True, exist_ok=True)
         checkpoint = begun / spec.key(data_digest(spec.dataset, data_dir))
-    job = _begun_or_new(spec.run_options(), data_dir, checkpoint, source)
-    for _ in job.run():
-        pass
-    document, run = job.document(), job.finished[0]
-    whole = run.history.curve().astype(int)
-    every = max(len(whole) // _POINTS, 1)
-    curve = whole[(len(whole) - 1) % every :: every]
-    return {
-        "errors": run.result["errors"],
-        "records": document["records"],
-        "majority_errors": document["majority_errors"],
-        "learners": {name: own["errors"] for name, own in run.result["learners"].items()},
-        "seconds": run.result["seconds"],
-        "curve": {"records": curve[:, 0].tolist(), "errors": curve[:, 1].tolist()},
-    }
+    return paper_run.run(spec.run_options(), data_dir, source, checkpoint)
 
 
-def _begun_or_new(
-    options: RunOptions, data_dir: Path | None, checkpoint: Path | None, source: ArrayStream | None
-) -> Job:
-    """The run where its checkpoint left it; from the start if there is none or a broken one, which costs time alone."""
-    if checkpoint is not None and checkpoint.exists():
-        try:
-            return Job(options, data_dir, checkpoint, _CHECKPOINT_S, resume=True)
-        except BraidedError:
-            checkpoint.unlink()
-    return Job(options, data_dir, checkpoint, _CHECKPOINT_S, source=source)
-
-
-_RUNS = {HAPHAZARD: _of_review, HAPHAZARD_WHOLE: _of_review, STREAMS: _of_streams}
+_RUNS = {PAPER: _of_paper, HAPHAZARD: _of_review, HAPHAZARD_WHOLE: _of_review, STREAMS: _of_streams}

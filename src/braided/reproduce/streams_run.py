@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation import Evaluation
 from braided.kernels.tally import LAST
+from braided.reproduce.work_share import WorkShare
 from braided.run.compiling import compile_model
 from braided.streams import Stream
 
@@ -16,15 +16,15 @@ def run(model: Any, stream: Stream) -> dict[str, Any]:
     """Take a model through a stream; its figures, and what the last label or value would have given.
 
     `seconds` are those of predicting and learning, the model's code compiled before, times the share of the whole that
-    the process was at work: what a busy machine takes away does not count.
+    the process was at work.
     """
     compile_model(model, lambda message: None)
     evaluation = Evaluation(model)
-    begun, worked = time.perf_counter(), time.process_time()
+    share = WorkShare()
     for _ in evaluation.run(stream):
         pass
     evaluation.finish()
-    share = min((time.process_time() - worked) / max(time.perf_counter() - begun, 1e-9), 1.0)
+    seconds = evaluation.seconds * share.so_far()
     history = evaluation.history
     found = history.metrics()
     names = ("mae",) if model.task == REGRESSION else ("error_rate", "log_loss")
@@ -32,7 +32,7 @@ def run(model: Any, stream: Stream) -> dict[str, Any]:
         "records": history.records,
         "metrics": {name: found[name] for name in names},
         "last": float(history.totals[LAST] / history.records),
-        "seconds": evaluation.seconds * share,
+        "seconds": seconds,
     }
     if model.task != REGRESSION:
         out["unanswered"] = int(history.confusion[:, -1].sum())

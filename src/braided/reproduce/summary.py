@@ -59,7 +59,7 @@ def cell_document(what: str, cell: Cell, results: Results, data_dir: Path | None
         "paper_records": published.length(cell.job.dataset),
         "file_is_sample": locate(cell.job.dataset, data_dir).sample,
         "majority": fine[0]["majority_errors"] * scale,
-        "us_per_record": 1e6 * statistics.fmean(result["seconds"] / result["records"] for result in fine),
+        "us_per_record": 1e6 * statistics.median(result["seconds"] / result["records"] for result in fine),
     }
     if TABLES[what].timed:
         out["timed"] = True

@@ -286,7 +286,7 @@ TABLES: dict[str, TableSpec] = {
     "depth": TableSpec(
         "Depth and width of Aux-Drop, on ODL and Fast ODL",
         "Availability .5. The two forms compute the same weights, so their errors agree up to rounding; what differs "
-        "is time.",
+        "is time, here processor time, the median over seeds.",
         _depth,
         quick=lambda cell: "width=50" in cell.setting,
     ),
@@ -296,7 +296,7 @@ TABLES: dict[str, TableSpec] = {
         "paper, of its released code (with its first variance of .001, which is better on all four than the .1 of the "
         "others) and of the Kalman filter (which the default has); FOLKLORE, which the paper sets aside as iterative, "
         "with one solution by Newton's method per record; and plain gradient steps at the rate .003, of .001, .003 and "
-        ".01 the best over all four.",
+        ".01 the best over all four. Time is processor time, the median over seeds.",
         _logistic,
         compare=KALMAN,
         timed=True,
