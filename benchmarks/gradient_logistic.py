@@ -17,9 +17,7 @@ from braided import MODLClassifier, presets
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.evaluation import Evaluation
 from braided.run import Job, RunOptions
-
-#: The paper's rates of its logistic regression by gradient.
-RATES = {"german": 0.01, "svmguide3": 0.01, "magic04": 0.001, "a8a": 0.001}
+from braided.zoo import gradient_rate
 
 
 class Probabilities:
@@ -72,7 +70,7 @@ class Probabilities:
 def errors(dataset: str, seed: int, data_dir: Path | None) -> int:
     """Of MODL under `released`, with that layer in place of the closed form."""
     preset = presets.get("released", dataset)
-    layer = Probabilities(RATES[dataset], PAPER_SETTINGS[dataset].n_features, seed)
+    layer = Probabilities(gradient_rate(dataset), PAPER_SETTINGS[dataset].n_features, seed)
     evaluation = Evaluation(MODLClassifier(preset=preset, learners=(layer, *preset.learners[1:]), seed=seed))
     for _ in evaluation.run(Job(RunOptions(dataset, preset="released", seed=seed), data_dir).stream(seed)):
         pass
@@ -80,7 +78,7 @@ def errors(dataset: str, seed: int, data_dir: Path | None) -> int:
 
 
 def main(
-    dataset: Annotated[list[str], typer.Argument(help=f"Of {', '.join(RATES)}.")],
+    dataset: Annotated[list[str], typer.Argument(help="Of the paper, such as german or magic04.")],
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each data set.")] = 1,
     data_dir: Annotated[
         Path | None, typer.Option(envvar="BRAIDED_DATA", help="Folder with the data sets, one sub-folder each.")
@@ -88,7 +86,10 @@ def main(
 ) -> None:
     """Errors of MODL whose fast learner is trained by gradient and adds its probabilities (10 s to minutes)."""
     for name in dataset:
-        typer.echo(f"{name}: {fmean(errors(name, seed, data_dir) for seed in range(seeds)):,.1f} errors, {seeds} seeds")
+        typer.echo(
+            f"{name}: {fmean(errors(name, seed, data_dir) for seed in range(seeds)):,.1f} errors, "
+            f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
+        )
 
 
 if __name__ == "__main__":

@@ -163,12 +163,17 @@ def _network(options: ModelOptions) -> MLPConfig:
     raise BraidedError(f"preset {options.preset.name!r} has no MLP, which this model is made from: use another preset")
 
 
+def gradient_rate(dataset: str | None) -> float:
+    """The paper's learning rate of a logistic regression by gradient."""
+    return 0.01 if dataset in {"german", "svmguide3"} else 0.001
+
+
 def _gradient_logistic(options: ModelOptions) -> Model:
     """The fast learner trained by gradient, with the steps of the preset's MLP; at the paper's rate if it has one."""
     mlp = _network(options)
     rate = mlp.learning_rate
     if options.preset.name not in OURS:
-        rate = 0.01 if options.dataset in {"german", "svmguide3"} else 0.001
+        rate = gradient_rate(options.dataset)
     masks = getattr(options.preset.learners[0], "mask_inputs", False)
     plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=masks, learning_rate=rate)
     others = tuple(config for config in options.learners if _called(config) != "olr")

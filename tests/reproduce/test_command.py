@@ -20,7 +20,7 @@ from rich.console import Console
 
 from braided import BraidedError
 from braided.reproduce.command import Reproduction, ReproductionOptions
-from braided.reproduce.jobs import JobSpec
+from braided.reproduce.jobs import JobSpec, code_digest
 from braided.reproduce.store import Store
 from braided.run import Job, RunOptions
 from command import braided
@@ -101,6 +101,25 @@ def test_killed_and_run_again_nothing_finished_is_recomputed(
     assert {path.name for path in tmp_path.glob("*.*")} == {
         f"{what}.{kind}" for what in ("table1", "curves") for kind in ("csv", "json", "png")
     } | {"index.html"}
+
+
+def test_tables_without_the_data_sets_asked_for_are_left_out() -> None:
+    options = ReproductionOptions(("table1", "table2", "toy"), datasets=("german",))
+    assert list(options.tables()) == ["table1"]
+    assert {cell.job.dataset for cell in options.tables()["table1"]} == {"german"}
+    assert list(ReproductionOptions(("table2", "toy")).tables()) == ["table2", "toy"]
+    with pytest.raises(BraidedError, match="table2 and lr have no cell on german: leave out --dataset"):
+        ReproductionOptions(("table2", "lr"), datasets=("german",)).tables()
+
+
+def test_checkpoints_that_other_code_began_are_removed(tmp_path: Path, excerpts: Path) -> None:
+    old, own = tmp_path / "begun" / "other", tmp_path / "begun" / code_digest()
+    for folder in (old, own):
+        folder.mkdir(parents=True)
+        (folder / "key").write_bytes(b"checkpoint")
+    reproduce("table1", "--dataset", "german", "--limit", "20", "--seeds", "1", "--out", str(tmp_path), data=excerpts)
+    assert not old.exists()
+    assert (own / "key").exists()
 
 
 def test_workers_leave_with_a_killed_run(tmp_path: Path, excerpts: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from braided import portable
 from braided.reproduce import paper_run
 from braided.reproduce.jobs import JobSpec, perform
 from braided.run import Job
@@ -16,31 +20,41 @@ from braided.run import Job
 SPEC = JobSpec("higgs", "modl", "lean", seed=1, available=0.5)
 
 
-class Killed(BaseException):
-    """As kill -9, which nothing catches."""
+#: Is killed when it has learned two batches, each with a checkpoint behind it.
+KILLED = """
+import os, sys
+from pathlib import Path
+from braided import portable
+from braided.reproduce import paper_run
+from braided.reproduce.jobs import JobSpec, perform
+from braided.run import Job
+
+run, paper_run._CHECKPOINT_S = Job.run, 0.0
+
+def killed_after_two(job):
+    for count, progress in enumerate(run(job), start=1):
+        if count == 3:
+            print(progress.evaluation.records, flush=True)
+            os.kill(os.getpid(), 9)
+        yield progress
+
+Job.run = killed_after_two
+perform(JobSpec(**eval(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]))
+"""
 
 
-def test_a_long_run_goes_on_from_its_checkpoint(
+@pytest.mark.skipif(not portable.POSIX, reason="no process kills itself by a signal there: run it on Linux or macOS")
+def test_a_long_run_that_was_killed_goes_on_from_its_checkpoint(
     tmp_path: Path, excerpts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(paper_run, "_CHECKPOINT_S", 0.0)
     whole = perform(SPEC, excerpts)
     assert "error" not in whole
     begun = tmp_path / "begun"
-    run, learned = Job.run, []
-
-    def killed_after_two(job: Job) -> Iterator[Any]:
-        for count, progress in enumerate(run(job), start=1):
-            learned.append(progress.evaluation.records)
-            if count == 2:
-                raise Killed
-            yield progress
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Job, "run", killed_after_two)
-        with pytest.raises(Killed):
-            perform(SPEC, excerpts, begun)
+    arguments = [repr(asdict(SPEC)), str(excerpts), str(begun)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert len(list(begun.iterdir())) == 1
+    run, learned = Job.run, []
 
     def watched(job: Job) -> Iterator[Any]:
         for progress in run(job):
@@ -49,7 +63,7 @@ def test_a_long_run_goes_on_from_its_checkpoint(
 
     monkeypatch.setattr(Job, "run", watched)
     rest = perform(SPEC, excerpts, begun)
-    assert learned == sorted(set(learned)), "a batch was learned twice"
+    assert learned[0] == int(killed.stdout), "it did not go on where the last checkpoint was"
     assert learned[-1] == whole["records"]
     times = {"seconds", "wall_seconds"}
     assert {name: rest[name] for name in rest.keys() - times} == {name: whole[name] for name in whole.keys() - times}

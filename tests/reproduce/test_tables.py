@@ -171,7 +171,7 @@ def test_what_is_wanted() -> None:
     assert {(cell.job.dataset, cell.seeds, cell.job.limit) for cell in options.cells("merge")} == {("german", 3, 100)}
     assert len(options.cells("merge")) == 5
     with pytest.raises(BraidedError, match="table1 has no cell on higgs"):
-        ReproductionOptions(("table1",), datasets=("higgs",)).cells("table1")
+        ReproductionOptions(("table1",), datasets=("higgs",)).tables()
 
 
 @pytest.mark.parametrize(

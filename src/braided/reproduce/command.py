@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shlex
+import shutil
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +22,9 @@ from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
 from braided.reproduce import layouts, pages, stream_models
+from braided.reproduce.documents import Document
 from braided.reproduce.executors import Executor
-from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, STREAMS, JobSpec, data_digest
+from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, STREAMS, JobSpec, code_digest, data_digest
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results
 from braided.reproduce.tables import LARGE, TABLES, Cell
@@ -123,9 +125,18 @@ class ReproductionOptions:
             if self.scale is not None and job.protocol == PAPER:
                 job = replace(job, scale=self.scale)
             found.append(replace(cell, seeds=seeds, job=job))
+        return found
+
+    def tables(self) -> dict[str, list[Cell]]:
+        """The tables to be made, each with its cells: those of `whats` that have the data sets asked for."""
+        cells = {what: self.cells(what) if what in TABLES else [] for what in self.whats}
+        if not self.datasets:
+            return cells
+        found = {what: some for what, some in cells.items() if some}
         if not found:
             raise BraidedError(
-                f"{what} has no cell on {', '.join(self.datasets)}: leave out --dataset, or give another"
+                f"{' and '.join(self.whats)} {'has' if len(self.whats) == 1 else 'have'} no cell on "
+                f"{' or '.join(self.datasets)}: leave out --dataset, or give another"
             )
         return found
 
@@ -182,8 +193,8 @@ class Reproduction:
         self.executor = executor
         self.console = console
         self.store = Store(options.out / "cells")
-        #: Checkpoints of long runs that are not finished.
-        self.begun = options.out / "begun"
+        #: Checkpoints of long runs that are not finished, by the code that began them.
+        self.begun = options.out / "begun" / code_digest()
         self.results: Results = {}
         self.reused = 0
 
@@ -196,7 +207,7 @@ class Reproduction:
         whole = result is not None and result.get("spec") == job.plain() and _TIME in result
         return result if whole else None
 
-    def run(self) -> list[dict[str, Any]]:
+    def run(self) -> list[Document]:
         """Do what is left, write everything, return the documents."""
         try:
             return self._run()
@@ -207,8 +218,9 @@ class Reproduction:
                 f"there is no space left for {self.options.out}: free some and run the command again, which goes on"
             ) from None
 
-    def _run(self) -> list[dict[str, Any]]:
-        cells = {what: self.options.cells(what) for what in self.options.whats if what in TABLES}
+    def _run(self) -> list[Document]:
+        self._remove_stale()
+        cells = self.options.tables()
         jobs = list(dict.fromkeys(job for some in cells.values() for cell in some for job in cell.jobs()))
         left = []
         for job in jobs:
@@ -226,12 +238,18 @@ class Reproduction:
             raise BraidedError(next(result["error"] for result in self.results.values()))
         self._do(left)
         documents = []
-        for what in self.options.whats:
-            documents.append(self._document(what, cells.get(what, [])))
+        for what, some in cells.items():
+            documents.append(self._document(what, some))
             for path in pages.write(documents[-1], self.options.out):
                 _tell_written(path, self.console)
         render(self.options.out, self.options.page, self.console)
         return documents
+
+    def _remove_stale(self) -> None:
+        """Remove checkpoints that other code began: this one does not go on with them."""
+        for folder in self.begun.parent.glob("*"):
+            if folder != self.begun:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _do(self, jobs: list[JobSpec]) -> None:
         """Run jobs, the longest first, keeping each result as it comes."""
@@ -264,7 +282,7 @@ class Reproduction:
                     note = f", about {left / 60:.0f} min left" if left is not None else ""
                     self.console.print(f"{done} of {len(jobs)} runs{note}", highlight=False)
 
-    def _document(self, what: str, cells: list[Cell]) -> dict[str, Any]:
+    def _document(self, what: str, cells: list[Cell]) -> Document:
         jobs = dict.fromkeys(job for cell in cells for job in cell.jobs())
         done = [self.results[job] for job in jobs if "error" not in self.results[job]]
         document = layouts.of(what).document(cells, self.results, self.data_dir)
@@ -277,13 +295,13 @@ class Reproduction:
         }
 
 
-def screen_table(document: dict[str, Any]) -> Table:
+def screen_table(document: Document) -> Table:
     """A document for the terminal."""
-    made = layouts.of(document["what"]).screen(document)
-    named = document["what"] in {"haphazard", "streams"}
+    layout = layouts.of(document["what"])
+    made = layout.screen(document)
     table = Table(title=f"{document['what']}: {document['title']}", title_justify="left", box=box.SIMPLE_HEAD)
     for i, name in enumerate(made.header):
-        table.add_column(Text(name), justify="right" if i else "left", no_wrap=named and i == 0)
+        table.add_column(Text(name), justify="right" if i else "left", no_wrap=layout.names_rows and i == 0)
     for row in made.rows:
         heading = len(row) == 1
         if heading and table.row_count:

@@ -77,7 +77,7 @@ def table1(document: Document) -> list[str]:
     modl = {_dataset(cells): cells["modl"] for cells in found if "modl" in cells}
     near = [name for name, cell in modl.items() if _same_as_published(cell)]
     far = [
-        f"{_value(cell)} errors for {_value(cell, 'paper')} on {name}"
+        f"{_value(cell)} errors on {name}, where {_value(cell, 'paper')} are published"
         for name, cell in modl.items()
         if name not in near
     ]
@@ -129,16 +129,19 @@ def _by_dataset(document: Document, method: str, rival: str, text: str, along: s
 
 
 def table3(document: Document) -> list[str]:
-    """The three methods, by data set."""
+    """What share of each data set the three methods get wrong."""
+    names = {DEFAULT: "our default", "modl": "MODL", "auxdrop-odl": "Aux-Drop"}
     parts = []
     for cells in _done(document):
-        if _has(cells, DEFAULT, "modl"):
-            paper = f" (paper {_value(cells['modl'], 'paper')})" if "paper_mean" in cells["modl"] else ""
-            parts.append(
-                f"of {_dataset(cells)} our default gets {_value(cells[DEFAULT])} wrong and MODL "
-                f"{_value(cells['modl'])}{paper}"
-            )
-    return [f"{(text := '; '.join(parts))[0].upper()}{text[1:]}."] if parts else []
+        wrong = [f"{name} {_beside_paper(cells[method])}" for method, name in names.items() if method in cells]
+        if wrong:
+            parts.append(f"of {_dataset(cells)} {listed(wrong)}")
+    return [f"Wrong {'; '.join(parts)}."] if parts else []
+
+
+def _beside_paper(cell: CellDocument) -> str:
+    """Our figure, with the paper's if there is one."""
+    return _value(cell) + (f" (paper {_value(cell, 'paper')})" if "paper_mean" in cell else "")
 
 
 def merge(document: Document) -> list[str]:
@@ -183,7 +186,7 @@ def depth(document: Document) -> list[str]:
     if paper:
         text += f" (paper {min(paper):.1f} to {max(paper):.1f})"
     apart = max(abs(100.0 * (a["ours_mean"] - b["ours_mean"]) / a["records"]) for a, b in pairs)
-    return [f"{text}; their errors are at most {apart:.1f}% of the records apart."]
+    return [f"{text}; their errors are at most {apart:.2f}% of the records apart."]
 
 
 def logistic(document: Document) -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from braided.reproduce.documents import CellDocument, Document
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -68,21 +70,21 @@ def _with_sd(mean: float, sd: float | None, unit: str) -> str:
     return number(mean, unit) + (f" ± {number(sd, unit)}" if sd is not None else "")
 
 
-def _ours(cell: dict[str, Any]) -> str:
+def _ours(cell: CellDocument) -> str:
     """Our mean, and the deviation if there are several seeds."""
     return _with_sd(cell["ours_mean"], cell["ours_sd"] if cell["seeds"] > 1 else None, cell["unit"])
 
 
-def _time(cell: dict[str, Any]) -> str:
+def _time(cell: CellDocument) -> str:
     return f"{cell['us_per_record']:.0f} us per record"
 
 
-def nothing(cell: dict[str, Any]) -> str:
+def nothing(cell: CellDocument) -> str:
     """Why a cell has no figure."""
     return f"failed: {cell['error']}" if "error" in cell else "not run"
 
 
-def stream_label(cell: dict[str, Any]) -> list[str]:
+def stream_label(cell: CellDocument) -> list[str]:
     """The data set, with the number of records where these are not all of the paper's."""
     if not cell.get("sample"):
         return [cell["dataset"]]
@@ -90,7 +92,7 @@ def stream_label(cell: dict[str, Any]) -> list[str]:
     return [cell["dataset"], f"({part} {cell['records']:,} of {cell['paper_records']:,})"]
 
 
-def make_long(document: dict[str, Any]) -> Grid:
+def make_long(document: Document) -> Grid:
     """The document's cells, one row each under a row that names their stream: narrow enough for a terminal."""
     rows: list[list[list[str]]] = []
     before = None
@@ -114,7 +116,7 @@ def make_long(document: dict[str, Any]) -> Grid:
     return Grid(["", "ours", "paper", "difference", "p"], rows)
 
 
-def as_csv(document: dict[str, Any]) -> str:
+def as_csv(document: Document) -> str:
     """One line per cell."""
     names = list(dict.fromkeys(name for cell in document["cells"] for name in cell))
     out = io.StringIO()

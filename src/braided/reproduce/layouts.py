@@ -47,6 +47,8 @@ class Layout:
         From the document to its picture.
     findings
         From the document to sentences that say what it shows.
+    names_rows
+        Whether the first column of `screen` has the names of rows, which stay on one line.
     """
 
     document: Callable[[list[Cell], Results, Path | None], Document]
@@ -54,6 +56,7 @@ class Layout:
     screen: Callable[[Document], Grid]
     picture: Callable[[Document], Figure]
     findings: Callable[[Document], list[str]]
+    names_rows: bool = False
 
 
 def of(what: str) -> Layout:
@@ -100,6 +103,7 @@ _OWN: dict[str, Layout] = {
         screen=haphazard_tables.short_grid,
         picture=pictures.ranks,
         findings=findings.stored,
+        names_rows=True,
     ),
     "streams": Layout(
         document=lambda cells, results, data_dir: streams.document(cells, results),
@@ -107,6 +111,7 @@ _OWN: dict[str, Layout] = {
         screen=streams_tables.screen,
         picture=streams_picture.errors_by_time,
         findings=findings.stored,
+        names_rows=True,
     ),
     "toy": Layout(
         document=lambda cells, results, data_dir: toy.document(seed=0),

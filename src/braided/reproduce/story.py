@@ -76,8 +76,9 @@ def blocks(documents: list[Document], files_at: str) -> Iterator[Block]:
     """The whole page; `files_at` is where CSV and JSON are."""
     yield Paragraph(
         "Errors from the first record on: ours, the paper's, and the difference, as mean and standard deviation over "
-        "seeds; the best of each data set in bold, with what is printed alike, while sentences count exactly. Beside "
-        "its name are the errors of always answering the majority class, and the share of features that are there."
+        "seeds; the best of each data set in bold. Equal figures are both bold; the sentences compare unrounded ones. "
+        "Beside the name of a data set are the errors of always answering the majority class, and the share of "
+        "features that are there."
     )
     yield Paragraph(
         "Our default was chosen by experiment on german, svmguide3, magic04, a8a, bananas and segments, and parts of "
@@ -130,7 +131,7 @@ def _made_with(documents: list[Document]) -> str:
     used = {name: dict.fromkeys(each[name] for each in about if name in each) for name in names}
     versions = listed(f"{name} {listed(sorted(values))}" for name, values in used.items())
     return (
-        f"Made with {versions}; of braided that is the number which the code had then, between releases, too. Below "
+        f"Made with {versions}; the version is that of the code on that day, which may lie between releases. Below "
         "each table are its command, its runs and their seconds, the day and the machine."
     )
 

@@ -7,6 +7,7 @@ import statistics
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.evaluation.metrics import METRICS
 from braided.reproduce.documents import CellDocument, Document, by_stream
+from braided.reproduce.findings import listed
 from braided.reproduce.ranks import ranked
 from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED, OURS
 from braided.reproduce.stream_sources import STREAMS
@@ -79,7 +80,17 @@ def called(metric: str) -> str:
 
 def where(row: Document) -> str:
     """A stream and what is missing, in words."""
-    return f"{row['dataset']}{'' if row['p_f'] == 1.0 else ', half missing'}"
+    return row["dataset"] if row["p_f"] == 1.0 else f"{row['dataset']}, {missing(row['p_f'])}"
+
+
+def missing(p_f: float) -> str:
+    """How much of the values, in words."""
+    return {1.0: "nothing missing", 0.5: "half missing"}[p_f]
+
+
+def _in_list(row: Document) -> str:
+    """As `where`, among others."""
+    return row["dataset"] if row["p_f"] == 1.0 else f"{row['dataset']} ({missing(row['p_f'])})"
 
 
 def _beside(found: Document, metric: str, ours: str) -> list[Document]:
@@ -109,33 +120,26 @@ def _ranks(found: Document, metric: str) -> dict[str, list[float]]:
 
 
 def _sentences(found: Document) -> list[str]:
-    """What the table says: where we are ahead, where behind, and what it costs."""
+    """What the table says: where we are ahead, and where behind."""
     lines = []
     for metric in _METRICS:
         rows = [row for row in found["beside"] if row["metric"] == metric]
         if any(row["ours"] == DEFAULT for row in rows):
             lines.append(_standing(metric, rows))
-    lines += [_beaten_by_guesses(found, metric) for metric in MAIN.values() if by_stream(found, metric)]
-    times = {entry.method: middle_time(found, entry.method) for entry in LEARNED}
-    known = [f"{name} {time:,.0f}" for name, time in times.items() if time is not None]
-    return lines + ([f"Microseconds per record, the median over cells: {', '.join(known)}."] if known else [])
+    return lines + [_beaten_by_guesses(found, metric) for metric in MAIN.values() if by_stream(found, metric)]
 
 
 def _standing(metric: str, rows: list[Document]) -> str:
     """In how many cells ours are ahead of the best of River's, and every cell in which the default is not."""
-    ours, shown = [row for row in rows if row["ours"] == DEFAULT], METRICS[metric].shown
-    level = [where(row) for row in ours if row["value"] == row["best_value"]]
-    behind = [
-        f"{where(row)} ({shown(row['value'])}, {row['best']} {shown(row['best_value'])})"
-        for row in ours
-        if row["value"] > row["best_value"]
-    ]
+    ours = [row for row in rows if row["ours"] == DEFAULT]
+    level = [_in_list(row) for row in ours if row["value"] == row["best_value"]]
+    behind = [_in_list(row) for row in ours if row["value"] > row["best_value"]]
     ahead = f"ahead of the best of River's models in {_ahead(ours)} of {len(ours)} cells"
     text = f"By {called(metric)} the default is {ahead}"
-    text += f", level in {len(level)} ({'; '.join(level)})" if level else ""
-    text += f", behind in {len(behind)}: {'; '.join(behind)}." if behind else ", behind in none."
     lean = [row for row in rows if row["ours"] == LEAN]
-    return f"{text} `lean` is ahead in {_ahead(lean)} of {len(lean)}." if lean else text
+    text += f", and `lean` in {_ahead(lean)}" if lean else ""
+    text += f"; the default is level on {listed(level)}" if level else ""
+    return f"{text}; the default is behind on {listed(behind)}." if behind else f"{text}."
 
 
 def _ahead(rows: list[Document]) -> int:
@@ -144,12 +148,14 @@ def _ahead(rows: list[Document]) -> int:
 
 def _beaten_by_guesses(found: Document, metric: str) -> str:
     """Where a guess that looks at no feature is better than the default."""
-    worse, shown = [], METRICS[metric].shown
+    worse: dict[str, list[str]] = {}
     for methods in by_stream(found, metric).values():
         ours = methods.get(DEFAULT)
         for guess in GUESSES[METRICS[metric].task]:
             if ours is not None and guess in methods and methods[guess][metric] < ours[metric]:
-                figures = f"{shown(methods[guess][metric])}, the default {shown(ours[metric])}"
-                worse.append(f"{guess} on {where(ours)} ({figures})")
+                worse.setdefault(guess, []).append(_in_list(ours))
     what = f"By {called(metric)} a guess that looks at no feature"
-    return f"{what} is ahead of the default: {'; '.join(worse)}." if worse else f"{what} is never ahead of the default."
+    if not worse:
+        return f"{what} is never ahead of the default."
+    places = listed([f"the {guess} on {listed(some)}" for guess, some in worse.items()])
+    return f"{what} is ahead of the default: {places}."

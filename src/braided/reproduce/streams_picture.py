@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from braided.estimators.tasks import CLASSIFICATION
 from braided.reproduce.documents import Document, by_stream
 from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED, short_name
-from braided.reproduce.streams import MAIN, TIME, relative
+from braided.reproduce.stream_sources import AVAILABILITIES
+from braided.reproduce.streams import MAIN, TIME, missing, relative
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,10 +30,6 @@ _LOOKS = {
     "river-srp": ("*", "#588157"),
     "river-amf": ("h", "#d4a017"),
 }
-#: The probability that a value is there, a column of panels for each.
-_SHARES = {1.0: "nothing missing", 0.5: "half missing"}
-
-
 #: Time and error of a model, as powers of ten.
 _Point = tuple[float, float]
 
@@ -62,18 +59,18 @@ def errors_by_time(found: Document) -> Figure:
 
     tasks = [task for task in MAIN if any(cell["task"] == task for cell in found["cells"])]
     figure = Figure(figsize=(10.4, 0.9 + 3.6 * len(tasks)), dpi=120, layout="constrained")
-    panels = figure.subplots(len(tasks), len(_SHARES), sharex=True, sharey="row", squeeze=False)
+    panels = figure.subplots(len(tasks), len(AVAILABILITIES), sharex=True, sharey="row", squeeze=False)
     handles: dict[str, Any] = {}
     for row, task in zip(panels, tasks, strict=True):
-        for axes, (p_f, share) in zip(row, _SHARES.items(), strict=True):
+        for axes, p_f in zip(row, AVAILABILITIES, strict=True):
             handles |= _panel(axes, found, task, p_f)
             what = "classes" if task == CLASSIFICATION else "numbers"
-            axes.set_title(f"streams of {what}, {share}", loc="left", fontsize=10)
+            axes.set_title(f"streams of {what}, {missing(p_f)}", loc="left", fontsize=10)
         row[0].set_ylabel(
             "errors, of the majority class's" if task == CLASSIFICATION else "absolute error, of the mean's", fontsize=9
         )
     for axes in panels[-1]:
-        axes.set_xlabel("microseconds per record, predict and learn", fontsize=9)
+        axes.set_xlabel("microseconds per record, predict and learn (ours in chunks)", fontsize=9)
     named = {entry.method: handles[entry.method] for entry in LEARNED if entry.method in handles}
     figure.legend([*named.values()], [*named], loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     text = "large: a model, geometric mean over streams; small: one stream; lower and further left is better"

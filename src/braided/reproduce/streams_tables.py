@@ -17,7 +17,7 @@ _HEADINGS = {
     "error_rate": "Errors, as a share of the records.",
     "log_loss": "Log loss, over records that had an answer; the last label has no probabilities.",
     "mae": "Mean absolute error, in the target's own unit.",
-    TIME: "Microseconds per record, predict and learn.",
+    TIME: "Microseconds per record, predict and learn: ours in chunks, River's one record at a time.",
 }
 _BESIDE = {
     CLASSIFICATION: "Errors on each stream of classes; the guess is the better of majority class and last label.",
@@ -41,7 +41,10 @@ def _above(found: Document, task: str) -> str:
     if task == CLASSIFICATION:
         what = "Streams of classes: errors and log loss, means over the streams; mean rank by errors"
     else:
-        what = "Streams of numbers: absolute error, of that of the mean so far (geometric mean over streams); mean rank"
+        what = (
+            "Streams of numbers: absolute error in percent of what the mean so far would make (geometric mean over "
+            "streams); mean rank"
+        )
     return (
         f"{what}, and where the default is ahead, over {cells} cells (*ahead*); and the median time in "
         "microseconds per record. *half*: with half of the values missing."
@@ -114,7 +117,7 @@ def beside(found: Document, task: str) -> Grid:
 
 
 def by_metric(found: Document, metric: str) -> Grid:
-    """A row for each stream with nothing or half missing, a column for each model; the best in bold."""
+    """A row for each stream with nothing or half missing, a column for each model; the best error in bold."""
     of_task = [cell for cell in found["cells"] if metric == TIME or METRICS[metric].task == cell["task"]]
     shown = {cell["method"] for cell in of_task if metric in cell}
     names = [name for name in (entry.method for entry in MODELS) if name in shown]
@@ -123,7 +126,9 @@ def by_metric(found: Document, metric: str) -> Grid:
         cells = [methods.get(name, {}) for name in names]
         values = [cell.get(metric) for cell in cells]
         form: Callable[[float], str] = "{:,.0f}".format if metric == TIME else METRICS[metric].shown
-        texts = bold_best(values, form)
+        # Times are of no contest: ours learn in compiled chunks, River's one record at a time.
+        bold = metric != TIME
+        texts = bold_best(values, form) if bold else ["" if value is None else form(value) for value in values]
         lines = [_lines(cell, metric, text) for cell, text in zip(cells, texts, strict=True)]
         rows.append([[where(next(iter(methods.values())))], *lines])
     return Grid(["", *names], rows)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.learners import LogisticConfig, LogisticRegression
+from braided.reproduce.documents import Document
 from braided.reproduce.grid import Grid
 
 Floats = NDArray[np.float64]
@@ -51,7 +50,7 @@ def posterior(u: Floats, y: NDArray[np.int64]) -> tuple[Floats, Floats]:
     return state["mean"][0, ::-1], state["covariance"][::-1, ::-1]
 
 
-def document(seed: int) -> dict[str, Any]:
+def document(seed: int) -> Document:
     """How far the quadratic is from the exact log-likelihood around (1, 2), and the posterior after one pass."""
     u, y = records(seed)
     mean, covariance = posterior(u, y)
@@ -86,7 +85,7 @@ def document(seed: int) -> dict[str, Any]:
     }
 
 
-def grid(found: dict[str, Any]) -> Grid:
+def grid(found: Document) -> Grid:
     """A row for each radius."""
     header = ["within", "largest difference", "range of the exact log-likelihood"]
     rows = [(str(c["radius"]), f"{c['largest_difference']:.3f}", f"{c['range_of_exact']:.2f}") for c in found["cells"]]
