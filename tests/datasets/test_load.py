@@ -86,7 +86,7 @@ def test_the_official_format_has_no_header(tmp_path: Path) -> None:
 
 def test_a_data_set_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(BraidedError, match=r"is not in .*magic04 nor .*Get magic04\.data from the UCI"):
+    with pytest.raises(BraidedError, match=r"is not in .*magic04 nor .*or put magic04\.data \(the UCI"):
         load("magic04", tmp_path)
     monkeypatch.delenv("BRAIDED_DATA", raising=False)
     with pytest.raises(BraidedError, match="give data_dir='DIR' or set BRAIDED_DATA"):

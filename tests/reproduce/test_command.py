@@ -229,7 +229,7 @@ def test_a_missing_data_set_leaves_the_others_alone(tmp_path: Path, excerpts: Pa
     arguments = ["table1", "--dataset", "svmguide3", "--dataset", "german", "--seeds", "1", "--limit", "50"]
     done = reproduce(*arguments, "--out", str(tmp_path / "out"), "--json", data=tmp_path / "data", code=1)
     cells = json.loads(done.stdout)["cells"]
-    assert all("Get german.data-numeric from" in cell["error"] for cell in cells if cell["dataset"] == "german")
+    assert all("or put german.data-numeric (" in cell["error"] for cell in cells if cell["dataset"] == "german")
     assert all(cell["seeds"] == 1 for cell in cells if cell["dataset"] == "svmguide3")
 
 
@@ -238,7 +238,7 @@ def test_a_missing_data_set_leaves_the_others_alone(tmp_path: Path, excerpts: Pa
     [
         (["table7"], "'table7' cannot be reproduced"),
         (["table1", "--preset", "best"], "preset 'best' is not known"),
-        (["table1", "--data-dir", "/no such folder"], "Get german.data-numeric from"),
+        (["table1", "--data-dir", "/no such folder"], "or put german.data-numeric ("),
         (["table1", "--dataset", "higgs"], "table1 has no cell on higgs"),
         (["toy", "--out", __file__], "is a file: give a folder"),
     ],

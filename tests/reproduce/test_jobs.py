@@ -20,7 +20,7 @@ from braided.run import Job
 SPEC = JobSpec("higgs", "modl", "lean", seed=1, available=0.5)
 
 
-#: Is killed when it has learned two batches, each with a checkpoint behind it.
+#: Is killed when it has learned a batch, with a checkpoint behind it.
 KILLED = """
 import os, sys
 from pathlib import Path
@@ -31,14 +31,13 @@ from braided.run import Job
 
 run, paper_run._CHECKPOINT_S = Job.run, 0.0
 
-def killed_after_two(job):
-    for count, progress in enumerate(run(job), start=1):
-        if count == 3:
-            print(progress.evaluation.records, flush=True)
-            os.kill(os.getpid(), 9)
+def killed_after_one(job):
+    for progress in run(job):
+        print(progress.evaluation.records, flush=True)
+        os.kill(os.getpid(), 9)
         yield progress
 
-Job.run = killed_after_two
+Job.run = killed_after_one
 perform(JobSpec(**eval(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]))
 """
 
@@ -63,7 +62,7 @@ def test_a_long_run_that_was_killed_goes_on_from_its_checkpoint(
 
     monkeypatch.setattr(Job, "run", watched)
     rest = perform(SPEC, excerpts, begun)
-    assert learned[0] == int(killed.stdout), "it did not go on where the last checkpoint was"
+    assert learned[0] > int(killed.stdout), "a batch was learned twice"
     assert learned[-1] == whole["records"]
     times = {"seconds", "wall_seconds"}
     assert {name: rest[name] for name in rest.keys() - times} == {name: whole[name] for name in whole.keys() - times}
