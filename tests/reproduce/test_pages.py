@@ -212,7 +212,7 @@ def test_hours_of_all_records_count_a_run_once_at_its_fastest_and_with_the_table
         (
             "table3",
             [cell("cifar10", "modl", 70.0, 66.1, unit="percent"), cell("cifar10", DEFAULT, 62.0, unit="percent")],
-            ["Wrong of cifar10 our default 62.0% and MODL 70.0% (paper 66.1%)."],
+            ["Images that are answered wrong: our default 62.0% of cifar10; MODL 70.0% (paper 66.1%) of cifar10."],
         ),
         (
             "merge",

@@ -130,13 +130,12 @@ def _by_dataset(document: Document, method: str, rival: str, text: str, along: s
 
 def table3(document: Document) -> list[str]:
     """What share of each data set the three methods get wrong."""
-    names = {DEFAULT: "our default", "modl": "MODL", "auxdrop-odl": "Aux-Drop"}
     parts = []
-    for cells in _done(document):
-        wrong = [f"{name} {_beside_paper(cells[method])}" for method, name in names.items() if method in cells]
-        if wrong:
-            parts.append(f"of {_dataset(cells)} {listed(wrong)}")
-    return [f"Wrong {'; '.join(parts)}."] if parts else []
+    for method, name in {DEFAULT: "our default", "modl": "MODL", "auxdrop-odl": "Aux-Drop"}.items():
+        some = [f"{_beside_paper(c[method])} of {_dataset(c)}" for c in _done(document) if method in c]
+        if some:
+            parts.append(f"{name} {listed(some)}")
+    return [f"Images that are answered wrong: {'; '.join(parts)}."] if parts else []
 
 
 def _beside_paper(cell: CellDocument) -> str:
