@@ -181,11 +181,15 @@ def test_what_is_no_result_of_its_run_is_done_again(
     shutil.copytree(in_one_go[0], out)
     files = sorted((out / "cells").glob("*.json"))
     whole = [file.read_bytes() for file in files]
-    broken = [b"", b"{}", b"null", whole[3][:40], whole[5], b"\xff\xfe"]  # the fifth is another run's
+    broken = [b"", b"{}", b"null", whole[3][:40], whole[5], b"\xff\xfe", b"[" * 100_000]  # the fifth is another run's
+    changes: list[dict[str, Any]] = [{"errors": None}, {"errors": float("nan")}, {"wall_seconds": "1"}, {"error": "no"}]
+    broken += [
+        json.dumps(json.loads(content) | change).encode() for content, change in zip(whole[7:], changes, strict=False)
+    ]
     for file, content in zip(files, broken, strict=False):
         file.write_bytes(content)
     done = reproduce(*CELLS, "--out", str(out), "--json", data=excerpts)
-    assert "9 runs were done before, 6 are left" in done.stderr
+    assert "4 runs were done before, 11 are left" in done.stderr
     assert without_times(json.loads(done.stdout)) == without_times(in_one_go[1])
     assert {file: json.loads(file.read_bytes())["spec"] for file in files} == {
         file: json.loads(content)["spec"] for file, content in zip(files, whole, strict=True)
@@ -200,8 +204,8 @@ def test_on_a_full_disk_it_says_what_to_do_and_keeps_what_is_done(
 
         def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Any]:
             for spec in specs:
-                yield spec, {"spec": spec.plain(), "errors": 9, "records": 50, "majority_errors": 9, "seconds": 1.0,
-                             "wall_seconds": 1.0, "curve": {"records": [50], "errors": [9]}}  # fmt: skip
+                yield spec, {"spec": spec.plain(), "errors": 9, "records": 50, "majority_errors": 9, "learners": {},
+                             "seconds": 1.0, "wall_seconds": 1.0, "curve": {"records": [50], "errors": [9]}}  # fmt: skip
 
     options = ReproductionOptions(("table1",), seeds=1, datasets=("german",), out=tmp_path / "out")
     console = Console(file=io.StringIO())
@@ -240,6 +244,8 @@ def test_a_missing_data_set_leaves_the_others_alone(tmp_path: Path, excerpts: Pa
         (["table1", "--preset", "best"], "preset 'best' is not known"),
         (["table1", "--data-dir", "/no such folder"], "or put german.data-numeric ("),
         (["table1", "--dataset", "higgs"], "table1 has no cell on higgs"),
+        (["table1", "--dataset", "german", "--dataset", "nonsense"], "--dataset 'nonsense' is not known"),
+        (["haphazard", "streams", "--scale", "0,1"], "--scale is not for haphazard and streams: leave it out"),
         (["toy", "--out", __file__], "is a file: give a folder"),
     ],
 )

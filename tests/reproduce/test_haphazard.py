@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from braided import zoo
-from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream
+from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream, review_length
 from braided.estimators.progress import Progress
 from braided.evaluation import Evaluation
 from braided.evaluation.ranking import roc_area
@@ -72,8 +72,7 @@ def results(better: dict[str, float], **more: Any) -> dict[JobSpec, dict[str, An
         decided = values | {"balanced_accuracy": values["balanced_accuracy"] + 5.0}
         for job in cell.jobs():
             out[job] = {
-                "records": 100,
-                "of_records": 100,
+                "records": review_length(cell.job.dataset),
                 "majority_errors": 40,
                 "metrics": {"likeliest": values, "balanced": decided},
                 "seconds": 0.5,
@@ -118,7 +117,7 @@ def test_ranks_are_among_ours_and_the_reviews() -> None:
 
 
 def test_what_is_not_the_published_stream_is_not_counted() -> None:
-    shorter = haphazard.document(cells(), results({"auroc": 1.0}, of_records=200))
+    shorter = haphazard.document(cells(), results({"auroc": 1.0}, records=100))
     assert shorter["won"]["auroc"]["of"] == 0
     assert shorter["summary"] == []
     assert haphazard_tables.sections(shorter)[0].grid.rows[0][0] == ["wpbc (100 records)"]
@@ -137,6 +136,10 @@ def test_a_failed_run_is_counted_once_and_shown_for_both_decisions() -> None:
     done[next(cell.job for cell in cells() if cell.method == DEFAULT)] = {"error": "ValueError: no luck"}
     found = haphazard.document(cells(), done)
     assert sum(cell.get("failed", 0) for cell in found["cells"]) == 1
+    none = results({})
+    none |= {job: {"error": "wbc is not here"} for cell in cells() if cell.job.dataset == "wbc" for job in cell.jobs()}
+    missing = haphazard.document(cells(), none)
+    assert ["wbc"] in [row[0] for part in haphazard_tables.sections(missing) for row in part.grid.rows]
     assert [cell["method"] for cell in found["cells"] if "error" in cell] == [DEFAULT, DEFAULT_BALANCED]
 
 

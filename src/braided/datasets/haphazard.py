@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.load import load
 from braided.datasets.locate import locate
 from braided.streams import text_files
@@ -109,10 +110,14 @@ def draw(known: NDArray[np.bool_], available: float) -> Draws:
     return Draws(order, there)
 
 
+#: Records of `german` that the review leaves out.
+_GLUED = 41
+
+
 def _unglued(path: Path, n_fields: int) -> list[int]:
     """The records of `german` that the review keeps: all fields there when a line is split at double spaces.
 
-    In the others a number of three digits is glued to the one before it; the review leaves these 41 out.
+    In the others a number of three digits is glued to the one before it; the review leaves these out.
     """
     lines = [line for line in text_files.lines(path) if line.strip()]
     return [i for i, line in enumerate(lines) if len(line.strip().split("  ")) == n_fields]
@@ -125,6 +130,11 @@ def _table(name: str, data_dir: Path | None, whole: bool) -> Batch:
     if name == "german" and not whole:
         table = table.at(_unglued(locate(name, data_dir).paths[0], len(table.names) + 1))
     return table
+
+
+def review_length(name: str) -> int:
+    """How many records the review's stream of a data set has."""
+    return CATALOGUE[name].records - (_GLUED if name == "german" else 0)
 
 
 def haphazard_stream(name: str, available: float, data_dir: Path | None, whole: bool = False) -> ArrayStream:

@@ -21,10 +21,21 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.report.published import length
-from braided.reproduce import layouts, pages, stream_models
+from braided.reproduce import layouts, pages, stream_models, stream_sources
 from braided.reproduce.documents import Document
 from braided.reproduce.executors import Executor
-from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, PAPER, SCALES, STREAMS, JobSpec, code_digest, data_digest
+from braided.reproduce.jobs import (
+    HAPHAZARD,
+    HAPHAZARD_WHOLE,
+    PAPER,
+    SCALES,
+    STREAMS,
+    TIME,
+    JobSpec,
+    code_digest,
+    data_digest,
+    is_whole,
+)
 from braided.reproduce.store import Store
 from braided.reproduce.summary import Results
 from braided.reproduce.tables import LARGE, TABLES, Cell
@@ -38,8 +49,6 @@ _CHEAP = {"olvf": 0.01, "auxdrop-odl": 0.15, "auxdrop-fodl": 0.08, "auxdrop-ogd"
 #: What a record of MODL costs, roughly.
 _SECONDS_OF_MODL = 500e-6
 _PLAIN_EVERY = 30.0
-#: What `perform` adds to a result last.
-_TIME = "wall_seconds"
 _SAMPLE_RECORDS = 10_000
 
 
@@ -83,6 +92,8 @@ class ReproductionOptions:
     def __post_init__(self) -> None:
         if self.scale is not None:
             checks.choice("--scale", self.scale, SCALES)
+        for name in self.datasets:
+            checks.choice("--dataset", name, [*CATALOGUE, *stream_sources.STREAMS])
 
     def command(self, what: str) -> str:
         """The command that makes this table alone: with those options that make a difference to it."""
@@ -130,6 +141,8 @@ class ReproductionOptions:
     def tables(self) -> dict[str, list[Cell]]:
         """The tables to be made, each with its cells: those of `whats` that have the data sets asked for."""
         cells = {what: self.cells(what) if what in TABLES else [] for what in self.whats}
+        if self.scale is not None and not any(cell.job.scale for some in cells.values() for cell in some):
+            raise BraidedError(f"--scale is not for {' and '.join(self.whats)}: leave it out")
         if not self.datasets:
             return cells
         found = {what: some for what, some in cells.items() if some}
@@ -204,8 +217,7 @@ class Reproduction:
     def _known(self, job: JobSpec) -> dict[str, Any] | None:
         """The result of a job that was done before; what is no whole result of this job is done again."""
         result = self.store.get(self._key(job))
-        whole = result is not None and result.get("spec") == job.plain() and _TIME in result
-        return result if whole else None
+        return result if result is not None and result.get("spec") == job.plain() and is_whole(job, result) else None
 
     def run(self) -> list[Document]:
         """Do what is left, write everything, return the documents."""
@@ -290,7 +302,7 @@ class Reproduction:
             "command": self.options.command(what),
             "preset": self.options.preset,
             "jobs": len(done),
-            "seconds": sum(result[_TIME] for result in done),
+            "seconds": sum(result[TIME] for result in done),
             "circumstances": pages.provenance(),
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from braided.datasets.haphazard import review_length
 from braided.estimators.decision import BALANCED, LIKELIEST
 from braided.report import published_haphazard as published
 from braided.report.published_haphazard import METRICS, REVIEWED
@@ -68,7 +69,7 @@ def _cell(cell: Cell, results: Results) -> CellDocument:
     first = fine[0]
     out |= {
         "records": first["records"],
-        "compared": cell.job.protocol == HAPHAZARD and first["records"] == first["of_records"],
+        "compared": cell.job.protocol == HAPHAZARD and first["records"] == review_length(cell.job.dataset),
         "majority": first["majority_errors"],
         "us_per_record": 1e6 * statistics.fmean(result["seconds"] / result["records"] for result in fine),
     }

@@ -45,7 +45,8 @@ def _form(metric: str) -> str:
 
 
 def _with_majority(methods: dict[str, CellDocument]) -> str:
-    return f"{_name(methods)} ({methods[DEFAULT]['majority']:,.0f})"
+    counted = next((cell["majority"] for cell in methods.values() if "majority" in cell), None)
+    return _name(methods) if counted is None else f"{_name(methods)} ({counted:,.0f})"
 
 
 def _by_availability(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -31,6 +32,8 @@ from braided.streams.transform import scaled
 PAPER, HAPHAZARD, HAPHAZARD_WHOLE = "paper", "haphazard", "haphazard, german whole"
 #: The streams of `stream_sources`.
 STREAMS = "streams"
+#: Under which a result has the seconds of the whole job.
+TIME = "wall_seconds"
 #: Ranges to which each feature may be scaled, over the whole file.
 SCALES = {"-1,1": (-1.0, 1.0), "0,1": (0.0, 1.0)}
 #: What decides a result beside the model's settings: a change in any of these makes finished jobs stale.
@@ -174,7 +177,19 @@ def perform(spec: JobSpec, data_dir: Path | None, begun: Path | None = None) -> 
         reason = str(error) if isinstance(error, BraidedError) else f"{type(error).__name__}: {error}"
         return {"spec": spec.plain(), "error": reason}
     # Of a run in parts only the last one was timed here: its records took `seconds` in all of them.
-    return {"spec": spec.plain(), **result, "wall_seconds": max(time.time() - start, result["seconds"])}
+    return {"spec": spec.plain(), **result, TIME: max(time.time() - start, result["seconds"])}
+
+
+def is_whole(spec: JobSpec, result: dict[str, Any]) -> bool:
+    """Whether what was kept of a job has all that `perform` gives, in figures that can be counted with."""
+    numbers = [result.get(name) for name in ("records", "seconds", TIME)]
+    if spec.protocol == PAPER:
+        parts = [result.get("learners"), result.get("curve")]
+        numbers += [result.get("errors"), result.get("majority_errors")]
+    else:
+        parts = [result.get("metrics")]
+    finite = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+    return finite and all(isinstance(part, dict) for part in parts) and "error" not in result
 
 
 def _of_review(spec: JobSpec, data_dir: Path | None, begun: Path | None) -> dict[str, Any]:
@@ -183,7 +198,7 @@ def _of_review(spec: JobSpec, data_dir: Path | None, begun: Path | None) -> dict
     whole = haphazard_stream(spec.dataset, spec.available, data_dir, spec.protocol == HAPHAZARD_WHOLE)
     stream: Stream = whole if spec.limit is None else Limited(whole, spec.limit)
     model = zoo.build(spec.model, spec.run_options().resolved().model_options(spec.seed))
-    return haphazard_run.run(model, stream) | {"of_records": len(whole.table)}
+    return haphazard_run.run(model, stream)
 
 
 def _of_streams(spec: JobSpec, data_dir: Path | None, begun: Path | None) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Store:
         """The result under that key; a file that is not one counts as absent and is written anew."""
         try:
             result = json.loads(self._path(key).read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
         return result if isinstance(result, dict) else None
 
