@@ -40,17 +40,55 @@ def test_a_full_disk_stops_a_fleet_between_steps_and_nothing_is_lost(
     for step in (
         lambda: few.learn_many(values[100:], labels[100:], NAMES, keys=keys[100:]),
         lambda: few.learn_one(x, labels[100]),
-        lambda: few.predict_one(x),
+        lambda: few.dry_run().learn_many(values[100:], labels[100:], NAMES, keys=keys[100:]),
     ):
         with pytest.raises(BraidedError, match="No space left on device; make room there, and go on, as nothing was"):
             step()
         assert state_digest(few) == state_digest(whole)
     assert few.records_learned == 100
+    in_memory = few.n_in_memory
+    expected_rows = whole.predict_proba_many(values, NAMES, keys=keys)
+    for _ in range(2):  # predictions go on, and keys that come back for them do not pile up
+        np.testing.assert_array_equal(few.predict_proba_many(values, NAMES, keys=keys), expected_rows)
+        assert [few.predict_one(x) for x in records(values, keys)] == whole.predict_many(values, NAMES, keys=keys)
+        assert few.n_in_memory <= in_memory + 3
+    assert state_digest(few) == state_digest(whole)
     monkeypatch.undo()
     for model in (few, whole):
         model.learn_many(values[100:], labels[100:], NAMES, keys=keys[100:])
     assert few.n_in_memory <= 3
     assert state_digest(few) == state_digest(whole)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_what_a_dry_run_has_admitted_is_learned_on_a_full_disk(share: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values, labels, keys = stream(CLASSIFICATION, n=100, n_keys=12)
+    whole, few = fleet(CLASSIFICATION, share=share), fleet(CLASSIFICATION, share=share, in_memory=3)
+    monkeypatch.setattr(spill, "write", _full)
+    few.dry_run().learn_many(values, labels, NAMES, keys=keys)
+    with few.learning_admitted():
+        for start in range(0, 100, 25):
+            part = slice(start, start + 25)
+            few.learn_many(values[part], labels[part], NAMES, keys=keys[part])
+    whole.learn_many(values, labels, NAMES, keys=keys)
+    assert state_digest(few) == state_digest(whole)
+    with pytest.raises(BraidedError, match="No space left on device"):
+        few.dry_run().learn_many(values, labels, NAMES, keys=keys)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_fleet_with_keys_that_do_not_fit_is_not_loaded_on_a_full_disk(
+    share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values, labels, keys = stream(REGRESSION, n=60, n_keys=8)
+    model = fleet(REGRESSION, share=share, in_memory=3)
+    model.learn_many(values, labels, NAMES, keys=keys)
+    model.save(tmp_path / "fleet")
+    monkeypatch.setattr(spill, "write", _full)
+    with pytest.raises(BraidedError, match="keys that are too many for memory cannot be put on disk"):
+        Fleet.load(tmp_path / "fleet")
+    monkeypatch.undo()
+    assert state_digest(Fleet.load(tmp_path / "fleet")) == state_digest(model)
 
 
 @pytest.mark.parametrize("share", SHARES)

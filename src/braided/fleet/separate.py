@@ -6,7 +6,7 @@ import copy
 import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -104,11 +104,9 @@ class SeparateModels:
         learns = self.start and not self.held
         return SeparateDryRun(self.model, learns, self.known, self._space, self.limits, self._known_model)
 
-    def _known_model(self, key: str, hold: bool = False) -> MODL:
-        """The model of a key that is known; to `hold` it is to have it in memory from now on."""
-        found = self._model(key) if hold else self._models[key] if key in self._models else self._read(key)
-        assert found is not None
-        return found
+    def _known_model(self, key: str) -> MODL:
+        """The model of a key that is known, which stays where it is."""
+        return self._models[key] if key in self._models else self._read(key)
 
     @property
     def encoder(self) -> RawEncoder | None:
@@ -144,21 +142,39 @@ class SeparateModels:
         """Not followed: each key has its own."""
         return {name: {"skipped": 0, "resets": 0} for name in self.learner_names}
 
-    def _model(self, key: str | None) -> MODL | None:
-        """The model of a key, in memory; for one that is not known the shared one, if there is one."""
+    def _model(self, key: str | None, learn: bool) -> MODL | None:
+        """The model of a key, in memory; for one that is not known the shared one, if there is one.
+
+        Where no other can leave memory for it, one that does not `learn` stays on disk as well.
+        """
         if key is None or key not in self.known:
             return self.model if self.start else None
         if key not in self._models:
-            self._hold(key, self._read(key))
+            model = self._read(key)
+            if not learn and not self._has_room():
+                return model
+            self._hold(key, model)
         self._models.move_to_end(key)
         return self._models[key]
 
+    def _has_room(self) -> bool:
+        """Whether there is room for one more model in memory, or could be made."""
+        try:
+            self._put_away(self.limits.in_memory - 1)
+        except BraidedError:
+            return False
+        return True
+
     def make_ready(self, keys: Iterable[str | None]) -> None:
-        """Refuse a step, before anything has changed, if keys that are too many cannot leave memory or some come back.
+        """Refuse to learn, before anything has changed, if keys that are too many cannot leave memory or come back.
 
         Models that cannot be written in the middle of a step stay in memory until the next one.
         """
         self._put_away(self.limits.in_memory)
+        self.check_files(keys)
+
+    def check_files(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step if what some keys have on disk is gone."""
         for key in keys:
             if key is not None and key in self._files:
                 self._spill.check(self._files[key])
@@ -173,8 +189,7 @@ class SeparateModels:
     def _hold(self, key: str, model: MODL) -> None:
         """Have a model in memory, and for that another one on disk if there are too many."""
         if key not in self._models:
-            with suppress(BraidedError):  # `make_ready` of the next step says so: this one has learned something
-                self._put_away(self.limits.in_memory - 1)
+            self._has_room()  # if not, `make_ready` says so before the next step that learns
         self._models[key] = model
         self._models.move_to_end(key)
         if key in self._files:
@@ -200,7 +215,7 @@ class SeparateModels:
 
     def predict_one(self, key: str | None, x: Mapping[Hashable, Any]) -> Floats | None:
         """Probabilities in the order of `classes`, or a value; None before anything was learned."""
-        model = self._model(key)
+        model = self._model(key, learn=False)
         if self._encoder is not None:
             x = self._encoder.encode_one(x, learn=False)
         row = None if model is None else model._predict_row(x)
@@ -222,7 +237,7 @@ class SeparateModels:
 
     def _learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         new = key not in self.known
-        model = self._new_model() if new else self._model(key)
+        model = self._new_model() if new else self._model(key, learn=True)
         assert model is not None
         if not self._regression:
             label = model._target(y, self.model.records_learned + 1)
@@ -315,7 +330,7 @@ class SeparateModels:
         for row in rows.tolist():
             groups.setdefault(chunk.keys[row] if chunk.keys[row] in self.known else None, []).append(row)
         for key, some in groups.items():
-            model = self._model(key)
+            model = self._model(key, learn=True)
             if key is None or model is None:
                 if self.start:
                     self._note(self.model.classes, shared, rows, progress, only=some)
@@ -380,7 +395,7 @@ class SeparateModels:
         for row, key in enumerate(chunk.keys):
             groups.setdefault(key if key in self.known else None, []).append(row)
         for key, rows in groups.items():
-            model = self._model(key)
+            model = self._model(key, learn=False)
             if model is not None:
                 said = model.progress_many(chunk.table[rows], chunk.columns)
                 self._note(model.classes, said, np.array(rows), progress)
@@ -457,7 +472,7 @@ class SeparateModels:
         return {"model": model, "texts": list(self.known), "models": models, "labels": labels}, found
 
     def load(self, metadata: Any, arrays: Arrays, learners: Any) -> None:
-        """Take over a `snapshot`."""
+        """Take over a `snapshot`; refused if keys that are too many for memory cannot be put on disk."""
         kind = type(self.model)
         self.model = kind.restore(checked(_WHAT, metadata, "model", dict), unprefixed(SHARED, arrays), learners)
         self._encoder, self._settings = self.model.give_up_encoder(), None
@@ -477,6 +492,7 @@ class SeparateModels:
                 raise BraidedError(f"{_WHAT}: a key has classes that the fleet does not; give a file written by save")
             self._hold(key, model)
             self.known[key] = None
+            self.make_ready(())
 
     def _load_labels(self, names: Sequence[Hashable]) -> None:
         """Take over the classes of all keys: as many as there may be, with those of the shared model."""

@@ -60,9 +60,14 @@ class SharedModel:
         return self.own.rows.known
 
     def make_ready(self, keys: Iterable[str | None]) -> None:
-        """Refuse a step, before anything has changed, if keys cannot leave memory or come back."""
+        """Refuse to learn, before anything has changed, if keys cannot leave memory or come back."""
         self._check_whole()
         self.own.rows.make_ready(keys)
+
+    def check_files(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step if what some keys have on disk is gone."""
+        self._check_whole()
+        self.own.rows.check_files(keys)
 
     def _check_whole(self) -> None:
         if self._torn:

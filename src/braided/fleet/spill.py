@@ -52,6 +52,14 @@ def _remove(folder: Path, lock: int | None) -> None:
         os.close(lock)
 
 
+class KeysNotWrittenError(BraidedError):
+    """Keys that are too many for memory cannot be put on disk; nothing was lost."""
+
+
+class KeysLostError(BraidedError):
+    """What a key had on disk is gone, or cannot be read."""
+
+
 class SpillFolder:
     """Checkpoint files by number, written atomically; removed with this object, or when the process ends.
 
@@ -76,7 +84,7 @@ class SpillFolder:
                 _remove_leftovers(parent)
                 self._path, lock = _made_in(parent)
             except OSError as error:
-                raise BraidedError(f"folder {parent} cannot be written: {error.strerror or error}") from None
+                raise KeysNotWrittenError(f"folder {parent} cannot be written: {error.strerror or error}") from None
             weakref.finalize(self, _remove, self._path, lock)
         return self._path
 
@@ -96,7 +104,7 @@ class SpillFolder:
             file.parent.mkdir(parents=True, exist_ok=True)
             write(file, kind, metadata, arrays, durable=False)
         except (OSError, BraidedError) as error:
-            raise BraidedError(
+            raise KeysNotWrittenError(
                 f"keys that are too many for memory cannot be put on disk: {error}; make room there, and go on, as "
                 "nothing was lost"
             ) from None
@@ -105,14 +113,17 @@ class SpillFolder:
     def check(self, number: int) -> None:
         """Refuse to go on if a file is gone, as from a folder where old files are cleaned away."""
         if not self._file(number).is_file():
-            raise BraidedError(
+            raise KeysLostError(
                 f"{self._file(number)}, where a key was put that is too many for memory, is gone: load the fleet's "
                 "last file, and name a folder where old files stay"
             )
 
     def read(self, number: int, kind: str) -> Checkpoint:
         """What a file holds."""
-        return read(self._file(number), kind)
+        try:
+            return read(self._file(number), kind)
+        except BraidedError as error:
+            raise KeysLostError(str(error)) from None
 
     def remove(self, number: int) -> None:
         """Remove a file that is needed no more."""
