@@ -243,6 +243,7 @@ class SeparateModels:
             label = model._target(y, self.model.records_learned + 1)
             self._space.check_room([] if label in self._space.places else [label])
         if self.start and not self.held:
+            self._check_features(model, x, w)
             self.model.learn_one(x, y, w)
         model.learn_one(x, y, w)
         if as_weight(w, 0) == 0.0:
@@ -252,6 +253,15 @@ class SeparateModels:
         self.known.move_to_end(key)
         if not self._regression:
             self._space.admit(model._target(y, 0))
+
+    def _check_features(self, model: MODL, x: Mapping[Hashable, Any], w: float) -> None:
+        """Refuse a record for which a key's model has no room: it may know features that the shared one has forgotten.
+
+        What else that model refuses, the shared one refuses as well, and that one learns first.
+        """
+        record, features = self.model.records_learned + 1, model._features
+        if features.expire_after is not None and as_weight(w, record) > 0.0:
+            features.check_room(features.new_in(x), features.row(x, record))
 
     def _opened(
         self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
