@@ -116,12 +116,37 @@ def test_a_fleet_that_was_torn_in_a_step_is_not_saved(tmp_path: Path) -> None:
         file.write_bytes(b"something else")
     with pytest.raises(BraidedError, match="not a braided checkpoint"):
         model.learn_many(values, labels, NAMES, keys=keys)
-    torn = "has failed in the middle of a step .* have not learned what the shared model has: load its last file"
+    torn = "has failed in the middle of a step .*, and its keys have not learned what the shared model has: load its"
     for step in (lambda: model.save(tmp_path / "good"), lambda: model.learn_one({"machine": keys[-1], "f0": 1.0}, 2.0)):
         with pytest.raises(BraidedError, match=torn):
             step()
     assert (tmp_path / "good").read_bytes() == (tmp_path / "before").read_bytes()
     assert Fleet.load(tmp_path / "good").n_keys == len(set(keys))
+
+
+def _one_by_one(model: Fleet, values: Any, labels: list[Any], keys: list[str]) -> None:
+    for x, y in zip(records(values, keys), labels, strict=True):
+        model.learn_one(x, y)
+
+
+def _at_once(model: Fleet, values: Any, labels: list[Any], keys: list[str]) -> None:
+    model.learn_many(values, labels, NAMES, keys=keys)
+
+
+@pytest.mark.parametrize("learn", [_one_by_one, _at_once])
+def test_a_held_fleet_that_was_torn_in_a_step_is_not_saved(learn: Any, tmp_path: Path) -> None:
+    values, labels, keys = stream(REGRESSION, n=60, n_keys=8)
+    model = fleet(REGRESSION, in_memory=3, folder=tmp_path)
+    model.learn_many(values, labels, NAMES, keys=keys)
+    model.hold_shared()
+    for file in tmp_path.rglob("*.braided"):
+        file.write_bytes(b"something else")
+    with pytest.raises(BraidedError, match="not a braided checkpoint"):
+        learn(model, values, labels, keys)
+    torn = "has failed in the middle of a step .*, and its keys may have learned a part of it: load its last file"
+    for step in (model.snapshot, lambda: model.learn_one({"machine": keys[-1], "f0": 1.0}, 2.0)):
+        with pytest.raises(BraidedError, match=torn):
+            step()
 
 
 @pytest.mark.skipif(not portable.POSIX, reason="folders are locked by flock: run it on Linux or macOS")

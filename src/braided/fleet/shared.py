@@ -51,7 +51,7 @@ class SharedModel:
         self.own = KeyLearners(self._regression, model.seed, limits)
         #: How many records had been learned, the record that the shared model was asked last, and what it said.
         self._last: tuple[int, dict[Hashable, Any], Floats | None] | None = None
-        #: What went wrong while keys learned what the shared model had learned; empty if nothing did.
+        #: What went wrong while keys learned; empty if nothing did.
         self._torn = ""
 
     @property
@@ -71,15 +71,17 @@ class SharedModel:
 
     def _check_whole(self) -> None:
         if self._torn:
-            raise BraidedError(f"{self._torn}; its keys have not learned what the shared model has: load its last file")
+            raise BraidedError(f"{self._torn}: load its last file")
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Within this, keys learn what the shared model has learned; if they cannot, nothing is done or saved again."""
+        """Within this, keys learn, after the shared model or alone; if they cannot, nothing is done or saved again."""
         try:
             yield
         except BaseException as error:
-            self._torn = f"the fleet has failed in the middle of a step ({str(error) or type(error).__name__})"
+            why = str(error) or type(error).__name__
+            behind = "may have learned a part of it" if self.held else "have not learned what the shared model has"
+            self._torn = f"the fleet has failed in the middle of a step ({why}), and its keys {behind}"
             raise
 
     def hold(self) -> None:
@@ -197,7 +199,8 @@ class SharedModel:
         if not self._regression:
             target = model._classes.places.get(target, len(model.classes))
         if weight > 0.0:
-            self.own.learn_one(x, key, float(target), weight, said[None], False, New([], 0))
+            with self._together():
+                self.own.learn_one(x, key, float(target), weight, said[None], False, New([], 0))
 
     def _opened(
         self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
@@ -237,7 +240,9 @@ class SharedModel:
     ) -> Progress:
         chunk, frame = self._own_chunk(X, y, names, sample_weight)
         shared = self._asked(chunk.values, chunk.columns)
-        progress = self._with_own(shared, self.own.learn(chunk, keys, shared.predictions, first=False))
+        with self._together():
+            predictions = self.own.learn(chunk, keys, shared.predictions, first=False)
+        progress = self._with_own(shared, predictions)
         return progress if frame is None else self._framed(frame, progress)
 
     def _with_own(self, progress: Progress, predictions: Floats) -> Progress:
