@@ -145,6 +145,11 @@ class _Keys:
         self.models._make_known(key, self.models.model.clone() if model is None else model)
         return []
 
+    def ready(self, keys: Sequence[str]) -> list[Any]:
+        """Refuse to learn records of some keys, before anything has changed, if the disk does not allow it."""
+        self.models.make_ready(keys)
+        return []
+
     def _model(self, key: str, learn: bool) -> Any:
         found = self.models._model(key, learn)
         assert found is not None
@@ -156,8 +161,7 @@ class _Keys:
         return []
 
     def learn(self, groups: Groups, table: Any, labels: list[Any], columns: Any, weights: Any) -> Iterator[Said]:
-        """Predict each record by its key's model, then learn it."""
-        self.models.make_ready(())
+        """Predict each record by its key's model, then learn it; others learn as well, so that `ready` comes first."""
         for key, rows in groups:
             model = self._model(key, learn=True)
             said = model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
