@@ -176,6 +176,47 @@ def test_what_a_killed_process_has_left_goes_with_the_next_and_nothing_else_does
     assert second.path.exists()
 
 
+def test_a_folder_that_is_gone_does_not_come_back_without_its_lock(tmp_path: Path) -> None:
+    folder = spill.SpillFolder(tmp_path)
+    number = folder.add("FleetRows", {}, {})
+    shutil.rmtree(folder.path)
+    for step in (lambda: folder.add("FleetRows", {}, {}), lambda: folder.check(number)):
+        with pytest.raises(spill.KeysLostError, match="is gone: load the fleet's last file"):
+            step()
+    folder.remove(number)
+    inside = spill.SpillFolder(folder.path)  # as a process has it
+    with pytest.raises(BraidedError, match="cannot be written: No such file"):
+        inside.add("FleetRows", {}, {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path: Path) -> None:
+    folder = spill.SpillFolder(tmp_path)
+    number = folder.add("FleetRows", {}, {})
+    file = next(folder.path.rglob("*.braided"))
+    file.unlink()
+    file.mkdir()  # what no unlink removes
+    folder.remove(number)
+
+
+def test_one_file_that_cannot_be_read_keeps_no_other_from_being_taken_apart(tmp_path: Path) -> None:
+    n = 200
+    model = fleet(REGRESSION, in_memory=32, folder=tmp_path)
+    values, every = np.random.default_rng(0).normal(size=(n, 1)), [f"pump {i}" for i in range(n)]
+    model.learn_many(values, values[:, 0], keys=every)
+    rows = model._inside.own.rows  # type: ignore[union-attr]
+    number, first = next((number, keys) for number, (keys, _) in rows._files.items() if len(keys) > 8)
+    rows._spill._file(number).write_bytes(b"something else")
+    rare = {keys[0] for keys, _ in rows._files.values()}
+    often = [key for key in every if key not in rare and key not in first]
+    for key in first[1:]:
+        rows.forget(key)
+    for _ in range(20):  # so that there is one key left in each of the first files
+        model.learn_many(values[: len(often)], values[: len(often), 0], keys=often)
+    assert number in rows._files
+    assert [keys for other, (keys, needed) in rows._files.items() if other != number and needed == 1 < len(keys)] == []
+
+
 @pytest.mark.parametrize("share", SHARES)
 def test_a_file_that_is_written_in_parts_is_that_of_the_whole(share: str, tmp_path: Path) -> None:
     values, labels, keys = stream(CLASSIFICATION, n=140, n_keys=12)

@@ -225,9 +225,8 @@ class KeyRows:
         number = next(iter(self._files), None)
         if number is None:
             return
-        keys, needed = self._files[number]
+        keys, needed = self._files[number] = self._files.pop(number)  # the next time, others are looked at first
         if needed >= _NEEDED * len(keys):
-            self._files[number] = self._files.pop(number)  # looked at last
             return
         rest = [key for key in keys if self._file.get(key) == number]
         with suppress(BraidedError):  # the file is as good as before, or as bad

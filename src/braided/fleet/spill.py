@@ -80,7 +80,8 @@ class SpillFolder:
         if self._path is None:
             parent = Path(self._parent or tempfile.gettempdir())
             try:
-                parent.mkdir(parents=True, exist_ok=True)
+                if not parent.name.startswith(_LOCKED):  # one of ours that is gone would come back without its lock
+                    parent.mkdir(parents=True, exist_ok=True)
                 _remove_leftovers(parent)
                 self._path, lock = _made_in(parent)
             except OSError as error:
@@ -100,8 +101,13 @@ class SpillFolder:
         """Write a file; returns its number."""
         number, self._next = self._next, self._next + 1
         file = self._file(number)
+        if not self._made().is_dir():  # made again, it would have no lock, and others would remove it
+            raise KeysLostError(
+                f"folder {self._made()}, where keys are put that are too many for memory, is gone: load the fleet's "
+                "last file, and name a folder where nobody removes old files"
+            )
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(exist_ok=True)
             write(file, kind, metadata, arrays, durable=False)
         except (OSError, BraidedError) as error:
             raise KeysNotWrittenError(
@@ -111,11 +117,11 @@ class SpillFolder:
         return number
 
     def check(self, number: int) -> None:
-        """Refuse to go on if a file is gone, as from a folder where old files are cleaned away."""
+        """Refuse to go on if a file is gone, as from a folder where somebody removes old files."""
         if not self._file(number).is_file():
             raise KeysLostError(
                 f"{self._file(number)}, where a key was put that is too many for memory, is gone: load the fleet's "
-                "last file, and name a folder where old files stay"
+                "last file, and name a folder where nobody removes old files"
             )
 
     def read(self, number: int, kind: str) -> Checkpoint:
@@ -127,4 +133,5 @@ class SpillFolder:
 
     def remove(self, number: int) -> None:
         """Remove a file that is needed no more."""
-        self._file(number).unlink(missing_ok=True)
+        with suppress(OSError):  # it goes with the folder
+            self._file(number).unlink(missing_ok=True)
