@@ -151,9 +151,7 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         """Learn one record; arguments as of `MODLClassifier.learn_one`, with the key in x."""
         weight = as_weight(w, self._learned + 1)
         key, rest = self._keyed(x, weight > 0.0)
-        if key is None:
-            return
-        if weight > 0.0 and key not in self._inside.known:
+        if weight > 0.0 and key is not None and key not in self._inside.known:
             self._check_room({key}, self._learned + 1)
         self._make_ready([key], learn=True)
         self._inside.learn_one(key, rest, y, w)
@@ -271,18 +269,21 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         return self.progress_many(X, names, keys).predictions
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Any:
-        """The likeliest label of each record, as a list, or the values, (n,); of a data frame, a series."""
+        """The likeliest label of each record, as a list, or the values, (n,); of a data frame, a series.
+
+        The label is None where nothing is known, as of a new key that shares nothing.
+        """
         found, X, names = self._opened(X, names, keys, None, learn=False)
         frame = opened(X)
         predictions = self._inside.progress_many(found, X, names).predictions
         if self.task == REGRESSION:
             return predictions if frame is not None else predictions[:, 0]
         labels = self.classes
-        table = np.asarray(predictions, dtype=np.float64).reshape(len(found), -1)
-        if not labels:
-            return [None] * len(found) if frame is None else frame.series([None] * len(found))
-        places = table.argmax(axis=1)
-        return [labels[place] for place in places] if frame is None else frame.series(labels, places)
+        table = np.asarray(predictions, dtype=np.float64).reshape(len(found), len(labels))
+        if frame is not None and labels and table.any(axis=1).all():
+            return frame.series(labels, table.argmax(axis=1))
+        said = [labels[row.argmax()] if row.any() else None for row in table]
+        return said if frame is None else frame.series(said)
 
 
 class FleetClassifier(Fleet, base.Classifier):

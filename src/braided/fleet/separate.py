@@ -226,8 +226,8 @@ class SeparateModels:
         found[[self._space.places[label] for label in own]] = 1.0 if len(own) == 1 else row[: len(own)]
         return found
 
-    def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
-        """Learn one record."""
+    def learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        """Learn one record; one of weight 0, which may have no key, is checked alone."""
         if self._encoder is None:
             self._learn_one(key, x, y, w)
             return
@@ -235,7 +235,11 @@ class SeparateModels:
         with self._encoder.trial():
             self._learn_one(key, self._encoder.encode_one(x, learn), y, w)
 
-    def _learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+    def _learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        if as_weight(w, self.model.records_learned + 1) == 0.0:
+            self.model.learn_one(x, y, w)
+            return
+        assert key is not None
         new = key not in self.known
         model = self._new_model() if new else self._model(key, learn=True)
         assert model is not None
@@ -243,24 +247,22 @@ class SeparateModels:
             label = model._target(y, self.model.records_learned + 1)
             self._space.check_room([] if label in self._space.places else [label])
         if self.start and not self.held:
-            self._check_features(model, x, w)
+            self._check_features(model, x)
             self.model.learn_one(x, y, w)
         model.learn_one(x, y, w)
-        if as_weight(w, 0) == 0.0:
-            return
         if new:
             self._make_known(key, model)
         self.known.move_to_end(key)
         if not self._regression:
             self._space.admit(model._target(y, 0))
 
-    def _check_features(self, model: MODL, x: Mapping[Hashable, Any], w: float) -> None:
+    def _check_features(self, model: MODL, x: Mapping[Hashable, Any]) -> None:
         """Refuse a record for which a key's model has no room: it may know features that the shared one has forgotten.
 
         What else that model refuses, the shared one refuses as well, and that one learns first.
         """
         record, features = self.model.records_learned + 1, model._features
-        if features.expire_after is not None and as_weight(w, record) > 0.0:
+        if features.expire_after is not None:
             features.check_room(features.new_in(x), features.row(x, record))
 
     def _opened(

@@ -157,8 +157,8 @@ class SharedModel:
         said = self._said_one(x, keep=not self.held)
         return None if said is None else self.own.predict_one(x, key, said)
 
-    def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
-        """Learn one record."""
+    def learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        """Learn one record; one of weight 0, which may have no key, is checked alone."""
         if self.held:
             self._learn_own(key, x, y, w)
             return
@@ -169,12 +169,13 @@ class SharedModel:
         with self.model._encoder.trial():
             self._learn_one(key, self.model._encoder.encode_one(x, learn), y, w)
 
-    def _learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+    def _learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         model, record = self.model, self.model.records_learned + 1
         weight = as_weight(w, record)
         if weight == 0.0:
             model._learn_one(x, y, w)
             return
+        assert key is not None
         said, new, before = self._said_one(x, keep=False), model._features.new_in(x), len(model.classes)
         model._learn_one(x, y, w)
         n = 1 if self._regression else len(model.classes)
@@ -188,7 +189,7 @@ class SharedModel:
         with self._together():
             self.own.learn_one(x, key, float(target), weight, shared, record == 1, grown)
 
-    def _learn_own(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+    def _learn_own(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         """Let the key alone learn one record; a label that the shared model does not know teaches it nothing."""
         model, record = self.model, self.model.records_learned + 1
         weight = as_weight(w, record)
@@ -199,6 +200,7 @@ class SharedModel:
         if not self._regression:
             target = model._classes.places.get(target, len(model.classes))
         if weight > 0.0:
+            assert key is not None
             with self._together():
                 self.own.learn_one(x, key, float(target), weight, said[None], False, New([], 0))
 
