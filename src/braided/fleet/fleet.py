@@ -129,7 +129,7 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         return self._text(rest.pop(self.key, None), self._learned + 1, learn), rest
 
     def _make_ready(self, keys: Sequence[str | None], learn: bool) -> None:
-        """Refuse a step that the disk does not allow: nothing has to be written to predict, or twice to learn."""
+        """Refuse a step that the disk does not allow; predictions need no room there, nor does what was admitted."""
         if learn and not self._admitted:
             self._inside.make_ready(keys)
         else:
