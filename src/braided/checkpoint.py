@@ -39,7 +39,7 @@ _DTYPES = ("<f4", "<f8", "<i8")
 _MOST_DIMENSIONS, _MOST_NUMBERS = 8, 2**40
 #: A name is a tuple of tuples so deep at most.
 _DEEPEST_NAME = 20
-Array = TypeVar("Array")
+_Array = TypeVar("_Array")
 
 
 class Checkpoint(NamedTuple):
@@ -261,7 +261,7 @@ def read(path: str | os.PathLike[str], *kinds: str) -> Checkpoint:
     return decode(content, str(path), *kinds)
 
 
-def prefixed(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+def prefixed(prefix: str, arrays: Mapping[str, _Array]) -> dict[str, _Array]:
     """The arrays of one part, named so that they can stand among those of others."""
     return {f"{prefix}/{name}": array for name, array in arrays.items()}
 

@@ -265,6 +265,27 @@ def test_record_takes_raw_records_and_leaves_the_model_as_learning_them_does(del
     assert model.predict_proba_one(RAW[1]) == beside.predict_proba_one(RAW[1])
 
 
+@pytest.mark.parametrize("share", ["one model", "braid", "start", "none"])
+@pytest.mark.parametrize("progress", [False, True])
+def test_record_leaves_nothing_of_what_the_model_refuses(share: str, progress: bool) -> None:
+    model: Any = small(encode=True, max_classes=2)
+    if share != "one model":
+        model = braided.Fleet(model, key="key", share=share)
+    braided.record(model, [({"key": "m", "t": i}, "ab"[i % 2]) for i in range(4)])
+    encoder = model._encoder if share == "one model" else model.encoder
+    before = pack_encoder(encoder)
+    with pytest.raises(BraidedError, match="max_classes is 2"):
+        braided.record(model, [({"key": "m", "colour": "red"}, "c")], progress=progress)
+    assert pack_encoder(encoder) == before
+    braided.record(model, [({"key": "m", "colour": "red"}, "a")], progress=progress)
+    assert "colour" in encoder.kinds
+    learned = model.records_learned
+    with pytest.raises(BraidedError, match="max_classes is 2"):
+        braided.record(model, [({"key": "m", "size": "big"}, "a" if i < 400 else "c") for i in range(401)])
+    assert model.records_learned > learned
+    assert "size" in encoder.kinds, "a part was learned with it"
+
+
 @pytest.mark.parametrize("share", ["braid", "start"])
 def test_record_takes_raw_records_of_a_fleet(share: str) -> None:
     pairs = [*zip(RAW, LABELS, strict=True)]

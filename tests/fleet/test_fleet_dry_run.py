@@ -66,6 +66,25 @@ def test_a_dry_run_refuses_what_the_fleet_refuses(share: str, more: dict[str, An
     assert outcomes == {True, False}
 
 
+@pytest.mark.parametrize("share", ["start", "none"])
+def test_a_record_that_a_key_refuses_is_learned_by_no_other(share: str) -> None:
+    """The shared model has room by then, as `d` was not seen for long; that of `old` has seen all of its three."""
+    fleet = Fleet(small(expire_after=4, max_features=3), key="machine", share=share)
+    for name in ("a", "b", "c"):
+        fleet.learn_one({"machine": "old", name: 1.0}, "up")
+    for name in "bcdbcbcb":
+        fleet.learn_one({"machine": "new", name: 1.0}, "up")
+    before = state_digest(fleet)
+    fleet.learn_one({"machine": "old", "e": 1.0}, "up", 0.0)
+    for refused in (
+        lambda: fleet.learn_one({"machine": "old", "e": 1.0}, "up"),
+        lambda: fleet.learn_many([[1.0]], ["up"], ["e"], keys=["old"]),
+    ):
+        with pytest.raises(BraidedError, match="all seen in the last 4 records: raise max_features, lower"):
+            refused()
+        assert (state_digest(fleet), fleet.records_learned) == (before, 11)
+
+
 def test_a_copy_of_a_dry_run_is_its_own() -> None:
     for share in SHARES:
         first = Fleet(MODLRegressor(), key="machine", share=share, max_keys=1).dry_run()

@@ -53,6 +53,13 @@ def test_what_is_said_of_a_key_depends_on_its_own_records_alone(task: str, share
         assert str(one.snapshot_key(key)) == str(together.snapshot_key(key)) == str(apart.snapshot_key(key))
 
 
+def test_what_is_no_key_is_told_without_the_number_of_a_record() -> None:
+    model = held(REGRESSION, "braid")
+    for step in (model.forget_key, model.snapshot_key):
+        with pytest.raises(BraidedError, match=r"key 'machine' is 7\.5: give text or a whole number"):
+            step(7.5)
+
+
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_key_is_taken_out_and_put_back_as_bytes(task: str, share: str) -> None:

@@ -123,6 +123,44 @@ def test_parts_of_the_stream_become_longer_and_gaps_stay_gaps() -> None:
     assert "until" not in tally.result(), "an earlier version did not count it"
 
 
+def test_a_run_that_an_earlier_version_has_begun_goes_on_counting_records_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(key_tally, "MOST_KEYS", 2)
+    tally = KeyTally(regression=True, shared=True)
+    tally.load_state(["a", "b"], {"sums": np.ones((2, 4)), "ages": np.zeros((6, 3))})
+    for others in (2, 4):
+        tally.note(list("acbc"), Progress(np.ones((4, 1)), np.ones((4, 1))), [1.0] * 4, [])
+        names, arrays = tally.state()
+        tally = KeyTally(regression=True, shared=True)
+        tally.load_state(names, arrays)
+        assert (tally.result()["records_of_others"], "until" in tally.result()) == (others, False)
+
+
+def test_a_changed_result_is_refused_in_a_sentence() -> None:
+    tally = KeyTally(regression=True, shared=True)
+    tally.note(list("ab") * 10, Progress(np.ones((20, 1)), np.ones((20, 1))), [1.5] * 20, [])
+    result = json.loads(json.dumps(tally.result()))
+    for name in ("most", "worst", "ages"):
+        rows = result[name]
+        assert rows
+        for field in rows[0]:
+            without = {key: value for key, value in rows[0].items() if key != field}
+            for row in (None, 3, "records", [], without, {**rows[0], field: None}, {**rows[0], field: {}}):
+                with pytest.raises(BraidedError, match="the keys of the run"):
+                    checked_keys({**result, name: [*rows[1:], row]})
+    for change in ({"until": []}, {"behind": None}, {"ahead": "x"}, {"most": None}, {"keys": []}):
+        with pytest.raises(BraidedError, match="the keys of the run"):
+            checked_keys({**result, **change})
+    with pytest.raises(BraidedError, match="'behind' is missing"):
+        checked_keys({name: value for name, value in result.items() if name != "behind"})
+    for wrong in (None, [], "keys"):
+        with pytest.raises(BraidedError, match="the keys of the run"):
+            checked_keys(wrong)
+    shared_nothing = {name: value for name, value in result.items() if name not in ("ahead", "behind")}
+    assert "shared" not in checked_keys(shared_nothing)["most"][0]
+
+
 def test_keys_beyond_those_that_are_counted_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_tally, "MOST_KEYS", 2)
     tally = KeyTally(regression=True, shared=True)

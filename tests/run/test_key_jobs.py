@@ -204,6 +204,49 @@ def test_what_fails_in_one_process_leaves_the_answers_of_the_others_in_their_pla
         np.testing.assert_array_equal(fleet.predict_proba_many(np.ones((20, 2)), keys=keys), expected)
 
 
+def test_a_chunk_that_was_learned_in_part_is_the_last() -> None:
+    fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="machine", share="start", in_memory=2)
+    keys = [f"m{i % 5}" for i in range(20)]
+    with spread(fleet, 2):
+        fleet.learn_many(np.ones((20, 2)), ["a", "b"] * 10, keys=keys)
+        for file in fleet._inside._spill.path.rglob("*.braided"):
+            file.write_bytes(b"something else")
+        with pytest.raises(BraidedError, match="not a braided checkpoint"):
+            fleet.learn_many(np.ones((20, 2)), ["a", "b"] * 10, keys=keys)
+        for step in (
+            lambda: fleet.learn_many(np.ones((1, 2)), ["a"], keys=["new"]),
+            lambda: fleet.predict_many(np.ones((1, 2)), keys=["new"]),
+            fleet.snapshot,
+        ):
+            with pytest.raises(BraidedError, match="a chunk was learned in part: go on from the checkpoint before it"):
+                step()
+
+
+def test_a_disk_without_room_for_keys_stops_all_processes_between_chunks() -> None:
+    model = MODLClassifier(learners=(LogisticConfig(),))
+    fleet, whole = (Fleet(model, key="machine", share="start", in_memory=most) for most in (2, None))
+    random = np.random.default_rng(0)
+    chunks = [(random.normal(size=(20, 2)), ["a", "b"] * 10, [f"m{i % n}" for i in range(20)]) for n in (3, 6, 7)]
+    with spread(fleet, 3):
+        for one in (fleet, whole):
+            one.learn_many(*chunks[0][:2], keys=chunks[0][2])
+        in_the_way = []
+        for folder in fleet._inside._spill.path.iterdir():
+            in_the_way += [folder / f"{i:02x}" for i in range(256) if not (folder / f"{i:02x}").exists()]
+        for file in in_the_way:
+            file.touch()
+        for one in (fleet, whole):
+            one.learn_many(*chunks[1][:2], keys=chunks[1][2])
+        with pytest.raises(BraidedError, match="make room there, and go on, as nothing was lost"):
+            fleet.learn_many(*chunks[2][:2], keys=chunks[2][2])
+        assert state_digest(fleet) == state_digest(whole)
+        for file in in_the_way:
+            file.unlink()
+        for one in (fleet, whole):
+            one.learn_many(*chunks[2][:2], keys=chunks[2][2])
+        assert state_digest(fleet) == state_digest(whole)
+
+
 def test_keys_in_other_processes_take_tables_alone() -> None:
     fleet = Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="machine", share="none")
     x = {"machine": "m1", 0: 1.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ from help_fleet_model import ITEMS, KEYS, OCTETS, SPEC, digest_of, exported, fle
 from help_serve import Server, ask, serving
 from httpx import Client, TransportError
 
+from braided import BraidedError
 from braided.checkpoint import decode, encode
 from braided.estimators.digest import state_digest
-from braided.fleet import KIND, SHARES
+from braided.fleet import KIND, SHARES, spill
 from braided.serve.backup import backup
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_spec import ModelSpec, model_from
 from braided.serve.model_state import ModelState
+from braided.serve.problems import HTTPProblem
 from braided.serve.repair import look
 from braided.serve.settings import Limits, Settings
 from braided.serve.worker import Worker
@@ -36,10 +39,14 @@ def worker_of(folder: Path, **more: Any) -> Worker:
 
 def teach(worker: Worker, start: int, stop: int) -> None:
     for at in range(start, stop, 7):
-        parser = worker.state.parser(True, Limits())
-        for item in ITEMS[at : min(at + 7, stop)]:
-            parser.add(item)
-        ask(worker, "learn", records=parser.done())
+        learn_at_once(worker, ITEMS[at : min(at + 7, stop)])
+
+
+def learn_at_once(worker: Worker, records: list[dict[str, Any]]) -> None:
+    parser = worker.state.parser(True, Limits())
+    for item in records:
+        parser.add(item)
+    ask(worker, "learn", records=parser.done())
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -58,6 +65,63 @@ def test_the_journal_leads_back_to_any_record(tmp_path: Path, share: str) -> Non
     teach(worker, 3, 20)
     assert state_digest(worker.state.model) == state_digest(taught(ITEMS[:20], share))
     worker.stop()
+
+
+def _full(*arguments: Any, **settings: Any) -> None:
+    raise BraidedError("checkpoint x cannot be written: No space left on device")
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_on_a_full_disk_what_is_journalled_is_learned_and_predictions_go_on(
+    tmp_path: Path, share: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = worker_of(tmp_path, share=share, in_memory=2)
+    teach(worker, 0, 7)
+    monkeypatch.setattr(spill, "write", _full)
+    learn_at_once(worker, ITEMS[7:90])
+    assert state_digest(worker.state.model) == state_digest(taught(ITEMS[:90], share))
+    with pytest.raises(HTTPProblem, match="cannot be put on disk: nothing of this request was done") as refused:
+        teach(worker, 90, 97)
+    assert refused.value.status == 507
+    assert worker.trouble == "keys that are too many for memory cannot be put on disk"
+    asked = worker.state.parser(False, Limits())
+    for key in KEYS:
+        asked.add({"x": {"machine": key, "a": 0.3}})
+    expected = taught(ITEMS[:90], share)
+    answers = worker.predict(asked.done())[1]
+    assert [one["label"] for one in answers] == [expected.predict_one({"machine": key, "a": 0.3}) for key in KEYS]
+    replayed = ModelFolder(tmp_path / "copy" / "m", worker.settings, Disk())
+    shutil.copytree(worker.folder.path, replayed.path)
+    for snapshot in replayed.snapshots()[:-1]:
+        snapshot[1].unlink()  # of more keys than fit into memory: those are refused, as is the next
+    assert state_digest(replayed.open()[0].model) == state_digest(expected)
+    monkeypatch.undo()
+    teach(worker, 90, 120)
+    assert worker.trouble is None
+    worker.stop()
+    assert state_digest(worker.state.model) == state_digest(taught(ITEMS, share))
+    monkeypatch.setattr(spill, "write", _full)
+    with pytest.raises(BraidedError, match="too many for memory cannot be put on disk: free some space, and try again"):
+        ModelFolder(worker.folder.path, worker.settings, Disk()).open()
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_keys_whose_files_are_gone_are_told_and_others_go_on(tmp_path: Path, share: str) -> None:
+    with serving(tmp_path / "state") as client:
+        made(client, share=share, in_memory=2)
+        client.post("/models/m/learn", json={"records": ITEMS})
+        files = list((tmp_path / "state" / "keys").rglob("*.braided"))
+        assert files
+        for file in files:
+            file.unlink()
+        answers = [client.post("/models/m/predict", json={"x": {"machine": key, "a": 1.0}}) for key in KEYS]
+        answers += [client.post("/models/m/learn", json=item) for item in ITEMS[:20]]
+        answers.append(client.get("/models/m/checkpoint"))
+        assert {answer.status_code for answer in answers} == {200, 503}
+        for answer in answers:
+            if answer.status_code == 503:
+                assert "is gone, or cannot be read" in answer.json()["detail"]
+                assert str(tmp_path) not in answer.text
 
 
 def test_backup_repair_and_quarantine(tmp_path: Path) -> None:
@@ -110,10 +174,7 @@ def test_every_prediction_is_that_of_the_version_it_names(tmp_path: Path) -> Non
     for thread in threads:
         thread.start()
     for at in range(10, 120, 55):
-        whole = worker.state.parser(True, Limits())
-        for item in ITEMS[at : at + 55]:
-            whole.add(item)
-        ask(worker, "learn", records=whole.done())
+        learn_at_once(worker, ITEMS[at : at + 55])
     done.set()
     for thread in threads:
         thread.join()

@@ -75,17 +75,20 @@ def test_what_has_no_key_is_refused_in_a_sentence(tmp_path: Path) -> None:
         no_key = "record 0 has no key 'machine': the model is a fleet, so give text or a whole number"
         refused("learn", {"x": {"a": 1.0}, "y": "up"}, no_key)
         refused("learn", {"x": {"a": 1.0, "machine": None}, "y": "up"}, no_key)
-        refused("predict", {"x": {"a": 1.0}}, f"{no_key}, or null for what all keys share")
-        refused("observe", {"x": {"a": 1.0, "machine": None}}, "one that waits for its label is to be learned")
-        refused("predict", {"x": {"a": 1.0, "machine": None}, "id": "i"}, "so give its key")
+        refused("learn", {"x": {"a": 1.0, "machine": " "}, "y": "up"}, no_key)
+        without = [{"a": 1.0}, {"a": 1.0, "machine": None}, {"a": 1.0, "machine": ""}, {"a": 1.0, "machine": " "}]
+        for x in without:
+            refused("observe", {"x": x}, "one that waits for its label is to be learned")
+            refused("predict", {"x": x, "id": "i"}, "so give its key")
         for key in (1.5, [], {}, "", "x" * 201, "new\nline", 10**30, 1e300):
             refused("learn", {"x": {"machine": key}, "y": "up"}, "machine")
         refused("predict", {"x": {"machine": "pump"}, "set": 0.9}, "set is not for a fleet")
         refused("explain", {"x": {"machine": "pump"}}, "the model is a fleet, whose answers are not explained")
         lines = client.post("/models/m/learn", content=ndjson([ITEMS[0], {"x": {}, "y": "up"}]), headers=LINES)
         assert "line 2: record 1 has no key 'machine'" in lines.text
-        shared = client.post("/models/m/predict", json={"x": {"a": 1.0, "machine": None}}).json()["predictions"]
-        assert shared[0]["probabilities"] == list(taught(ITEMS[:30]).predict_proba_one({"a": 1.0}).values())
+        shared = client.post("/models/m/predict", json={"records": [{"x": x} for x in without]}).json()["predictions"]
+        expected = list(taught(ITEMS[:30]).predict_proba_one({"a": 1.0}).values())
+        assert [one["probabilities"] for one in shared] == [expected] * len(without)
         assert client.get("/models/m").json()["records"] == 30
         for spec, words in (
             ({"share": "start"}, "share is for a fleet: give key"),

@@ -14,7 +14,7 @@ from braided.learners import LogisticConfig, RiverLearner
 from braided.spark import fleet_stream, prepare
 from braided.spark.columns import Columns
 from braided.spark.session import PROVIDER_SETTING, ROCKSDB, check_session, send_file
-from braided.spark.stream import chosen_columns, made_fleet, saved_without_keys
+from braided.spark.stream import _check_keys, chosen_columns, made_fleet, saved_without_keys
 
 KINDS = {
     "machine": "string", "y": "int", "t": "timestamp", "a": "double", "b": "decimal(10,2)", "text": "string",
@@ -57,7 +57,7 @@ def test_what_is_what() -> None:
         ({"features": ["a", "y"]}, "column 'y' is to be two of key, target, weight and feature"),
         ({"weight": "machine"}, "column 'machine' is to be two of key, target, weight and feature"),
         ({"target": "a", "features": ["b"]}, "column 'a' is of type double, and cannot be the target: cast it to text"),
-        ({"key": "list"}, "column 'list' is of type array<double>, and cannot be the key: cast it to text or whole"),
+        ({"key": "list"}, "column 'list' is of type array<double>, and cannot be the key: cast it to text, booleans"),
         ({"order": "list"}, "column 'list' is of type array<double>, and cannot be the order"),
         ({"keep": "list"}, "column 'list' is of type array<double>, and cannot be kept"),
         ({"weight": "text"}, "column 'text' is of type string, and cannot be the weight: cast it to numbers"),
@@ -101,6 +101,21 @@ def test_a_target_of_another_type_than_the_classes_is_refused(labels: tuple[Any,
             chosen_columns({**KINDS, "y": kind}, known, **GIVEN)
         listed = ", ".join(map(repr, labels))
         assert str(refused.value) == f"the fleet has classes such as {listed}, and column 'y' is {kind}: cast it"
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"), [("pump", {"int", "boolean"}), (7, {"boolean"}), (-7, {"boolean"}), (True, {"int"})]
+)
+def test_a_key_of_another_type_than_the_keys_is_refused(key: Any, refused: set[str]) -> None:
+    known = fleet(preset="lean")
+    known.learn_one({"machine": key, "a": 1.0}, 1)
+    for kind in ("string", "int", "boolean"):
+        columns = chosen_columns({**KINDS, "machine": kind}, known, **GIVEN)
+        if kind not in refused:
+            _check_keys(columns, known)
+            continue
+        with pytest.raises(BraidedError, match=f"has keys such as '.*', and column 'machine' is {kind}: cast it"):
+            _check_keys(columns, known)
 
 
 def test_text_that_the_fleet_has_not_learned_is_refused() -> None:

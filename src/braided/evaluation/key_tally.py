@@ -18,9 +18,9 @@ MOST_KEYS = 100_000
 #: Of a table of the most frequent keys, and of the worst.
 _SHOWN = 10
 #: A key with fewer records than this is no worst one.
-_ENOUGH = 10
+ENOUGH = 10
 #: Records of a key that are its first ones, and how many a key had learned before, by which all are counted apart.
-_FIRST = 20
+FIRST = 20
 AGES = (0, 1, 5, 20, 100, 500)
 _RECORDS, _LOSS, _SHARED, _FIRST_LOSS = range(4)
 #: The stream is cut into so many parts of equal length at most, of so many records at first.
@@ -90,7 +90,7 @@ class KeyTally:
                 continue
             before = self._sums[place, _RECORDS]
             self._ages[np.searchsorted(AGES, before, side="right") - 1] += (1.0, *losses)
-            self._sums[place] += (1.0, *losses, losses[0] if before < _FIRST else 0.0)
+            self._sums[place] += (1.0, *losses, losses[0] if before < FIRST else 0.0)
             if self._parts is not None:
                 self._parts[place, part] += (1.0, losses[0])
 
@@ -121,7 +121,7 @@ class KeyTally:
         """
         names, sums = list(self._places), self._sums[: len(self._places)]
         means = sums[:, 1:] / np.maximum(sums[:, :1], 1.0)
-        enough = np.flatnonzero(sums[:, _RECORDS] >= _ENOUGH)
+        enough = np.flatnonzero(sums[:, _RECORDS] >= ENOUGH)
         most, worst = np.argsort(-sums[:, _RECORDS], kind="stable"), np.argsort(-means[enough, 0], kind="stable")
         found: dict[str, Any] = {"keys": len(names), "records_of_others": self._others}
         if self._shared:
@@ -141,7 +141,7 @@ class KeyTally:
 
     def _row(self, key: str, place: int) -> dict[str, Any]:
         n, loss, shared, first = self._sums[place].tolist()
-        row = {"key": printable(key), "records": int(n), "loss": loss / n, "first": first / min(n, _FIRST)}
+        row = {"key": printable(key), "records": int(n), "loss": loss / n, "first": first / min(n, FIRST)}
         if self._shared:
             row["shared"] = shared / n
         if self._parts is not None:
@@ -152,10 +152,10 @@ class KeyTally:
     def state(self) -> tuple[list[str], dict[str, NDArray[np.float64]]]:
         """The keys, and the sums."""
         n = len(self._places)
-        arrays = {"sums": self._sums[:n].copy(), "ages": self._ages.copy()}
+        counted = np.array([self._counted, self._others, self._part], dtype=np.float64)
+        arrays = {"sums": self._sums[:n].copy(), "ages": self._ages.copy(), "counted": counted}
         if self._parts is not None:
             arrays["parts"] = self._parts[:n].copy()
-            arrays["counted"] = np.array([self._counted, self._others, self._part], dtype=np.float64)
         return list(self._places), arrays
 
     def load_state(self, keys: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -164,48 +164,62 @@ class KeyTally:
         if len(known) > MOST_KEYS or not all(isinstance(key, str) for key in known) or len(set(known)) != len(known):
             raise BraidedError(f"{_WHAT} are none; use an older copy")
         shapes: dict[str, tuple[int, ...]] = {"sums": (len(known), 4), "ages": (len(AGES), 3)}
-        if "parts" in arrays:  # an earlier version has none
-            shapes |= {"parts": (len(known), _PARTS, 2), "counted": (3,)}
+        if "counted" in arrays or "parts" in arrays:  # an earlier version has neither
+            shapes["counted"] = (3,)
+        if "parts" in arrays:  # nor has a run that such a one has begun
+            shapes["parts"] = (len(known), _PARTS, 2)
         check_arrays(_WHAT, {name: ArrayRule(shape, low=0.0, high=_MOST) for name, shape in shapes.items()}, arrays)
         self._places = {key: place for place, key in enumerate(known)}
         room = max(16, len(known))
         self._sums = np.concatenate([arrays["sums"], np.zeros((room, 4))])
         self._ages = arrays["ages"].copy()
-        self._parts = None
-        if "parts" in arrays:
+        self._counted, self._others, self._part = 0, 0, _PART
+        if "counted" in arrays:
             counted, others, part = arrays["counted"].tolist()
             doubled = part / _PART
             if not (doubled >= 1.0 and counted <= _PARTS * part and np.log2(doubled).is_integer()):
                 raise BraidedError(f"{_WHAT}: parts of {part:g} records are none of {counted:g}; use an older copy")
             self._counted, self._others, self._part = int(counted), int(others), int(part)
+        self._parts = None
+        if "parts" in arrays:
             self._parts = np.concatenate([arrays["parts"], np.zeros((room, _PARTS, 2))])
 
 
 def checked_keys(result: Any) -> dict[str, Any]:
     """A `KeyTally.result` that was read from a file; an earlier version has less of it."""
     found: dict[str, Any] = {"keys": checked(_WHAT, result, "keys", int)}
-    for name in ("records_of_others", "ahead", "behind"):
-        if name in result:
-            found[name] = checked(_WHAT, result, name, int)
+    if "records_of_others" in result:
+        found["records_of_others"] = checked(_WHAT, result, "records_of_others", int)
+    shared = "ahead" in result
+    for name in ("ahead", "behind") if shared else ():
+        found[name] = checked(_WHAT, result, name, int)
     if "until" in result:
         until = checked(_WHAT, result, "until", list)[:_PARTS]
         found["until"] = [checked(_WHAT, {"until": end}, "until", int) for end in until]
-    for name in ("most", "worst", "ages"):
-        rows = checked(_WHAT, result, name, list)[:_SHOWN]
-        found[name] = [_checked_row(row, name == "ages", len(found.get("until", ()))) for row in rows]
-    return found
-
-
-def _checked_row(row: Any, of_ages: bool, n_parts: int) -> dict[str, Any]:
-    kinds: dict[str, type] = {"from": int} if of_ages else {"key": str, "first": float}
-    kinds |= {"records": int, "loss": float} | ({"shared": float} if "shared" in row else {})
-    found = {field: checked(_WHAT, row, field, kind, 0.0, _MOST) for field, kind in kinds.items()}
-    if n_parts and not of_ages:
-        over_time = checked(_WHAT, row, "over_time", list)
-        if len(over_time) != n_parts:
-            raise BraidedError(f"{_WHAT}: a key has {len(over_time)} parts of {n_parts}; use an older copy")
-        found["over_time"] = [
-            None if loss is None else checked(_WHAT, {"over_time": loss}, "over_time", float, 0.0, _MOST)
-            for loss in over_time
+    usual = {"records": int, "loss": float} | ({"shared": float} if shared else {})
+    for name in ("most", "worst"):
+        found[name] = [
+            _checked_row(row, {"key": str, "first": float} | usual) | _checked_parts(row, found.get("until"))
+            for row in checked(_WHAT, result, name, list)[:_SHOWN]
         ]
+    ages = checked(_WHAT, result, "ages", list)[:_SHOWN]
+    found["ages"] = [_checked_row(row, {"from": int} | usual) for row in ages]
     return found
+
+
+def _checked_row(row: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
+    return {field: checked(_WHAT, row, field, kind, 0.0, _MOST) for field, kind in kinds.items()}
+
+
+def _checked_parts(row: Mapping[str, Any], until: Sequence[int] | None) -> dict[str, Any]:
+    """The losses of a key in the parts of the stream that end there; none where they were not counted."""
+    if until is None:
+        return {}
+    over_time = checked(_WHAT, row, "over_time", list)
+    if not until or len(over_time) != len(until):
+        raise BraidedError(f"{_WHAT}: a key has {len(over_time)} parts of {len(until)}; use an older copy")
+    losses = [
+        None if loss is None else checked(_WHAT, {"over_time": loss}, "over_time", float, 0.0, _MOST)
+        for loss in over_time
+    ]
+    return {"over_time": losses}

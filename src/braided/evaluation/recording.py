@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Generator, Hashable, Iterator, Mapping
+from contextlib import closing, nullcontext
 from itertools import chain, islice
 from typing import Any, cast
 
@@ -79,8 +79,8 @@ def record(
     evaluation = Evaluation(ours, into, delay)
     # A stream of ours has its own encoder, and its batches are of numbers.
     lent = model.lent_encoder() if isinstance(model, MODL | Fleet) and not hasattr(stream, "batches") else nullcontext()
-    with lent as encoder:
-        batches = _batches(stream, model, encoder)
+    # Closed where a batch is refused: what was settled for it is taken back while the encoder is still at hand.
+    with lent as encoder, closing(_batches(stream, model, encoder)) as batches:
         for batch in _with_bar(batches, into, records_of(stream)) if progress else batches:
             evaluation.observe(batch)
         evaluation.finish()
@@ -95,10 +95,11 @@ def _with_bar(batches: Iterator[Batch], history: History, total: int | None) -> 
             advance(len(batch), f"error {told(history, history.error)}")
 
 
-def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> Iterator[Batch]:
+def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> Generator[Batch, None, None]:
     """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is no number.
 
-    With an `encoder` the pairs are raw records, which it makes numbers of.
+    With an `encoder` the pairs are raw records, which it makes numbers of. What it settles for a batch is taken back if
+    this is closed before the model has learned anything of it.
     """
     if hasattr(stream, "batches"):
         yield from cast(Stream, stream).batches()
@@ -109,9 +110,17 @@ def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> 
         for number, pair in enumerate(chunk, start=before + 1):
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Mapping):
                 raise BraidedError(f"record {number} of the stream is {pair!r:.60}: give pairs (dict of features, y)")
-        names, values = _numbers(chunk, key, before) if encoder is None else _encoded(chunk, key, encoder, held)
         labels = [y.item() if isinstance(y, np.generic) else y for _, y in chunk]
-        yield Batch(names, values, labels, keys=None if key is None else [x.get(key) for x, _ in chunk])
+        keys = None if key is None else [x.get(key) for x, _ in chunk]
+        with nullcontext() if encoder is None else encoder.trial():
+            names, values = _numbers(chunk, key, before) if encoder is None else _encoded(chunk, key, encoder, held)
+            learned = 0 if encoder is None else model.records_learned
+            try:
+                yield Batch(names, values, labels, keys=keys)
+            except GeneratorExit:
+                if encoder is not None and model.records_learned > learned:
+                    return  # what was learned of it needs what was settled
+                raise
         before += len(chunk)
 
 
@@ -129,6 +138,5 @@ def _encoded(
     rows = [flatten({name: value for name, value in x.items() if key is None or name != key}) for x, _ in chunk]
     columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(*rows))}
     settles = np.array([y is not None and not held for _, y in chunk])
-    with encoder.trial():
-        names, values = encoder.encode_table(columns, len(chunk), True if settles.all() else settles)
+    names, values = encoder.encode_table(columns, len(chunk), True if settles.all() else settles)
     return tuple(names), values

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -58,7 +58,7 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         None: 100,000 for `braid`, at 3.5 to 20.5 kB each, and 500 for whole models.
     folder
         Where to make a folder for those on disk, which goes when the fleet goes, or, if its process was killed, with
-        the next fleet that makes one there; that of temporary files if None. Name one where old files are cleaned away.
+        the next fleet that makes one there; that of temporary files if None. Name one where nobody removes old files.
     max_keys
         Limit beyond which a record with a new key is refused, so that a stream gone wrong cannot fill the disk.
     evict
@@ -100,6 +100,8 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         self.max_keys = max_keys
         self.evict = evict
         self._learned = 0
+        #: Whether a dry run has admitted what is being learned.
+        self._admitted = False
         self._check()
         most = _IN_MEMORY[share] if in_memory is None else in_memory
         limits = KeyLimits(most, folder, max_keys, evict == OLDEST)
@@ -126,21 +128,38 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         rest = dict(x)
         return self._text(rest.pop(self.key, None), self._learned + 1, learn), rest
 
+    def _make_ready(self, keys: Sequence[str | None], learn: bool) -> None:
+        """Refuse a step that the disk does not allow; predictions need no room there, nor does what was admitted."""
+        if learn and not self._admitted:
+            self._inside.make_ready(keys)
+        else:
+            self._inside.check_files(keys)
+
+    @contextmanager
+    def learning_admitted(self) -> Iterator[None]:
+        """Within this, chunks are learned that `dry_run` has admitted: a disk that is full by then stops none of them.
+
+        Keys that are too many stay in memory, and the next dry run is refused.
+        """
+        self._admitted = True
+        try:
+            yield
+        finally:
+            self._admitted = False
+
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record; arguments as of `MODLClassifier.learn_one`, with the key in x."""
         weight = as_weight(w, self._learned + 1)
         key, rest = self._keyed(x, weight > 0.0)
-        if key is None:
-            return
-        if weight > 0.0 and key not in self._inside.known:
+        if weight > 0.0 and key is not None and key not in self._inside.known:
             self._check_room({key}, self._learned + 1)
-        self._inside.make_ready([key])
+        self._make_ready([key], learn=True)
         self._inside.learn_one(key, rest, y, w)
         self._learned += weight > 0.0
 
     def _predict_row(self, x: Mapping[Hashable, Any]) -> NDArray[np.float64] | None:
         key, rest = self._keyed(x, learn=False)
-        self._inside.make_ready([key])
+        self._make_ready([key], learn=False)
         return self._inside.predict_one(key, rest)
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
@@ -167,7 +186,7 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
             self._text(value, first + row, counts)
             for row, (value, counts) in enumerate(zip(table.keys, learned, strict=True))
         ]
-        self._inside.make_ready(found)
+        self._make_ready(found, learn)
         return found, table.X, table.names
 
     def _check_new(self, keys: Sequence[str | None], sample_weight: Any) -> None:
@@ -250,18 +269,21 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         return self.progress_many(X, names, keys).predictions
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Any:
-        """The likeliest label of each record, as a list, or the values, (n,); of a data frame, a series."""
+        """The likeliest label of each record, as a list, or the values, (n,); of a data frame, a series.
+
+        The label is None where nothing is known, as of a new key that shares nothing.
+        """
         found, X, names = self._opened(X, names, keys, None, learn=False)
         frame = opened(X)
         predictions = self._inside.progress_many(found, X, names).predictions
         if self.task == REGRESSION:
             return predictions if frame is not None else predictions[:, 0]
         labels = self.classes
-        table = np.asarray(predictions, dtype=np.float64).reshape(len(found), -1)
-        if not labels:
-            return [None] * len(found) if frame is None else frame.series([None] * len(found))
-        places = table.argmax(axis=1)
-        return [labels[place] for place in places] if frame is None else frame.series(labels, places)
+        table = np.asarray(predictions, dtype=np.float64).reshape(len(found), len(labels))
+        if frame is not None and labels and table.any(axis=1).all():
+            return frame.series(labels, table.argmax(axis=1))
+        said = [labels[row.argmax()] if row.any() else None for row in table]
+        return said if frame is None else frame.series(said)
 
 
 class FleetClassifier(Fleet, base.Classifier):

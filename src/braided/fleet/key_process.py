@@ -145,24 +145,32 @@ class _Keys:
         self.models._make_known(key, self.models.model.clone() if model is None else model)
         return []
 
+    def ready(self, keys: Sequence[str]) -> list[Any]:
+        """Refuse to learn records of some keys, before anything has changed, if the disk does not allow it."""
+        self.models.make_ready(keys)
+        return []
+
+    def _model(self, key: str, learn: bool) -> Any:
+        found = self.models._model(key, learn)
+        assert found is not None
+        return found
+
     def check(self, keys: Sequence[str], table: Any, labels: list[Any], columns: Any, weights: Any) -> list[Any]:
         """Refuse what the models would refuse."""
         self.models.dry_run().learn_many(keys, table, labels, columns, weights)
         return []
 
     def learn(self, groups: Groups, table: Any, labels: list[Any], columns: Any, weights: Any) -> Iterator[Said]:
-        """Predict each record by its key's model, then learn it."""
-        self.models.make_ready(())
+        """Predict each record by its key's model, then learn it; others learn as well, so that `ready` comes first."""
         for key, rows in groups:
-            model = self.models._known_model(key, hold=True)
+            model = self._model(key, learn=True)
             said = model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
             yield Said(model.classes, said.predictions, said.own)
 
     def predict(self, groups: Groups, table: Any, columns: Any) -> Iterator[Said]:
         """Predict each record by its key's model."""
-        self.models.make_ready(())
         for key, rows in groups:
-            model = self.models._known_model(key, hold=True)
+            model = self._model(key, learn=False)
             said = model.progress_many(table[rows], columns)
             yield Said(model.classes, said.predictions, said.own)
 

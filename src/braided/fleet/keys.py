@@ -17,10 +17,10 @@ from braided.values import key_text, shown
 _TYPES: Mapping[str, Callable[[str], Any]] = {"s": str, "i": int, "b": lambda text: text == "1"}
 
 
-def text_of_typed(typed: str) -> str | None:
+def _text_of_typed(typed: str) -> str | None:
     """The text of a key in a file from before; None for a blank one.
 
-    >>> [text_of_typed(typed) for typed in ("spump", "i7", "b1", "s ")]
+    >>> [_text_of_typed(typed) for typed in ("spump", "i7", "b1", "s ")]
     ['pump', '7', 'true', None]
     """
     return key_text(_TYPES[typed[:1]](typed[1:]), "key")
@@ -30,7 +30,7 @@ def restored_text(what: str, text: Any, typed: bool = False) -> str | None:
     """The text of a key in a file, checked."""
     try:
         if isinstance(text, str):
-            found = text_of_typed(text) if typed else key_text(text, "key")
+            found = _text_of_typed(text) if typed else key_text(text, "key")
             if typed or found == text:
                 return found
     except (KeyError, ValueError, BraidedError):

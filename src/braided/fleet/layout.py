@@ -79,11 +79,6 @@ class RowLayout:
         start, length = self.parts["weight covariance"]
         return start + length
 
-    @property
-    def row_bytes(self) -> int:
-        """Bytes that a key takes, beside its name."""
-        return 4 * self.size + 8 * keyed.DOUBLES
-
     def variance(self, own: int) -> float:
         """The prior variance of a weight of one of a key's own learners; classes share it between two of them."""
         return keyed.VARIANCES[own] / (1.0 if self.regression else 2.0)

@@ -149,13 +149,17 @@ class KeyRows:
         return np.array([-1 if key is None else self.resident.get(key, -1) for key in keys], dtype=np.int64)
 
     def make_ready(self, keys: Iterable[str | None]) -> None:
-        """Refuse a step, before anything has changed, if keys that are too many cannot leave memory or some come back.
+        """Refuse to learn, before anything has changed, if keys that are too many cannot leave memory or come back.
 
         Keys that cannot be written in the middle of a step stay in memory until the next one.
         """
         over = len(self.resident) - self.in_memory
         if over > 0:
             self._put_away(list(islice(self.resident, over)))
+        self.check_files(keys)
+
+    def check_files(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step if what some keys have on disk is gone."""
         for key in keys:
             if key is not None and key not in self.resident and key in self._file:
                 self._spill.check(self._file[key])
@@ -168,8 +172,12 @@ class KeyRows:
         over = len(self.resident) + n - self.in_memory
         if over > 0:
             few = max(over, min(GROUP, self.in_memory // 2))
-            with suppress(BraidedError):  # `make_ready` of the next step says so: this one has learned something
-                self._put_away(list(islice(self.resident, max(min(few, len(self.resident) - kept), 0))))
+            movable = max(len(self.resident) - kept, 0)
+            try:
+                self._put_away(list(islice(self.resident, min(few, movable))))
+            except BraidedError:  # `make_ready` says so before the next step that learns
+                unchanged = [key for key in islice(self.resident, movable) if key in self._file]
+                self._free_places(unchanged[:over])
         missing = n - len(self._free)
         if missing > 0:
             have = len(self.single)
@@ -187,9 +195,11 @@ class KeyRows:
             group = changed[first : first + GROUP]
             at = [self.resident[key] for key in group]
             self._write(group, self.single[at], self.double[at])
-        for key in keys:
-            self._free.append(self.resident.pop(key))
+        self._free_places(keys)
         self._take_apart()
+
+    def _free_places(self, keys: Iterable[str]) -> None:
+        self._free += [self.resident.pop(key) for key in keys]
 
     def _write(self, keys: list[str], single: Single, double: Double) -> None:
         sizes = {"features": self.layout.features, "classes": self.layout.classes}
@@ -215,9 +225,8 @@ class KeyRows:
         number = next(iter(self._files), None)
         if number is None:
             return
-        keys, needed = self._files[number]
+        keys, needed = self._files[number] = self._files.pop(number)  # the next time, others are looked at first
         if needed >= _NEEDED * len(keys):
-            self._files[number] = self._files.pop(number)  # looked at last
             return
         rest = [key for key in keys if self._file.get(key) == number]
         with suppress(BraidedError):  # the file is as good as before, or as bad
@@ -304,8 +313,12 @@ class KeyRows:
         return single, double
 
     def load(self, keys: Mapping[str, int], single: Single, double: Double) -> None:
-        """Take over the rows of all keys, which must have been checked; a key has its place among them."""
+        """Take over the rows of all keys, which must have been checked; a key has its place among them.
+
+        Refused if those that are too many for memory cannot be put on disk.
+        """
         rest = iter(keys)
         while few := list(islice(rest, min(GROUP, self.in_memory))):
             places, at = self.places(few, [True] * len(few)), [keys[key] for key in few]
             self.single[places], self.double[places] = single[at], double[at]
+            self.make_ready(())

@@ -6,7 +6,7 @@ import copy
 import json
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -104,11 +104,9 @@ class SeparateModels:
         learns = self.start and not self.held
         return SeparateDryRun(self.model, learns, self.known, self._space, self.limits, self._known_model)
 
-    def _known_model(self, key: str, hold: bool = False) -> MODL:
-        """The model of a key that is known; to `hold` it is to have it in memory from now on."""
-        found = self._model(key) if hold else self._models[key] if key in self._models else self._read(key)
-        assert found is not None
-        return found
+    def _known_model(self, key: str) -> MODL:
+        """The model of a key that is known, which stays where it is."""
+        return self._models[key] if key in self._models else self._read(key)
 
     @property
     def encoder(self) -> RawEncoder | None:
@@ -144,21 +142,39 @@ class SeparateModels:
         """Not followed: each key has its own."""
         return {name: {"skipped": 0, "resets": 0} for name in self.learner_names}
 
-    def _model(self, key: str | None) -> MODL | None:
-        """The model of a key, in memory; for one that is not known the shared one, if there is one."""
+    def _model(self, key: str | None, learn: bool) -> MODL | None:
+        """The model of a key, in memory; for one that is not known the shared one, if there is one.
+
+        Where no other can leave memory for it, one that does not `learn` stays on disk as well.
+        """
         if key is None or key not in self.known:
             return self.model if self.start else None
         if key not in self._models:
-            self._hold(key, self._read(key))
+            model = self._read(key)
+            if not learn and not self._has_room():
+                return model
+            self._hold(key, model)
         self._models.move_to_end(key)
         return self._models[key]
 
+    def _has_room(self) -> bool:
+        """Whether there is room for one more model in memory, or could be made."""
+        try:
+            self._put_away(self.limits.in_memory - 1)
+        except BraidedError:
+            return False
+        return True
+
     def make_ready(self, keys: Iterable[str | None]) -> None:
-        """Refuse a step, before anything has changed, if keys that are too many cannot leave memory or some come back.
+        """Refuse to learn, before anything has changed, if keys that are too many cannot leave memory or come back.
 
         Models that cannot be written in the middle of a step stay in memory until the next one.
         """
         self._put_away(self.limits.in_memory)
+        self.check_files(keys)
+
+    def check_files(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step if what some keys have on disk is gone."""
         for key in keys:
             if key is not None and key in self._files:
                 self._spill.check(self._files[key])
@@ -173,8 +189,7 @@ class SeparateModels:
     def _hold(self, key: str, model: MODL) -> None:
         """Have a model in memory, and for that another one on disk if there are too many."""
         if key not in self._models:
-            with suppress(BraidedError):  # `make_ready` of the next step says so: this one has learned something
-                self._put_away(self.limits.in_memory - 1)
+            self._has_room()  # if not, `make_ready` says so before the next step that learns
         self._models[key] = model
         self._models.move_to_end(key)
         if key in self._files:
@@ -200,7 +215,7 @@ class SeparateModels:
 
     def predict_one(self, key: str | None, x: Mapping[Hashable, Any]) -> Floats | None:
         """Probabilities in the order of `classes`, or a value; None before anything was learned."""
-        model = self._model(key)
+        model = self._model(key, learn=False)
         if self._encoder is not None:
             x = self._encoder.encode_one(x, learn=False)
         row = None if model is None else model._predict_row(x)
@@ -211,8 +226,8 @@ class SeparateModels:
         found[[self._space.places[label] for label in own]] = 1.0 if len(own) == 1 else row[: len(own)]
         return found
 
-    def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
-        """Learn one record."""
+    def learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        """Learn one record; one of weight 0, which may have no key, is checked alone."""
         if self._encoder is None:
             self._learn_one(key, x, y, w)
             return
@@ -220,23 +235,35 @@ class SeparateModels:
         with self._encoder.trial():
             self._learn_one(key, self._encoder.encode_one(x, learn), y, w)
 
-    def _learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+    def _learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        if as_weight(w, self.model.records_learned + 1) == 0.0:
+            self.model.learn_one(x, y, w)
+            return
+        assert key is not None
         new = key not in self.known
-        model = self._new_model() if new else self._model(key)
+        model = self._new_model() if new else self._model(key, learn=True)
         assert model is not None
         if not self._regression:
             label = model._target(y, self.model.records_learned + 1)
             self._space.check_room([] if label in self._space.places else [label])
         if self.start and not self.held:
+            self._check_features(model, x)
             self.model.learn_one(x, y, w)
         model.learn_one(x, y, w)
-        if as_weight(w, 0) == 0.0:
-            return
         if new:
             self._make_known(key, model)
         self.known.move_to_end(key)
         if not self._regression:
             self._space.admit(model._target(y, 0))
+
+    def _check_features(self, model: MODL, x: Mapping[Hashable, Any]) -> None:
+        """Refuse a record for which a key's model has no room: it may know features that the shared one has forgotten.
+
+        What else that model refuses, the shared one refuses as well, and that one learns first.
+        """
+        record, features = self.model.records_learned + 1, model._features
+        if features.expire_after is not None:
+            features.check_room(features.new_in(x), features.row(x, record))
 
     def _opened(
         self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
@@ -315,7 +342,7 @@ class SeparateModels:
         for row in rows.tolist():
             groups.setdefault(chunk.keys[row] if chunk.keys[row] in self.known else None, []).append(row)
         for key, some in groups.items():
-            model = self._model(key)
+            model = self._model(key, learn=True)
             if key is None or model is None:
                 if self.start:
                     self._note(self.model.classes, shared, rows, progress, only=some)
@@ -380,7 +407,7 @@ class SeparateModels:
         for row, key in enumerate(chunk.keys):
             groups.setdefault(key if key in self.known else None, []).append(row)
         for key, rows in groups.items():
-            model = self._model(key)
+            model = self._model(key, learn=False)
             if model is not None:
                 said = model.progress_many(chunk.table[rows], chunk.columns)
                 self._note(model.classes, said, np.array(rows), progress)
@@ -457,7 +484,7 @@ class SeparateModels:
         return {"model": model, "texts": list(self.known), "models": models, "labels": labels}, found
 
     def load(self, metadata: Any, arrays: Arrays, learners: Any) -> None:
-        """Take over a `snapshot`."""
+        """Take over a `snapshot`; refused if keys that are too many for memory cannot be put on disk."""
         kind = type(self.model)
         self.model = kind.restore(checked(_WHAT, metadata, "model", dict), unprefixed(SHARED, arrays), learners)
         self._encoder, self._settings = self.model.give_up_encoder(), None
@@ -477,6 +504,7 @@ class SeparateModels:
                 raise BraidedError(f"{_WHAT}: a key has classes that the fleet does not; give a file written by save")
             self._hold(key, model)
             self.known[key] = None
+            self.make_ready(())
 
     def _load_labels(self, names: Sequence[Hashable]) -> None:
         """Take over the classes of all keys: as many as there may be, with those of the shared model."""

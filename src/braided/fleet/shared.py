@@ -51,7 +51,7 @@ class SharedModel:
         self.own = KeyLearners(self._regression, model.seed, limits)
         #: How many records had been learned, the record that the shared model was asked last, and what it said.
         self._last: tuple[int, dict[Hashable, Any], Floats | None] | None = None
-        #: What went wrong while keys learned what the shared model had learned; empty if nothing did.
+        #: What went wrong while keys learned; empty if nothing did.
         self._torn = ""
 
     @property
@@ -60,21 +60,28 @@ class SharedModel:
         return self.own.rows.known
 
     def make_ready(self, keys: Iterable[str | None]) -> None:
-        """Refuse a step, before anything has changed, if keys cannot leave memory or come back."""
+        """Refuse to learn, before anything has changed, if keys cannot leave memory or come back."""
         self._check_whole()
         self.own.rows.make_ready(keys)
 
+    def check_files(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step if what some keys have on disk is gone."""
+        self._check_whole()
+        self.own.rows.check_files(keys)
+
     def _check_whole(self) -> None:
         if self._torn:
-            raise BraidedError(f"{self._torn}; its keys have not learned what the shared model has: load its last file")
+            raise BraidedError(f"{self._torn}: load its last file")
 
     @contextmanager
     def _together(self) -> Iterator[None]:
-        """Within this, keys learn what the shared model has learned; if they cannot, nothing is done or saved again."""
+        """Within this, keys learn, after the shared model or alone; if they cannot, nothing is done or saved again."""
         try:
             yield
         except BaseException as error:
-            self._torn = f"the fleet has failed in the middle of a step ({str(error) or type(error).__name__})"
+            why = str(error) or type(error).__name__
+            behind = "may have learned a part of it" if self.held else "have not learned what the shared model has"
+            self._torn = f"the fleet has failed in the middle of a step ({why}), and its keys {behind}"
             raise
 
     def hold(self) -> None:
@@ -150,8 +157,8 @@ class SharedModel:
         said = self._said_one(x, keep=not self.held)
         return None if said is None else self.own.predict_one(x, key, said)
 
-    def learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
-        """Learn one record."""
+    def learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+        """Learn one record; one of weight 0, which may have no key, is checked alone."""
         if self.held:
             self._learn_own(key, x, y, w)
             return
@@ -162,12 +169,13 @@ class SharedModel:
         with self.model._encoder.trial():
             self._learn_one(key, self.model._encoder.encode_one(x, learn), y, w)
 
-    def _learn_one(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+    def _learn_one(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         model, record = self.model, self.model.records_learned + 1
         weight = as_weight(w, record)
         if weight == 0.0:
             model._learn_one(x, y, w)
             return
+        assert key is not None
         said, new, before = self._said_one(x, keep=False), model._features.new_in(x), len(model.classes)
         model._learn_one(x, y, w)
         n = 1 if self._regression else len(model.classes)
@@ -181,7 +189,7 @@ class SharedModel:
         with self._together():
             self.own.learn_one(x, key, float(target), weight, shared, record == 1, grown)
 
-    def _learn_own(self, key: str, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
+    def _learn_own(self, key: str | None, x: Mapping[Hashable, Any], y: Any, w: float) -> None:
         """Let the key alone learn one record; a label that the shared model does not know teaches it nothing."""
         model, record = self.model, self.model.records_learned + 1
         weight = as_weight(w, record)
@@ -192,7 +200,9 @@ class SharedModel:
         if not self._regression:
             target = model._classes.places.get(target, len(model.classes))
         if weight > 0.0:
-            self.own.learn_one(x, key, float(target), weight, said[None], False, New([], 0))
+            assert key is not None
+            with self._together():
+                self.own.learn_one(x, key, float(target), weight, said[None], False, New([], 0))
 
     def _opened(
         self, X: Any, names: Sequence[Hashable] | None, learn: bool = False, sample_weight: Any = None
@@ -232,7 +242,9 @@ class SharedModel:
     ) -> Progress:
         chunk, frame = self._own_chunk(X, y, names, sample_weight)
         shared = self._asked(chunk.values, chunk.columns)
-        progress = self._with_own(shared, self.own.learn(chunk, keys, shared.predictions, first=False))
+        with self._together():
+            predictions = self.own.learn(chunk, keys, shared.predictions, first=False)
+        progress = self._with_own(shared, predictions)
         return progress if frame is None else self._framed(frame, progress)
 
     def _with_own(self, progress: Progress, predictions: Floats) -> Progress:

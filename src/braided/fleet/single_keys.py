@@ -46,7 +46,7 @@ class SingleKeys(FleetFacts):
             self._shared_digest = hashlib.sha256((self._shared_digest + settled).encode()).hexdigest()
 
     def _known(self, key: Any) -> str:
-        text = key_text(key, self.key, self._learned + 1)
+        text = key_text(key, self.key)
         if text is None or text not in self._inside.known:
             raise BraidedError(f"key {shown(key)} is not known to the fleet: give one of its keys")
         return text

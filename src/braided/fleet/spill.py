@@ -52,6 +52,14 @@ def _remove(folder: Path, lock: int | None) -> None:
         os.close(lock)
 
 
+class KeysNotWrittenError(BraidedError):
+    """Keys that are too many for memory cannot be put on disk; nothing was lost."""
+
+
+class KeysLostError(BraidedError):
+    """What a key had on disk is gone, or cannot be read."""
+
+
 class SpillFolder:
     """Checkpoint files by number, written atomically; removed with this object, or when the process ends.
 
@@ -72,11 +80,12 @@ class SpillFolder:
         if self._path is None:
             parent = Path(self._parent or tempfile.gettempdir())
             try:
-                parent.mkdir(parents=True, exist_ok=True)
+                if not parent.name.startswith(_LOCKED):  # one of ours that is gone would come back without its lock
+                    parent.mkdir(parents=True, exist_ok=True)
                 _remove_leftovers(parent)
                 self._path, lock = _made_in(parent)
             except OSError as error:
-                raise BraidedError(f"folder {parent} cannot be written: {error.strerror or error}") from None
+                raise KeysNotWrittenError(f"folder {parent} cannot be written: {error.strerror or error}") from None
             weakref.finalize(self, _remove, self._path, lock)
         return self._path
 
@@ -92,28 +101,37 @@ class SpillFolder:
         """Write a file; returns its number."""
         number, self._next = self._next, self._next + 1
         file = self._file(number)
+        if not self._made().is_dir():  # made again, it would have no lock, and others would remove it
+            raise KeysLostError(
+                f"folder {self._made()}, where keys are put that are too many for memory, is gone: load the fleet's "
+                "last file, and name a folder where nobody removes old files"
+            )
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(exist_ok=True)
             write(file, kind, metadata, arrays, durable=False)
         except (OSError, BraidedError) as error:
-            raise BraidedError(
+            raise KeysNotWrittenError(
                 f"keys that are too many for memory cannot be put on disk: {error}; make room there, and go on, as "
                 "nothing was lost"
             ) from None
         return number
 
     def check(self, number: int) -> None:
-        """Refuse to go on if a file is gone, as from a folder where old files are cleaned away."""
+        """Refuse to go on if a file is gone, as from a folder where somebody removes old files."""
         if not self._file(number).is_file():
-            raise BraidedError(
+            raise KeysLostError(
                 f"{self._file(number)}, where a key was put that is too many for memory, is gone: load the fleet's "
-                "last file, and name a folder where old files stay"
+                "last file, and name a folder where nobody removes old files"
             )
 
     def read(self, number: int, kind: str) -> Checkpoint:
         """What a file holds."""
-        return read(self._file(number), kind)
+        try:
+            return read(self._file(number), kind)
+        except BraidedError as error:
+            raise KeysLostError(str(error)) from None
 
     def remove(self, number: int) -> None:
         """Remove a file that is needed no more."""
-        self._file(number).unlink(missing_ok=True)
+        with suppress(OSError):  # it goes with the folder
+            self._file(number).unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NoReturn
@@ -46,7 +46,9 @@ class SpreadModels(SeparateModels):
             for _ in range(n):
                 self._processes.append(KeyProcess(SeparateModels(models.model.clone(), few, start=False)))
             for key in models.known:
-                self._process(key).send("take", key, models._known_model(key))
+                process = self._process(key)
+                process.send("take", key, models._known_model(key))
+                process.send("ready", [key])
                 self.known[key] = None
             self._collect()
         except BaseException:
@@ -78,6 +80,25 @@ class SpreadModels(SeparateModels):
         if problem is not None:
             raise problem
         return found
+
+    def make_ready(self, keys: Iterable[str | None]) -> None:
+        """Refuse to learn, before anything has changed, if keys of some process cannot leave memory or come back."""
+        self._check_whole()
+        by_process: dict[KeyProcess, list[str]] = {process: [] for process in self._processes}
+        for key in dict.fromkeys(keys):
+            if key is not None and key in self.known:
+                by_process[self._process(key)].append(key)
+        for process, some in by_process.items():
+            process.send("ready", some)
+        self._collect()
+
+    def check_files(self, keys: Iterable[str | None]) -> None:
+        """Refuse a step after one that was done in part; of files that are gone the processes speak."""
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        if not self._whole:
+            raise BraidedError("a chunk was learned in part: go on from the checkpoint before it")
 
     def _refuse(self, *arguments: Any, **settings: Any) -> NoReturn:
         raise BraidedError(
@@ -113,6 +134,7 @@ class SpreadModels(SeparateModels):
 
     def _learn(self, chunk: Chunk, progress: Progress) -> None:
         """Those that are known learn from the beginning; the others when the shared model has come to their record."""
+        self._check_whole()
         groups, first = self._groups(chunk)
         asked: dict[KeyProcess, list[NDArray[np.int64]]] = {process: [] for process in self._processes}
         known = {key: rows for key, rows in groups.items() if key is not None and key not in first}
@@ -197,8 +219,7 @@ class SpreadModels(SeparateModels):
         self._note_all(asked, progress)
 
     def _snapshots(self, in_parts: bool) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        if not self._whole:
-            raise BraidedError("a chunk was learned in part: go on from the checkpoint before it")
+        self._check_whole()
         for process in self._processes:
             process.send("snapshot")
         found = {key: (one, arrays) for part in self._collect() for key, one, arrays in part}

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braided.estimators.tasks import REGRESSION
+from braided.evaluation.key_tally import FIRST
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report.published import beside
 from braided.values import printable
@@ -83,7 +84,7 @@ def keys_rows(result: dict[str, Any], regression: bool, most: int | None = None)
 
     Of each at most so many, None for all that are known.
     """
-    columns = {"loss": "MAE" if regression else "errors %", "shared": "shared alone", "first": "first 20"}
+    columns = {"loss": "MAE" if regression else "errors %", "shared": "shared alone", "first": f"first {FIRST}"}
     if "ahead" not in result:
         del columns["shared"]
     rows = [

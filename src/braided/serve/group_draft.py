@@ -12,6 +12,7 @@ from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
 from braided.fleet import Fleet
 from braided.serve.commit_group import CommitEntry, CommitGroup
+from braided.serve.key_disk import told_as_problems
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.raw_records import RawRecords, encoded
@@ -181,7 +182,7 @@ class GroupDraft:
         try:
             names = self._new_names(records)
             # Models of a fleet's keys may be on disk, and are looked for there as predictions do.
-            with nullcontext() if self.state.key is None else self.state.lock:
+            with told_as_problems(), nullcontext() if self.state.key is None else self.state.lock:
                 for rows, table in records.tables():
                     weights = None if records.weights is None else records.weights[rows]
                     dry_run.learn_many(table, records.labels[rows], records.names, weights, **records.key_of(rows))

@@ -10,6 +10,7 @@ from typing import Any
 
 from braided.checkpoint import Checkpoint, decode
 from braided.errors import BraidedError
+from braided.fleet.spill import KeysNotWrittenError
 from braided.serve.commit_group import CommitGroup
 from braided.serve.disk import Disk, LookingDisk
 from braided.serve.journal import CorruptJournalError, JournalReader
@@ -161,6 +162,8 @@ class ModelHistory:
         for _, path in reversed([item for item in self._paths if item[0] <= moment.frame]):
             try:
                 state = ModelState.restored(self._decoded(path), self.limits, self._keys)
+            except KeysNotWrittenError:  # the snapshot is good
+                raise
             except (BraidedError, OSError):
                 continue
             return self._replayed(state, moment)

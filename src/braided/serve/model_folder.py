@@ -22,6 +22,7 @@ from pathlib import Path
 
 from braided import checkpoint
 from braided.errors import BraidedError
+from braided.fleet.spill import KeysNotWrittenError
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.disk import Disk
 from braided.serve.history import KeptSnapshot, ModelHistory, Moment
@@ -125,6 +126,8 @@ class ModelFolder:
                         self.save_restored(state)
                     continue
                 state.apply(frame, group, live=False)
+            except KeysNotWrittenError:  # the frame is good
+                raise
             except Exception as error:  # whatever it is, the frame was sound and should have been learned as it was
                 raise CorruptJournalError(
                     f"frame {frame} of the journal cannot be replayed ({error}): use the braided that wrote it, or "
@@ -190,6 +193,8 @@ class ModelFolder:
             try:
                 found = checkpoint.decode(self.disk.read(path), path.name, *MODEL_KINDS)
                 state = ModelState.restored(found, self.settings.limits, self._keys)
+            except KeysNotWrittenError:  # the snapshot is good
+                raise
             except (BraidedError, OSError) as error:
                 # Notes are shown to clients: the system's own messages hold the path.
                 why = error.strerror if isinstance(error, OSError) else error

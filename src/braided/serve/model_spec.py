@@ -20,6 +20,7 @@ from braided.estimators.base import MODL
 from braided.fleet import KIND
 from braided.learners import LEARNERS, LearnerConfig
 from braided.serve.fleet_spec import check_fleet, fleet_from, models_in, numbers
+from braided.serve.key_disk import told_as_problems
 from braided.serve.model_state import MODEL_KINDS, Model, ModelState, restored_model
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, check_text, checked_key
@@ -205,7 +206,8 @@ def _model_of(found: Checkpoint, limits: Limits, folder: Path | None) -> Model:
             first = first or model
         assert first is not None
         check_fleet(found.metadata, first, limits)
-        return restored_model(found, folder)
+        with told_as_problems():
+            return restored_model(found, folder)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
 

@@ -6,6 +6,7 @@ import secrets
 from array import array
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
 from braided.estimators.tasks import REGRESSION
 from braided.fleet import KIND, Fleet
+from braided.fleet.spill import KeysNotWrittenError
 from braided.serve.commit_group import CommitGroup
 from braided.serve.model_lock import ModelLock
 from braided.serve.raw_records import RawRecordParser
@@ -159,13 +161,15 @@ class ModelState:
             self._waiting_values -= len(oldest.x)
 
     def _learn(self, records: Records, live: bool) -> None:
-        for rows, table in records.tables(2**30 if self.key is None else _FLEET_CHUNK):
-            part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
-            with self.lock.writing():
-                progress = self.model.predict_learn_many(
-                    table, part.labels, records.names, part.weights, **records.key_of(rows)
-                )
-            self.stats.update(progress, part, self.classes, live)
+        # They are in the journal, so that a disk that is full by now must not stop a fleet between two chunks.
+        with self.model.learning_admitted() if isinstance(self.model, Fleet) else nullcontext():
+            for rows, table in records.tables(2**30 if self.key is None else _FLEET_CHUNK):
+                part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
+                with self.lock.writing():
+                    progress = self.model.predict_learn_many(
+                        table, part.labels, records.names, part.weights, **records.key_of(rows)
+                    )
+                self.stats.update(progress, part, self.classes, live)
         if self.template.expire_after is None:
             self.features.update(records.names)
         else:
@@ -296,7 +300,12 @@ def restored_model(checkpoint: Checkpoint, folder: Path | None = None) -> Model:
         name: kept for name, kept in checkpoint.arrays.items() if not name.startswith(f"{_PREFIX}/")
     }
     if checkpoint.kind == KIND:
-        return Fleet.restore(checkpoint.metadata, arrays, folder=folder)
+        try:
+            return Fleet.restore(checkpoint.metadata, arrays, folder=folder)
+        except KeysNotWrittenError:  # said without the path, which clients are not told
+            raise KeysNotWrittenError(
+                "keys that are too many for memory cannot be put on disk: free some space, and try again"
+            ) from None
     return ESTIMATORS[checkpoint.kind].restore(checkpoint.metadata, arrays)
 
 

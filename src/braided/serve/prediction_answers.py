@@ -13,6 +13,7 @@ from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.explain import Explanation
 from braided.fleet import Fleet
+from braided.serve.key_disk import told_as_problems
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem
 from braided.serve.raw_records import RawRecords
@@ -37,7 +38,8 @@ def answers_by_key(
             version, classes = fleet.records_learned, state.classes
             rows: list[list[float]] = []
             for some, table in part.tables():  # records of very many names make more than one
-                rows += fleet.progress_many(table, part.names, **part.key_of(some)).predictions.tolist()
+                with told_as_problems():
+                    rows += fleet.progress_many(table, part.names, **part.key_of(some)).predictions.tolist()
         if state.regression:
             answers += [_value(row[0], None, version) for row in rows]
         else:

@@ -21,7 +21,7 @@ from braided.values import key_text
 _MOST_CELLS = 1_000_000
 _NUMBERS = (int, bool)
 _MOST_WHOLE = 2**53
-#: Of a record of a fleet; None if it has none.
+#: The types of values in which there is nothing to check but whether they are finite.
 _ONLY_FLOATS = {float}
 
 
@@ -344,13 +344,12 @@ class RecordParser:
     def _without_key(self, x: dict[str, Any], name: str, place: int) -> dict[str, Any]:
         """Take in the key of a record; the record without it."""
         value = x.get(name)
-        if value is None and (self.labelled or name not in x):
-            shared = "" if self.labelled else ", or null for what all keys share"
+        missing = value is None or (type(value) is str and not value.strip())
+        if missing and self.labelled:
             raise HTTPProblem(
                 422, f"record {place} has no key {shown(name)}: the model is a fleet, so give text or a whole number"
-                f"{shared}"
-            )  # fmt: skip
-        self._keys.append(None if value is None else checked_key(value, name, place, self.limits.text))
+            )
+        self._keys.append(None if missing else checked_key(value, name, place, self.limits.text))
         return {other: found for other, found in x.items() if other != name}
 
     def label(self, y: Any, place: int) -> Any:

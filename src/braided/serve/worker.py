@@ -7,12 +7,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from braided.errors import BraidedError
 from braided.serve.commit_group import CommitGroup
 from braided.serve.group_draft import GroupDraft
 from braided.serve.journal import JournalError
+from braided.serve.key_disk import told_as_problems
 from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_reader import ModelReader
 from braided.serve.model_state import ModelState
@@ -207,13 +209,16 @@ class Worker(ModelReader):
         answers: list[tuple[WriteRequest, Any]] = []
         admitted: list[tuple[WriteRequest, dict[str, Any]]] = []
         for request in requests:
-            if request.kind == "export":
-                answers.append((request, self.state.snapshot()))
-                continue
             try:
+                if request.kind == "export":
+                    with told_as_problems():
+                        answers.append((request, self.state.snapshot()))
+                    continue
                 # A duplicate may be one of a request in this very group, and is no safer than that.
                 admitted.append((request, draft.add(request)))
             except HTTPProblem as problem:
+                if problem.status == HTTPStatus.INSUFFICIENT_STORAGE:
+                    self.trouble = "keys that are too many for memory cannot be put on disk"
                 answers.append(_refusal(request, problem))
         group = draft.group()
         if group is not None:
@@ -233,7 +238,8 @@ class Worker(ModelReader):
         """Go back to an earlier moment, and write a snapshot of it, so that a start need not find it again."""
         try:
             before = self.state.stats.records
-            state = self._journalled(lambda: self.folder.go_back(request.record, request.at))
+            with told_as_problems():
+                state = self._journalled(lambda: self.folder.go_back(request.record, request.at))
         except HTTPProblem as problem:
             answer: Any = problem
         except BraidedError as error:

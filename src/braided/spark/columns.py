@@ -86,7 +86,7 @@ class Columns:
         feature = (*numbers, _FLAG, _TEXT) if encodes else (*numbers, _FLAG)
         text = "" if encodes else ", or give a model with encode=True if it is text"
         for what, listed, (allowed, wanted) in (
-            ("the key", [self.key], (classes, "text or whole numbers")),
+            ("the key", [self.key], (classes, "text, booleans or whole numbers")),
             ("the target", [self.target], target),
             ("the weight", self._weights, (numbers, "numbers")),
             ("the order", self.order, (_ORDERED, "times, numbers or text")),

@@ -18,7 +18,7 @@ from braided.spark.key_steps import state_of
 from braided.spark.session import check_session, send_file
 from braided.values import shown
 
-_WHOLE = re.compile("-?[0-9]+")
+_WHOLE, _FLAG = re.compile("-?[0-9]+"), re.compile("true|false")
 
 
 def fleet_stream(
@@ -178,12 +178,19 @@ def saved_without_keys(fleet: Fleet) -> bytes:
     return saved
 
 
+def _check_keys(columns: Columns, fleet: Fleet) -> None:
+    """Refuse a column that can have none of the fleet's keys."""
+    kind = columns.kinds[columns.key]
+    fits = _WHOLE if whole(kind) else _FLAG if kind == "boolean" else None
+    if fits is not None and not any(map(fits.fullmatch, fleet.keys)):
+        listed = ", ".join(map(shown, fleet.keys[:3]))
+        raise BraidedError(f"the fleet has keys such as {listed}, and column {columns.key!r} is {kind}: cast it")
+
+
 def _initial_state(spark: Any, fleet: Fleet, columns: Columns) -> Any:
     """What the fleet's keys have, for the first micro-batch; None if there are none."""
     if not fleet.keys:
         return None
-    kind = columns.kinds[columns.key]
-    if whole(kind) and not any(map(_WHOLE.fullmatch, fleet.keys)):
-        raise BraidedError(f"the fleet's keys are text, and column {columns.key!r} is {kind}: cast it")
+    _check_keys(columns, fleet)
     rows = [(known, bytearray(state_of(fleet, known))) for known in fleet.keys]
     return spark.createDataFrame(rows, "key string, state binary").groupBy("key")

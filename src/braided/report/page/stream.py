@@ -9,6 +9,7 @@ from html import escape
 import numpy as np
 
 from braided.evaluation import History
+from braided.evaluation.key_tally import ENOUGH, FIRST
 from braided.report import plot
 from braided.report.page.markup import MOST_LISTED, places, section, table
 from braided.report.page.subject import Subject
@@ -89,15 +90,16 @@ def keys(subject: Subject) -> str:
     if found is None:
         return ""
     words = (
-        f"{keys_words(found)}. By key: the most frequent, and the worst of those with 10 records or more; "
-        "'first 20' is of a key's first records."
+        f"{keys_words(found)}. By key: the most frequent, and the worst of those with {ENOUGH} records or more; "
+        f"'first {FIRST}' is of a key's first records."
     )
     of_seed = " Of the first seed." if subject.seeds > 1 else ""
     parts = [f"<p>{escape(words + of_seed)}</p>", table(*keys_rows(found, subject.regression))]
     if "until" in found:
         error = "The mean absolute error" if subject.regression else "Errors in percent"
         words = (
-            f"{error} of the same keys over time: up to each of these records of the stream, since the last of them."
+            f"{error} of the same keys over time. Each column counts the records from the end of the column before it "
+            "up to the record that it names."
         )
         parts += [f"<p>{words}</p>", table(*keys_over_time_rows(found, subject.regression))]
     parts += ["<p>All keys, by what they had learned:</p>", table(*ages_rows(found, subject.regression))]
