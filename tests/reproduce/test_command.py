@@ -28,6 +28,9 @@ from command import braided
 CELLS = ["table1", "--dataset", "svmguide3", "--seeds", "3", "--limit", "400"]
 
 
+CURVE = {"records": [50], "errors": [9]}
+
+
 def command(*arguments: str, data: Path) -> list[str]:
     return [sys.executable, "-m", "braided", "reproduce", *arguments, "--data-dir", str(data)]
 
@@ -204,8 +207,8 @@ def test_on_a_full_disk_it_says_what_to_do_and_keeps_what_is_done(
 
         def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Any]:
             for spec in specs:
-                yield spec, {"spec": spec.plain(), "errors": 9, "records": 50, "majority_errors": 9, "learners": {},
-                             "seconds": 1.0, "wall_seconds": 1.0, "curve": {"records": [50], "errors": [9]}}  # fmt: skip
+                yield spec, {"spec": spec.plain(), "errors": 9, "records": 50, "majority_errors": 9, "seconds": 1.0,
+                             "wall_seconds": 1.0, "learners": {}, "curve": CURVE}  # fmt: skip
 
     options = ReproductionOptions(("table1",), seeds=1, datasets=("german",), out=tmp_path / "out")
     console = Console(file=io.StringIO())
