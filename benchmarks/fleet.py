@@ -90,6 +90,14 @@ def agrawal(seed: int, n_keys: int = 20, n: int = 12_000) -> Keyed:
     return Keyed(values, np.array([y for _, y in records]), keys)
 
 
+def products(seed: int, n_keys: int = 20, n: int = 8_000) -> Keyed:
+    """Whether two of four values have the same sign, or another one, as the key has it: no key is linear at all."""
+    random = np.random.default_rng(seed)
+    keys, values = _zipf(random, n_keys, n, 0.5), random.normal(size=(n, 4))
+    signs = np.where(random.random(n_keys) < 0.5, -1.0, 1.0)
+    return Keyed(values, (signs[keys] * values[:, 0] * values[:, 1] > 0.0).astype(np.int64), keys)
+
+
 def chicks(seed: int) -> Keyed:
     """River's ChickWeights: the weight of a chick by its age and diet."""
     records: list[Any] = list(datasets.ChickWeights())  # type: ignore[no-untyped-call]
@@ -149,6 +157,7 @@ STREAMS: dict[str, tuple[Callable[[int], Keyed], bool]] = {
     "one concept for all 200 keys": (lambda seed: hyperplanes(seed, 200, 8_000, apart=0.0, drifting=0.0), True),
     "states that last, 100 keys": (states, True),
     "Agrawal, a function per key, 20 keys": (agrawal, True),
+    "products, a sign per key, 20 keys": (products, True),
     "surfaces, 100 keys": (surfaces, True),
     "chick weights, 50 chicks": (chicks, False),
     "approval, 5 pollsters": (pollsters, False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -266,3 +267,32 @@ def test_a_key_that_is_refused_costs_no_other(share: str) -> None:
         assert (model.keys, state_digest(model)) == (["pump 0", "pump 1"], before)
     model.restore_key(metadata, arrays)
     assert model.keys == ["pump 1", "new"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork there: run it on Linux or macOS")
+def test_a_forked_process_leaves_the_keys_of_its_parent_alone(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from braided import BraidedError
+from braided.fleet.spill import SpillFolder
+
+folder = SpillFolder(sys.argv[1])
+number = folder.add("FleetRows", {}, {})
+child = os.fork()
+if child == 0:
+    folder.read(number, "FleetRows")
+    try:
+        folder.add("FleetRows", {}, {})
+    except BraidedError as error:
+        print(error, flush=True)
+    sys.exit()
+os.waitpid(child, 0)
+folder.read(number, "FleetRows")
+print(folder.add("FleetRows", {}, {}))
+"""
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    refused, added = done.stdout.splitlines()
+    assert refused.startswith("this process was forked from the one that puts keys into")
+    assert added == "1"
+    assert not list(tmp_path.iterdir()), "the folder goes with the process that made it"

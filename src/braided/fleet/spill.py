@@ -52,6 +52,12 @@ def _remove(folder: Path, lock: int | None) -> None:
         os.close(lock)
 
 
+def _remove_own(folder: Path, lock: int | None, process: int) -> None:
+    """Remove a folder at the end of the process that made it: its children by fork have it, too, and may end before."""
+    if os.getpid() == process:
+        _remove(folder, lock)
+
+
 class KeysNotWrittenError(BraidedError):
     """Keys that are too many for memory cannot be put on disk; nothing was lost."""
 
@@ -75,6 +81,8 @@ class SpillFolder:
         self._parent = parent
         self._path: Path | None = None
         self._next = 0
+        #: The process that has made the folder.
+        self._process = os.getpid()
 
     def _made(self) -> Path:
         if self._path is None:
@@ -86,7 +94,8 @@ class SpillFolder:
                 self._path, lock = _made_in(parent)
             except OSError as error:
                 raise KeysNotWrittenError(f"folder {parent} cannot be written: {error.strerror or error}") from None
-            weakref.finalize(self, _remove, self._path, lock)
+            self._process = os.getpid()
+            weakref.finalize(self, _remove_own, self._path, lock, self._process)
         return self._path
 
     @property
@@ -101,6 +110,10 @@ class SpillFolder:
         """Write a file; returns its number."""
         number, self._next = self._next, self._next + 1
         file = self._file(number)
+        if os.getpid() != self._process:  # its parent writes files of the same numbers
+            raise KeysNotWrittenError(
+                f"this process was forked from the one that puts keys into {self._made()}: load the fleet's file here"
+            )
         if not self._made().is_dir():  # made again, it would have no lock, and others would remove it
             raise KeysLostError(
                 f"folder {self._made()}, where keys are put that are too many for memory, is gone: load the fleet's "
