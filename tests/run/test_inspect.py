@@ -72,6 +72,21 @@ def test_what_does_not_fit_is_a_part_of_the_plan(tmp_path: Path) -> None:
     assert run.stderr == done.stdout + done.stderr
 
 
+def test_a_line_that_stops_a_run_follows_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,b,y\n1,2,x\n3,4\n5,6,z\n")
+    done = braided("inspect", str(path), code=2)
+    assert done.stdout.splitlines()[0] == "2 numeric, target y: 1 different value seen"
+    assert done.stderr == (
+        f"braided: {path}:3: 2 fields where 3 are expected: mend the line; --on-error skip goes on without such "
+        "records\n"
+    )
+    assert braided("run", str(path), "--model", "majority", code=2).stderr == done.stdout + done.stderr
+    skipped = json.loads(braided("run", str(path), "--model", "majority", "--on-error", "skip", "--json").stdout)
+    assert skipped["first_problem"] == f"{path}:3: 2 fields where 3 are expected: mend the line"
+    assert "2 different values" in braided("inspect", str(path), "--on-error", "skip").stdout
+
+
 def test_a_date_that_a_user_has_to_settle_leaves_the_others_their_plan(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("when,size,y\n1/2/2024,1,0\n2/2/2024,2,1\n")

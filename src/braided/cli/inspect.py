@@ -13,6 +13,7 @@ from braided.cli.options import DataDirOption, JsonOption, teller, with_options
 from braided.errors import BraidedError
 from braided.run.options import ReadingOptions
 from braided.streams import Peeked
+from braided.streams.encode.chunk import CHUNK_RECORDS
 from braided.streams.passwords import without_password
 from braided.streams.readers.broker import BrokerStream
 
@@ -42,7 +43,9 @@ def inspect(
     counts = getattr(opened, "counts", None)
     wrong = None
     try:
-        if not Peeked(reading.weighted(opened, counts), 1).first:
+        # All records of the plan; a broker's are waited for, and one shows what a column holds.
+        records = 1 if is_broker(stream) else CHUNK_RECORDS
+        if not Peeked(reading.weighted(opened, counts), records).first:
             raise BraidedError(f"stream {without_password(stream)!r} has no records: give at least one")
     except BraidedError as error:
         if counts is None or counts.plan is None:
