@@ -103,6 +103,36 @@ def test_a_weight_is_marked_or_refused(tmp_path: Path) -> None:
     assert "--weight 'v'" in braided("inspect", str(path), "--weight", "v", code=2).stderr
 
 
+def test_the_key_and_the_id_are_marked(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(
+        '{"event": "a", "m": 1, "t": 2, "y": 1}\n{"event": "b", "m": 2, "t": 2}\n{"event": "b", "y": 0}\n'
+        '{"m": 1, "t": 3, "y": 0}\n'
+    )
+    named = ("--id", "event", "--key", "m")
+    done = braided("inspect", str(path), *named)
+    assert done.stdout.splitlines() == [
+        "1 numeric, 1 key (m), 1 ID (event), target y: 2 different values seen",
+        "  t      number",
+        "  m      key with 2 values",
+        "  event  ID, 1 missing",
+    ]
+    assert braided("run", str(path), *named, "--share", "none").stderr.startswith(done.stdout)
+    assert "--key 'n': there is no such column" in braided("inspect", str(path), "--key", "n", code=2).stderr
+
+
+def test_a_column_that_joins_late_labels_gets_a_hint(tmp_path: Path) -> None:
+    path = tmp_path / "clicks.jsonl"
+    lines = [{"event": i, "a": i % 7, "b": i % 3} for i in range(100)] + [{"event": i, "y": i % 2} for i in range(100)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ("inspect", str(path), "--target", "y")
+    hint = "hint: all that is beside a label: if it joins labels to earlier records, give --id event"
+    assert hint in braided(*arguments).stdout
+    assert "hint" not in braided(*arguments, "--id", "event").stdout
+    path.write_text("".join(json.dumps(line | {"y": 1}) + "\n" for line in lines))
+    assert hint not in braided(*arguments).stdout
+
+
 def test_a_weight_that_is_no_number_is_shown_as_it_is_read_and_columns_are_offered(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text(

@@ -364,7 +364,7 @@ def takes_raw(stream: EncodedStream) -> bool:
     usual, own = DEFAULT_RULES.state(), stream.rules.state()
     rules = {name for name, value in own.items() if value != usual[name]} - {"weight", "key", *OF_THE_READER}
     numbers = encoder.form is PLAIN and not encoder.units
-    numbers = numbers and all(column.read_as in ("number", "empty", "weight") for column in plan.columns)
+    numbers = numbers and all(column.read_as in ("number", "empty", "weight", "key") for column in plan.columns)
     return bool(rules) or not numbers
 
 
