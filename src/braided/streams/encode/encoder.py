@@ -375,8 +375,8 @@ class Encoder(ColumnKinds):
 
     def _remedy(self, chunk: Chunk, misfit: Misfit) -> str:
         """The settings with which a stream goes on after a value that does not fit."""
-        if misfit.whole:  # what is wrong with a label has its own remedy, and no column
-            return "" if misfit.column is None else _without_such_records()
+        if misfit.whole:
+            return _without_such_records()
         without = f"{option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
         cell = None if misfit.column is None else chunk.columns[misfit.column][misfit.row]
         if first_look.may_mean_missing(cell):
