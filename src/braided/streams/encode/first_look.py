@@ -128,8 +128,9 @@ def plan_of(
     date: DateForm | None,
     rules: Rules,
     why: str,
+    declared: bool = False,
 ) -> ColumnPlan:
-    """The plan of one column, from its first cells."""
+    """The plan of one column, from its first cells; `declared` if the file says its kind."""
     if rules.is_weight(name) and kind in (Kind.NUMERIC, None):
         return ColumnPlan(str(name), "weight", sum(as_category(cell) is None for cell in cells), features=0)
     if kind is Kind.NUMERIC:
@@ -152,7 +153,7 @@ def plan_of(
         note, hint = _date_note(name, names, date), _like_versions(name, cells)
         plan = ColumnPlan(str(name), "date", missing, features=len(names), note=note, hint=hint)
         return _with_misfits(plan, name, cells, [row for row, _ in moments(cells, date)[1]], form)
-    return _category_plan(name, cells, missing, form, rules)
+    return _category_plan(name, cells, missing, form, rules, declared or name in rules.category)
 
 
 def key_and_id(parts: Sequence[Chunk | Batch], key: str | None, record_id: str | None) -> list[ColumnPlan]:
@@ -235,7 +236,9 @@ def _like_versions(name: Hashable, cells: Cells) -> str:
     return f"if {words[0]} is no date, give {option('category', [str(name)])}" if len(years) > _YEARS else ""
 
 
-def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm, rules: Rules) -> ColumnPlan:
+def _category_plan(
+    name: Hashable, cells: Cells, missing: int, form: NumberForm, rules: Rules, said: bool
+) -> ColumnPlan:
     values = len({word for cell in cells if (word := as_category(cell)) is not None})
     hashed = rules.categories == "hash" or name in rules.hashed
     note, hint = "", ""
@@ -243,7 +246,7 @@ def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm,
         note = f"hashed into {rules.hash_buckets} features"
     elif values > rules.most_categories:
         note = f"the first {rules.most_categories:,} have a feature each, the others share {rules.hash_buckets}"
-    if not hashed:
+    if not hashed and not said:  # what is said to be a category may look like numbers
         hint = _spelling_hint(cells, form) or _odd_word(name, cells, form)
     return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
 

@@ -179,6 +179,7 @@ class ColumnKinds(Settled):
                 self.dates.get(name),
                 self.rules,
                 f"in {self.units[name]}" if name in self.units else why.get(name, ""),
+                name in self._declared,
             )
             for name, column in columns.items()
         ]
