@@ -96,6 +96,21 @@ def test_a_date_that_a_user_has_to_settle_leaves_the_others_their_plan(tmp_path:
     assert "--day-first or --month-first" in done.stderr
 
 
+def test_lines_above_the_header_get_a_note_and_no_other_hints(tmp_path: Path) -> None:
+    table = "day;size;heat;y\n" + "".join(f"2024-03-{1 + i % 28:02};{i % 7};{i % 9};{i % 2}\n" for i in range(80))
+    path = tmp_path / "d.csv"
+    path.write_text("Report: line 4 quality;;;\nPlant: north;;;\nMade: 2024-04-01;;;\n" + table)
+    done = braided("inspect", str(path), code=2)
+    plan = done.stdout
+    assert "--na" not in done.stderr
+    assert "  the header seems to be in line 4: leave out the lines above it, as tail -n +4 does\n" in plan
+    assert "hint" not in plan
+    path.write_text(table)
+    assert "the header" not in braided("inspect", str(path)).stdout
+    path.write_text("a,b,\nred,blue,1\n")
+    assert "the header" not in braided("inspect", str(path)).stdout
+
+
 def test_a_weight_is_marked_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a,w,y\n1,2,0\n2,,1\n")

@@ -379,7 +379,7 @@ class Encoder(ColumnKinds):
             return _without_such_records()
         without = f"{option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
         cell = None if misfit.column is None else chunk.columns[misfit.column][misfit.row]
-        if first_look.may_mean_missing(cell):
+        if first_look.may_mean_missing(cell) and "header" not in self.found:
             return f"; {first_look.as_missing(misfit.column, str(cell))} if it means that, {without}"
         return f"; {without}"
 

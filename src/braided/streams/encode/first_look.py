@@ -296,6 +296,8 @@ def words_of_numbers(columns: Sequence[Cells]) -> list[list[str]]:
 def settings_notes(form: NumberForm, found: dict[str, Any], rules: Rules) -> list[str]:
     """What was recognised of the spelling and the file, for the plan."""
     notes = []
+    if line := found.get("header"):
+        notes.append(f"the header seems to be in line {line}: leave out the lines above it, as tail -n +{line} does")
     if found.get("encoding", "utf-8") != "utf-8" and rules.encoding is None:
         notes.append(f"text in {found['encoding']}, recognised from its bytes; {option('encoding')} says otherwise")
     if form is not PLAIN and form.decimal == "," and rules.decimal is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -183,6 +183,8 @@ class ColumnKinds(Settled):
             )
             for name, column in columns.items()
         ]
+        if "header" in self.found:  # words of the header are among the values, and look odd there
+            plans = [replace(plan, hint="") for plan in plans]
         if self.rules.unlabelled and "id" not in self.found:
             plans = first_look.with_id_hint(plans, parts)
         plans += first_look.key_and_id(parts, self.rules.key, self.found.get("id"))
