@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
+from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -14,6 +15,7 @@ from braided.errors import BraidedError
 
 #: Characters of a key at most.
 LONGEST_KEY = 1_000
+_DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 def shown(value: Any) -> str:
@@ -61,6 +63,11 @@ def number_of(value: Any) -> float | None:
     return math.nan if is_missing(value) else None
 
 
+def encode_takes(kind: str) -> str:
+    """What to do about a value of a kind that is no number."""
+    return f"a model made with encode=True takes {kind}"
+
+
 def as_number(name: Hashable, value: Any, record: int) -> float:
     """A feature's value as a float; NaN for a missing one.
 
@@ -74,7 +81,8 @@ def as_number(name: Hashable, value: Any, record: int) -> float:
     """
     number = number_of(value)
     if number is None:
-        remedy = "; a model made with encode=True takes text" if isinstance(value, str) else ""
+        kind = "text" if isinstance(value, str) else "dates" if isinstance(value, _DATES) else None
+        remedy = "" if kind is None else f"; {encode_takes(kind)}"
         raise BraidedError(f"feature {name!r} is {shown(value)} in record {record}: numbers, None or NaN only{remedy}")
     if math.isinf(number):
         raise BraidedError(

@@ -17,6 +17,7 @@ from braided.estimators.digest import state_digest
 from braided.evaluation.history import MOST_WEIGHTS
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from braided.report import plot
+from braided.report.page.svg import svg
 from braided.report.plot.axes import fitted, short
 from braided.report.plot.classes import confused
 from braided.report.plot.posterior import top_weights
@@ -255,6 +256,26 @@ def test_the_majority_is_one_line(stream: ArrayStream, history: History) -> None
     prior = record(dummy.PriorClassifier(), stream, name="majority")
     lines = [line.get_label() for line in plot.error([history, prior], ax=axes()).get_lines()]
     assert lines == ["modl", "majority", "last label"]
+
+
+def test_what_is_left_out_is_said_within_the_picture() -> None:
+    values, labels = made_up(100, d=46, classes=2)
+    names = tuple(f"a name as long as there is room {i}" for i in range(46))
+    history = record(fresh(), ArrayStream("s", Batch(names, values, labels.tolist())))
+    drawn: list[Any] = []
+    svg(lambda ax: drawn.append(plot.availability(history, ax=ax)), "availability", "a", height=5.3)
+    title = drawn[0]._left_title
+    assert title.get_text() == "16 features in between not shown"
+    assert title.get_window_extent().x1 <= drawn[0].figure.bbox.x1
+
+
+def test_throughput_leaves_out_a_last_block_that_is_not_full(history: History) -> None:
+    ends, sizes = history.blocks().T
+    assert sizes[-1] < history.block
+    (line,) = plot.throughput(history, ax=axes()).get_lines()
+    assert line.get_xdata()[-1] == ends[-2]
+    short_one = record(fresh(), [({"a": 1.0}, t % 2) for t in range(5)])
+    assert plot.throughput(short_one, ax=axes()).get_lines()[0].get_xdata()[-1] == 5
 
 
 def test_a_name_is_whole_where_there_is_room() -> None:

@@ -72,6 +72,21 @@ def test_what_does_not_fit_is_a_part_of_the_plan(tmp_path: Path) -> None:
     assert run.stderr == done.stdout + done.stderr
 
 
+def test_a_line_that_stops_a_run_follows_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,b,y\n1,2,x\n3,4\n5,6,z\n")
+    done = braided("inspect", str(path), code=2)
+    assert done.stdout.splitlines()[0] == "2 numeric, target y: 1 different value seen"
+    assert done.stderr == (
+        f"braided: {path}:3: 2 fields where 3 are expected: mend the line; --on-error skip goes on without such "
+        "records\n"
+    )
+    assert braided("run", str(path), "--model", "majority", code=2).stderr == done.stdout + done.stderr
+    skipped = json.loads(braided("run", str(path), "--model", "majority", "--on-error", "skip", "--json").stdout)
+    assert skipped["first_problem"] == f"{path}:3: 2 fields where 3 are expected: mend the line"
+    assert "2 different values" in braided("inspect", str(path), "--on-error", "skip").stdout
+
+
 def test_a_date_that_a_user_has_to_settle_leaves_the_others_their_plan(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("when,size,y\n1/2/2024,1,0\n2/2/2024,2,1\n")
@@ -81,11 +96,56 @@ def test_a_date_that_a_user_has_to_settle_leaves_the_others_their_plan(tmp_path:
     assert "--day-first or --month-first" in done.stderr
 
 
+def test_lines_above_the_header_get_a_note_and_no_other_hints(tmp_path: Path) -> None:
+    table = "day;size;heat;y\n" + "".join(f"2024-03-{1 + i % 28:02};{i % 7};{i % 9};{i % 2}\n" for i in range(80))
+    path = tmp_path / "d.csv"
+    path.write_text("Report: line 4 quality;;;\nPlant: north;;;\nMade: 2024-04-01;;;\n" + table)
+    done = braided("inspect", str(path), code=2)
+    plan = done.stdout
+    assert "--na" not in done.stderr
+    assert "  the header seems to be in line 4: leave out the lines above it, as tail -n +4 does\n" in plan
+    assert "hint" not in plan
+    path.write_text(table)
+    assert "the header" not in braided("inspect", str(path)).stdout
+    path.write_text("a,b,\nred,blue,1\n")
+    assert "the header" not in braided("inspect", str(path)).stdout
+
+
 def test_a_weight_is_marked_or_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a,w,y\n1,2,0\n2,,1\n")
     assert "  w  weight, 1 missing" in braided("inspect", str(path), "--weight", "w").stdout
     assert "--weight 'v'" in braided("inspect", str(path), "--weight", "v", code=2).stderr
+
+
+def test_the_key_and_the_id_are_marked(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    path.write_text(
+        '{"event": "a", "m": 1, "t": 2, "y": 1}\n{"event": "b", "m": 2, "t": 2}\n{"event": "b", "y": 0}\n'
+        '{"m": 1, "t": 3, "y": 0}\n'
+    )
+    named = ("--id", "event", "--key", "m")
+    done = braided("inspect", str(path), *named)
+    assert done.stdout.splitlines() == [
+        "1 numeric, 1 key (m), 1 ID (event), target y: 2 different values seen",
+        "  t      number",
+        "  m      key with 2 values",
+        "  event  ID, 1 missing",
+    ]
+    assert braided("run", str(path), *named, "--share", "none").stderr.startswith(done.stdout)
+    assert "--key 'n': there is no such column" in braided("inspect", str(path), "--key", "n", code=2).stderr
+
+
+def test_a_column_that_joins_late_labels_gets_a_hint(tmp_path: Path) -> None:
+    path = tmp_path / "clicks.jsonl"
+    lines = [{"event": i, "a": i % 7, "b": i % 3} for i in range(100)] + [{"event": i, "y": i % 2} for i in range(100)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ("inspect", str(path), "--target", "y")
+    hint = "hint: all that is beside a label: if it joins labels to earlier records, give --id event"
+    assert hint in braided(*arguments).stdout
+    assert "hint" not in braided(*arguments, "--id", "event").stdout
+    path.write_text("".join(json.dumps(line | {"y": 1}) + "\n" for line in lines))
+    assert hint not in braided(*arguments).stdout
 
 
 def test_a_weight_that_is_no_number_is_shown_as_it_is_read_and_columns_are_offered(tmp_path: Path) -> None:

@@ -125,7 +125,8 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.csv"], "stream 'nothing.csv' is neither a file nor a folder nor a data set"),
+        (["nothing"], "stream 'nothing' is neither a file nor a folder nor a data set"),
+        (["nothing.csv"], "braided: nothing.csv: no such file or folder: give one that is there"),
         (["{csv}", "--target", "colour"], "there is no column 'colour'"),
         (["{csv}", "--model", "oracle"], "model 'oracle' is not known: use one of modl"),
         (["{csv}", "--preset", "best"], "preset 'best' is not known"),

@@ -345,6 +345,24 @@ def test_another_file_is_not_cut(content: bytes, ending: str, tmp_path: Path) ->
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_predictions_have_the_id_of_their_record_also_when_resumed(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / "clicks.jsonl"
+    records = [{"event": 100 + t, "a": t % 7} | ({} if t % 3 else {"y": t % 2}) for t in range(1200)]
+    del records[3]["event"]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    options = RunOptions(str(path), ("olr",), target="y", id="event")
+    straight, broken = tmp_path / f"straight{ending}", tmp_path / f"broken{ending}"
+    finished(Job(options, predictions=straight))
+    expected = [str(record.get("event")) for record in records]
+    assert [row.get("id", "None") for row in rows_of(straight)] == expected
+    first = Job(options, checkpoint=tmp_path / "c", every=0.0, predictions=broken)
+    next(steps := first.run())
+    steps.close()
+    finished(Job(options, checkpoint=tmp_path / "c", predictions=broken, resume=True))
+    assert rows_of(broken) == rows_of(straight)
+
+
 ODD = ["a,b", 'say "so"', "two\nlines", "a\rb", "\ud800", "x" * 140_000, 2**70, 1, "1", -3]
 
 

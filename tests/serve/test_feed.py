@@ -40,7 +40,9 @@ def test_feed_resumes_and_survives_a_restart(tmp_path: Path) -> None:
     with served(tmp_path / "state") as server:
         model = f"{server.url}/models/m"
         missing = braided("feed", str(path), "--to", model, code=2)
-        assert "no model 'm'" in missing.stderr
+        assert missing.stderr == (
+            f"braided: no model 'm' in {server.url}/models: give --create to make it for this stream, or another name\n"
+        )
         http.put(model, json=SMALL_SPEC, timeout=60)
         done = braided("feed", str(path), "--to", model, "--limit", "700", "--batch", "100", "--json")
         assert json.loads(done.stdout)["acknowledged"] == 700, done.stderr
@@ -239,6 +241,22 @@ def test_a_model_made_for_an_ordinary_file_takes_its_records(server: Server, tmp
     wanted = MODLClassifier.load(saved).predict_proba_one(raw["x"])
     found = http.post(f"{model}/predict", json=raw).json()
     assert found["predictions"][0]["probabilities"] == [wanted[label] for label in found["classes"]]
+
+
+@pytest.mark.parametrize(("first", "raw"), [("1.5", False), ("red", True)])
+def test_a_record_without_a_label_has_a_remedy_and_is_counted(
+    server: Server, tmp_path: Path, first: str, raw: bool
+) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text(f"a,y\n{first},1\n{first},0\n{first},\n{first},1\n")
+    arguments = ("feed", str(path), "--to", f"{server.url}/models/labels-{'raw' if raw else 'numbers'}", "--create")
+    told = braided(*arguments, code=2).stderr
+    assert f"{path}:4: the label is missing: every record needs one; --on-error skip goes on without such" in told
+    said = f"1 record skipped; first: {path}:4: the label is missing: every record needs one\n"
+    assert braided(*arguments, "--on-error", "skip").stdout.endswith(f"has learned 3\n{said}")
+    document = json.loads(braided(*arguments, "--on-error", "skip", "--json").stdout)
+    assert (document["records"], document["skipped_records"]) == (3, 1)
+    assert document["first_problem"].endswith("every record needs one")
 
 
 def test_a_model_is_made_by_the_plan_and_not_by_the_first_values(server: Server, tmp_path: Path) -> None:

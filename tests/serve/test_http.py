@@ -179,7 +179,10 @@ def test_export_loads_in_python_and_imports(client: Client, tmp_path: Path) -> N
     whole.learn_one({"a": 1.0}, "b")
     whole.save(tmp_path / "whole.braided")
     content = (tmp_path / "whole.braided").read_bytes()
-    assert client.put("/models/whole/checkpoint", content=content, headers=octets).status_code == 201
+    imported = client.put("/models/whole/checkpoint", content=content, headers=octets)
+    assert (imported.status_code, imported.json()["features"]) == (201, 1)
+    assert {one["name"]: one["features"] for one in client.get("/models").json()["models"]}["whole"] == 1
+    assert 'braided_features{model="whole"} 1.0' in client.get("/metrics").text
     assert exported(client, "whole") == state_digest(whole)
     assert client.put("/models/default", json={}).status_code == 201
     content = client.get("/models/default/checkpoint").content

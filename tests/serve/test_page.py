@@ -106,6 +106,24 @@ def test_it_asks_for_a_token_and_shows_text_as_text(browser: webdriver.Chrome, t
         assert not field.is_displayed()
 
 
+def test_the_least_available_features_come_first_with_their_names_whole(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    often, seldom = "Zeitstempel.day_of_year.sin", "Zeitstempel.day_of_year.cos"
+    items = [{"x": {often: float(t)} | ({seldom: 1.0} if t % 3 else {}), "y": t % 2} for t in range(60)]
+    with served(tmp_path / "state") as server:
+        http.put(f"{server.url}/models/demo", json=SMALL_SPEC, timeout=60)
+        teach(server, "demo", items)
+        browser.get(f"{server.url}/")
+        phone(browser)
+        names_of = "article[data-model=demo] .strip > span:nth-child(3n+1)"
+        until(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, names_of)) == 2)
+        assert [name.text for name in browser.find_elements(By.CSS_SELECTOR, names_of)] == [seldom, often]
+        cut = "return [...document.querySelectorAll(arguments[0])].some(one => one.scrollWidth > one.clientWidth)"
+        assert not browser.execute_script(cut, names_of)
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def ticks(browser: webdriver.Chrome, card: str) -> list[int]:
     found = browser.find_elements(By.CSS_SELECTOR, f"{card} .chart text[data-tick]")
     return [int(tick.get_attribute("data-tick") or "") for tick in found]

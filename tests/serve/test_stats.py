@@ -46,6 +46,15 @@ def test_the_figures_are_those_of_an_evaluation() -> None:
     assert shares == dict(zip(history.features, history.present.tolist(), strict=True))
 
 
+def test_the_strip_begins_with_the_least_available() -> None:
+    items = [{"x": {"a": 1.0} | ({"b": 1.0} if t % 2 else {}) | ({"c": 1.0} if t < 9 else {}), "y": t % 2}
+             for t in range(100)]  # fmt: skip
+    state = ModelState("m", small_model(), Limits())
+    assert state.stats.strip(2) == []
+    state._learn(records(items), live=True)
+    assert state.stats.strip(2) == [["c", [0.18, 0.0]], ["b", [0.5, 0.5]]]
+
+
 def test_a_snapshot_of_version_0_1_goes_on() -> None:
     """It was written by that version after 300 of these records."""
     state = ModelState.restored(decode(OLD.read_bytes(), "old", *ESTIMATORS), Limits())

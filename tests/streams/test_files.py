@@ -158,8 +158,11 @@ def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
 
 
 def test_what_is_no_stream(tmp_path: Path) -> None:
-    with pytest.raises(BraidedError, match="is neither a file nor a folder nor a data set"):
-        open_stream(str(tmp_path / "nothing.csv"))
+    with pytest.raises(BraidedError, match=r"is neither a file nor a folder nor a data set: .*shuttle"):
+        open_stream("nothing")
+    for name in ("nothing.csv", str(tmp_path / "nothing")):
+        with pytest.raises(BraidedError, match=r"no such file or folder: give one that is there$"):
+            open_stream(name)
     with pytest.raises(BraidedError, match="neither CSV nor LIBSVM nor JSON lines"):
         open_stream(write(tmp_path / "d.txt", "hello world\n"))
     with pytest.raises(BraidedError, match="--target 'y' is for streams with named columns"):

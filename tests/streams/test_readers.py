@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import pickle
 import random
 import subprocess
 import sys
@@ -304,12 +305,29 @@ def test_arrow_types(tmp_path: Path) -> None:
     assert read.labels == [0, 1]
 
 
+def test_what_is_declared_or_said_to_be_a_category_gets_no_hint_at_numbers(tmp_path: Path) -> None:
+    arrow = pyarrow()
+    from pyarrow import parquet
+
+    versions = [f"{i % 2 + 1}.{i % 3}" for i in range(60)]
+    columns = {"v": arrow.array(versions).dictionary_encode(), "label": arrow.array([0, 1] * 30)}
+    parquet.write_table(arrow.table(columns), tmp_path / "d.parquet")
+    (tmp_path / "d.csv").write_text("v,label\n" + "".join(f"{version},{i % 2}\n" for i, version in enumerate(versions)))
+    for name, rules in (("d.parquet", Rules()), ("d.csv", Rules(category=("v",)))):
+        stream = open_stream(str(tmp_path / name), rules=rules)
+        read_whole(stream)
+        (column,) = stream.counts.plan.columns  # type: ignore[attr-defined]
+        assert (column.read_as, column.values, column.hint) == ("category", 6, "")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("d.csv", b"a,y\n1,2\n\xff\x01,1\n", r"d.csv:3: is not text in UTF-8 .*give --encoding"),
         ("d.csv", "a,y\n1,2\n".encode("utf-16")[:-1], r"d.csv: is not text in utf-16 after line"),
         ("d.csv", b"a,y\n1,2\n\x00,1\n", r"d.csv:3: has a NUL byte"),
+        ("d.csv", pickle.dumps({"a": 1.5, "y": b"\xff"}), r"d.csv:1: has a NUL byte, so it is no text file: give CSV"),
+        ("d.pkl", pickle.dumps([1.5] * 99), r"d.pkl:1: has a NUL byte, so it is no text file: give CSV"),
         ("d.csv", b"a,y\n1," + b"x" * 200_000 + b"\n", r"d.csv:2: not readable as CSV \(field larger"),
         ("d.csv", b"a,y\n" + b"1" * (2**25 + 2**20), r"d.csv:2: the line is longer than"),
         ("d.csv.gz", gzip.compress(b"a,y\n1,2\n" * 9_999, mtime=0)[:-100], r"d.csv.gz: cannot be read"),

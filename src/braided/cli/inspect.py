@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,8 +12,9 @@ from rich.console import Console
 from braided.brokers.address import is_broker
 from braided.cli.options import DataDirOption, JsonOption, teller, with_options
 from braided.errors import BraidedError
-from braided.run.options import ReadingOptions
+from braided.run.options import IDOption, KeyOption, ReadingOptions
 from braided.streams import Peeked
+from braided.streams.encode.chunk import CHUNK_RECORDS
 from braided.streams.passwords import without_password
 from braided.streams.readers.broker import BrokerStream
 
@@ -26,6 +28,8 @@ def inspect(
         str, typer.Argument(metavar="STREAM", help="What to look at: anything that `braided run` reads.")
     ],
     reading: ReadingOptions = ReadingOptions(),  # noqa: B008 (a frozen dataclass)
+    key: KeyOption = None,
+    record_id: IDOption = None,
     data_dir: DataDirOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -35,14 +39,17 @@ def inspect(
     what is wrong there, and the exit status is 2.
     """
     # What a broker has now, without an acknowledgement.
-    more = {"idle": _QUIET_S} if is_broker(stream) else {}
-    opened = reading.open(stream, data_dir, reading.rules(unlabelled=True), **more)
+    more: dict[str, Any] = {"idle": _QUIET_S} if is_broker(stream) else {}
+    rules = dataclasses.replace(reading.rules(unlabelled=True), key=key)
+    opened = reading.open(stream, data_dir, rules, record_id=record_id, **more)
     if isinstance(opened, BrokerStream):
         opened.keep_until_saved = True
     counts = getattr(opened, "counts", None)
     wrong = None
     try:
-        if not Peeked(reading.weighted(opened, counts), 1).first:
+        # All records of the plan; a broker's are waited for, and one shows what a column holds.
+        records = 1 if is_broker(stream) else CHUNK_RECORDS
+        if not Peeked(reading.weighted(opened, counts), records).first:
             raise BraidedError(f"stream {without_password(stream)!r} has no records: give at least one")
     except BraidedError as error:
         if counts is None or counts.plan is None:

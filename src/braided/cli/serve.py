@@ -15,6 +15,7 @@ from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, 
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
 from braided.serve.settings import Limits, Settings
+from braided.values import printable
 
 app = typer.Typer(add_completion=False)
 _FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `braided serve` has as --dir.")]
@@ -137,6 +138,8 @@ def feed(
 
     Options that change what is sent are part of the client's name: with others the stream is sent from its start.
     """
+    from braided.report.table import misfits
+
     feeding = extras.require("braided.serve.feed", "serve")
     errors = Console(stderr=True, quiet=quiet)
     settings = feeding.FeedSettings(
@@ -150,3 +153,5 @@ def feed(
             f"{result['sent']:,} records sent, {result['acknowledged']:,} acknowledged in all; "
             f"the model has learned {result['records']:,}"
         )
+        if skipped := misfits(result):
+            typer.echo(printable(skipped))

@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.flatten import flat_columns, is_nested
-from braided.values import as_number, is_missing, shown
+from braided.values import as_number, encode_takes, is_missing, shown
 
 Floats = NDArray[np.float64]
 
 #: Integers that NumPy has no type for.
 _WIDE = (nw.Int128, nw.UInt128)
-_TEXT = "encode it as numbers, for example as one column of 0 and 1 for each value"
-_DATES = "pass seconds since a fixed moment, or parts such as hour and weekday"
+_TEXT = f"encode it as numbers, for example as one column of 0 and 1 for each value; {encode_takes('text')}"
+_DATES = f"pass seconds since a fixed moment, or parts such as hour and weekday; {encode_takes('dates')}"
 _NESTED = "unnest it into columns of numbers"
 
 

@@ -49,6 +49,22 @@ _SHARES = (
 _DRIFT = f"Learn faster for a while whenever this detector reports drift of the error: {', '.join(DETECTORS)}."
 
 
+KeyOption = Annotated[
+    str | None,
+    Option(
+        "--key", help="Column that names a machine, a customer, ...: each has a model of its own; it is no feature."
+    ),
+]
+IDOption = Annotated[
+    str | None,
+    Option(
+        "--id",
+        help="Column of flat JSON records that names each; a label may come later with it alone. In records of x and y "
+        'it is "id".',
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How a stream is read."""
@@ -180,10 +196,7 @@ class RunOptions(ReadingOptions):
         Option("--model", "-m", help=_MODELS),
     ] = ("modl",)
     preset: Annotated[str, Option(help=_PRESETS)] = "default"
-    key: Annotated[
-        str | None,
-        Option(help="Column that names a machine, a customer, ...: each has a model of its own; it is no feature."),
-    ] = None
+    key: KeyOption = None
     share: Annotated[str, Option(help=_SHARES)] = SHARES[0]
     jobs: Annotated[
         int, Option(help="With --key: so many processes, each with some of the keys; results are those of one.")
@@ -211,13 +224,7 @@ class RunOptions(ReadingOptions):
         int,
         Option(help="Learn each label this many records late: that of record t just before record t + N is predicted."),
     ] = 0
-    id: Annotated[
-        str | None,
-        Option(
-            help="Column of flat JSON records that names each; a label may come later with it alone. In records of x "
-            'and y it is "id".'
-        ),
-    ] = None
+    id: IDOption = None
     late_count: Annotated[int, Option(help="Records with an ID that may wait for a label that comes later.")] = (
         MOST_WAITING
     )

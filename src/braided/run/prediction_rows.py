@@ -1,8 +1,8 @@
 """What `--predictions` says of each record, wherever it goes.
 
-The columns are the record's number, its label if it has one, the prediction, and for each class its probability; where
-a command runs several models or seeds, the model and the seed come first. A probability is left out where it is 0,
-as that of a class that was not known yet.
+The columns are the record's number, its label if it has one, the prediction, the record's ID if it has one, and for
+each class its probability; where a command runs several models or seeds, the model and the seed come first. A
+probability is left out where it is 0, as that of a class that was not known yet.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 from braided.estimators.progress import Progress, answered
 from braided.streams import Batch
 
+#: The column of the records' IDs.
+ID = "id"
 _FIRST = ("record", "label", "prediction")
 _RUN = ("model", "seed")
 
@@ -28,9 +30,9 @@ class PredictionRows:
     Attributes
     ----------
     first
-        Names of the columns before the probabilities.
+        Names of the columns that every row has.
     columns
-        Those of the probabilities so far.
+        Those of the ID, if a record had one, and of the probabilities so far: more may come.
     """
 
     def __init__(self, several: bool) -> None:
@@ -46,23 +48,27 @@ class PredictionRows:
 
     def of(
         self, number: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]
-    ) -> Iterator[tuple[list[Any], dict[str, float]]]:
-        """For each record, from that number on, its first columns and its probabilities by column."""
+    ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+        """For each record, from that number on, its first columns and, by column, its ID and its probabilities."""
         regression = not classes and progress.predictions.shape[1] == 1
         names = [] if regression else [self._column_of(label) for label in classes[: progress.predictions.shape[1]]]
-        self.columns += [name for name in names if name not in self.columns]
+        ids = batch.ids or [None] * len(batch)
+        named = [ID] if any(one is not None for one in ids) else []
+        self.columns += [name for name in (*named, *names) if name not in self.columns]
         for t, (label, row) in enumerate(zip(batch.labels, progress.predictions.tolist(), strict=True)):
             if regression:
                 said: Any = row[0]
             else:
                 best = answered(progress, t)
                 said = None if best is None else classes[best]
-            shares = {name: share for name, share in zip(names, row, strict=True) if share} if names else {}
-            yield [*self._run, number + t, label, said], shares
+            its_id = ids[t]
+            more: dict[str, Any] = {} if its_id is None else {ID: its_id.id}
+            more |= {name: share for name, share in zip(names, row, strict=True) if share} if names else {}
+            yield [*self._run, number + t, label, said], more
 
-    def document(self, fixed: list[Any], shares: dict[str, float]) -> dict[str, Any]:
+    def document(self, fixed: list[Any], more: dict[str, Any]) -> dict[str, Any]:
         """A row as JSON has it."""
-        return {**dict(zip(self.first, map(_plain, fixed), strict=True)), **shares}
+        return {**dict(zip(self.first, map(_plain, fixed), strict=True)), **more}
 
     def _column_of(self, label: Hashable) -> str:
         """The column of a class's probability; a label that is spelled like another gets its type behind it."""

@@ -1,8 +1,8 @@
 """`--predictions` to a broker: each prediction is a message, sent at least once.
 
-A message has the columns of a row as JSON, and the record's ID if it has one. The record's number is what a consumer
-knows repeats by: after a crash the predictions since the last checkpoint are made and sent again. A checkpoint is
-written when the broker has all before it.
+A message has the columns of a row as JSON. The record's number is what a consumer knows repeats by: after a crash the
+predictions since the last checkpoint are made and sent again. A checkpoint is written when the broker has all before
+it.
 """
 
 from __future__ import annotations
@@ -58,9 +58,6 @@ class PredictionTopic:
     def write(self, first: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]) -> None:
         """Send the predictions of some records, from the number of the first one on."""
         rows = [self._rows.document(*row) for row in self._rows.of(first, batch, progress, classes)]
-        for row, name in zip(rows, batch.ids or (), strict=False):
-            if name is not None:
-                row["id"] = name.id
         self.broken = True
         self._sink.send([json.dumps(row).encode() for row in rows])
         self.broken = False

@@ -16,7 +16,7 @@ from braided import extras, portable
 from braided.checkpoint import remove_leftovers, temporary_beside
 from braided.errors import BraidedError
 from braided.estimators.progress import Progress
-from braided.run.prediction_rows import PredictionRows
+from braided.run.prediction_rows import ID, PredictionRows
 from braided.streams import Batch
 
 _FORMATS = (".csv", ".jsonl", ".parquet")
@@ -28,7 +28,7 @@ _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "new
 
 @dataclass(frozen=True)
 class Written:
-    """What a file of predictions holds: its rows, and the columns of probabilities in their order.
+    """What a file of predictions holds: its rows, and the columns that not every row has, in their order.
 
     A CSV file that is not ended has no names for its columns: they are known from here alone.
     """
@@ -112,11 +112,11 @@ class PredictionFile:
         assert self._file is not None
         out = io.StringIO()
         writer = _csv_writer(out)
-        for fixed, shares in self._made.of(first, batch, progress, classes):
+        for fixed, more in self._made.of(first, batch, progress, classes):
             if self._csv:
-                writer.writerow([*fixed, *(repr(shares[name]) if name in shares else "" for name in self._columns)])
+                writer.writerow([*fixed, *(more.get(name, "") for name in self._columns)])
             else:
-                out.write(json.dumps(self._made.document(fixed, shares)) + "\n")
+                out.write(json.dumps(self._made.document(fixed, more)) + "\n")
         self._file.write(out.getvalue())
         self._rows += len(batch)
 
@@ -208,14 +208,18 @@ class PredictionFile:
 
     def _make_parquet(self) -> None:
         arrow, parquet = extras.require("pyarrow", "files"), extras.require("pyarrow.parquet", "files")
+        labels: set[str] = {"none"}
+        ids: set[str] = {"none"}
         with self._kept.open(**_TEXT) as lines:
-            types = {_kind(row[name]) for row in map(json.loads, lines) for name in ("label", "prediction")} - {"none"}
-        labels = arrow.int64() if types == {"int"} else arrow.float64() if types <= {"int", "float"} else arrow.string()
+            for row in map(json.loads, lines):
+                labels |= {_kind(row["label"]), _kind(row["prediction"])}
+                ids.add(_kind(row.get(ID)))
         kinds = {"model": arrow.string(), "seed": arrow.int64(), "record": arrow.int64()}
-        kinds |= {"label": labels, "prediction": labels}
+        kinds |= {"label": _column_type(arrow, labels), "prediction": _column_type(arrow, labels)}
+        kinds |= {ID: _column_type(arrow, ids)}
         schema = arrow.schema(
             [(name, kinds[name]) for name in self._first]
-            + [(_encodable(name), arrow.float64()) for name in self._columns]
+            + [(_encodable(name), kinds.get(name, arrow.float64())) for name in self._columns]
         )
         fresh = temporary_beside(self.path)
         with self._kept.open(**_TEXT) as lines, parquet.ParquetWriter(fresh, schema) as writer:
@@ -241,6 +245,12 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool) or (isinstance(value, int) and not -(2**63) <= value < 2**63):
         return "text"
     return type(value).__name__
+
+
+def _column_type(arrow: Any, kinds: set[str]) -> Any:
+    """The type of a column of Parquet with values of these kinds."""
+    found = kinds - {"none"}
+    return arrow.int64() if found == {"int"} else arrow.float64() if found <= {"int", "float"} else arrow.string()
 
 
 def _encodable(value: Any) -> Any:

@@ -28,7 +28,7 @@ def view(worker: Worker) -> dict[str, Any]:
     )  # fmt: skip
     return {
         **{key: shown[key] for key in kept},
-        "features": len(shown["availability"]),
+        "features": shown["features"],
         "classes": len(shown["classes"]),
         "curve": stats.curve(_MOST_POINTS),
         "window_curve": stats.window_curve(_MOST_POINTS),

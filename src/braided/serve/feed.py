@@ -364,7 +364,7 @@ def takes_raw(stream: EncodedStream) -> bool:
     usual, own = DEFAULT_RULES.state(), stream.rules.state()
     rules = {name for name, value in own.items() if value != usual[name]} - {"weight", "key", *OF_THE_READER}
     numbers = encoder.form is PLAIN and not encoder.units
-    numbers = numbers and all(column.read_as in ("number", "empty", "weight") for column in plan.columns)
+    numbers = numbers and all(column.read_as in ("number", "empty", "weight", "key") for column in plan.columns)
     return bool(rules) or not numbers
 
 
@@ -433,11 +433,16 @@ def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[l
         as_labels = NumberLabels(settings.reading.on_error, getattr(stream, "counts", None) or ReadingCounts())
     if isinstance(stream, EncodedStream) and model.get("encode") is not None:
         return raw_lines(stream, as_labels, settings.key)
-    return (lines(batch, as_labels, settings.key) for batch in settings.reading.weighted(stream).batches())
+    weighted = settings.reading.weighted(stream, getattr(stream, "counts", None))
+    return (lines(batch, as_labels, settings.key) for batch in weighted.batches())
 
 
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:
-    if not settings.create or sender.request("GET", "").status_code != 404:
+    there = sender.request("GET", "").status_code != 404
+    if not there and not settings.create:
+        address, _, name = sender.to.rpartition("/")
+        raise BraidedError(f"no model {name!r} in {address}: give --create to make it for this stream, or another name")
+    if there:
         _check_task(settings, sender)
         return _send_lines(settings, stream, sender, console)
     if settings.stream == "-" and isinstance(stream, JSONLinesStream):
@@ -472,4 +477,13 @@ def _send_lines(settings: FeedSettings, stream: Stream, sender: Sender, console:
             progress.update(task, completed=answer["next"])
     done = answer.get("next", done)
     records = answer["records"] if answer else sender.json("GET", "")["records"]
-    return {"client": sender.client, "sent": done - first, "acknowledged": done, "records": records}
+    counts = getattr(stream, "counts", None) or ReadingCounts()
+    return {
+        "client": sender.client,
+        "sent": done - first,
+        "acknowledged": done,
+        "records": records,
+        "skipped_records": counts.skipped_records,
+        "misfit_values": counts.misfit_values,
+        "first_problem": counts.first_problem,
+    }

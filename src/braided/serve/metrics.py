@@ -13,7 +13,7 @@ from braided.serve.connections import Connections
 from braided.serve.endpoint import Admission
 from braided.serve.request_figures import BUCKETS
 from braided.serve.security import EVERYBODY, Grant
-from braided.serve.service import Service, keys
+from braided.serve.service import Service, keys, n_features
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Collector:
                 "error": _number(summary["error"]),
                 "window_error": _number(summary["window_error"]),
                 "records_per_second": summary["records_per_second"],
-                "features": len(summary["availability"]),
+                "features": n_features(worker.state, summary),
                 "queued_records": worker.queued_records,
                 "waiting_for_labels": len(worker.state.waiting),
                 "trouble": int(bool(worker.trouble or worker.broken)),

@@ -250,6 +250,11 @@ def _compile(state: ModelState) -> None:
         warm_up_fleet(state.model)
 
 
+def n_features(state: ModelState, summary: dict[str, Any]) -> int:
+    """Features that a model knows, also those from before it came here; of a fleet that shares none, those counted."""
+    return max(state.model.n_features, len(summary["availability"]))
+
+
 def brief(worker: Worker) -> dict[str, Any]:
     """A model in a list."""
     summary = worker.state.stats.summary()
@@ -258,7 +263,7 @@ def brief(worker: Worker) -> dict[str, Any]:
         "name": worker.state.name,
         "task": worker.state.model.task,
         **{key: summary[key] for key in kept},
-        "features": len(summary["availability"]),
+        "features": n_features(worker.state, summary),
         "trouble": worker.trouble,
     }
 
@@ -285,7 +290,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "name": worker.state.name,
         "task": worker.state.model.task,
         "created": worker.state.created,
-        "features": len(summary["availability"]),
+        "features": n_features(worker.state, summary),
         **summary,
         **worker.state.stats.metrics(),
         "version": worker.version(),

@@ -164,11 +164,12 @@ class Stats:
         }
 
     def strip(self, most: int) -> list[list[Any]]:
-        """For each of the first features its name and its availability, block by block, the oldest first."""
+        """Names of the features least available of late, and the share of each, block by block, the oldest first."""
         with self.lock:
-            shares = self._latest.shares(self.records)[:, :most].round(2)
-            names = list(self._places.places)[:most]
-        return [[name, shares[:, i].tolist()] for i, name in enumerate(names)]
+            shares = self._latest.shares(self.records)
+            names = list(self._places.places)
+        least = np.argsort(shares.sum(axis=0), kind="stable")[:most].tolist()
+        return [[names[i], shares[:, i].round(2).tolist()] for i in least]
 
     def curve(self, most: int) -> list[list[float | None]]:
         """Running means at evenly spaced records: rows of its number, the sum's, each learner's, the plain guesses'."""

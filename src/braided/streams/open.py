@@ -181,6 +181,8 @@ def _open_file(
 ) -> EncodedStream:
     """The reader of a file, by its name's ending, else by how it begins."""
     if not path.is_file():
+        if path.suffix or len(path.parts) > 1:
+            raise BraidedError(f"{path}: no such file or folder: give one that is there")
         raise BraidedError(
             f"stream {str(path)!r} is neither a file nor a folder nor a data set: use a path, - or one of "
             f"{', '.join(NAMED_STREAMS)}"

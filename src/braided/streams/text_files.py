@@ -110,6 +110,12 @@ def beginning(path: Path, size: int) -> bytes:
 
 def decoded(block: bytes, path: Path, before: int, encoding: str = USUAL) -> str:
     """A block of lines as text, without the byte order mark of a file's first; `before` lines came before it."""
+    if b"\0" in block:  # before anything about encodings, which would lead astray
+        line = before + block.count(b"\n", 0, block.index(b"\0")) + 1
+        raise BraidedError(
+            f"{path}:{line}: has a NUL byte, so it is no text file: give CSV, JSON lines, ARFF, LIBSVM, Parquet or "
+            f"Arrow; text in UTF-16 needs {option('encoding', 'utf-16')}"
+        )
     try:
         text = block.decode(encoding)
     except UnicodeDecodeError as error:
@@ -118,9 +124,6 @@ def decoded(block: bytes, path: Path, before: int, encoding: str = USUAL) -> str
             f"{path}:{line}: is not text in {encoding.upper()} ({error.reason}, byte {block[error.start]:#04x}): "
             f"give {option('encoding')}, such as latin-1"
         ) from None
-    if b"\0" in block:
-        line = before + block.count(b"\n", 0, block.index(b"\0")) + 1
-        raise BraidedError(f"{path}:{line}: has a NUL byte: give a text file in UTF-8")
     return text.removeprefix("\ufeff") if before == 0 else text
 
 

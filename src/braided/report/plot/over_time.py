@@ -92,7 +92,8 @@ def availability(histories: Histories, ax: Axes | None = None) -> Axes:
     ax.tick_params(axis="y", length=0)
     ax.spines[["left", "bottom"]].set_visible(False)
     if left_out:
-        ax.set_title(f"{left_out:,} features between the most and the least available are not shown", loc="left")
+        # Short: beside the names of features there is little room.
+        ax.set_title(f"{left_out:,} features in between not shown", loc="left")
     finish(ax, history.records, legend=False)
     ax.grid(visible=False)
     return ax
@@ -104,13 +105,19 @@ def mean_throughput(seeds: list[History]) -> Floats:
     return np.asarray(np.mean(same, axis=0))
 
 
+def _full_blocks(history: History) -> int:
+    """How many blocks there are without a last one that is not full; one that is the only one counts."""
+    sizes = history.blocks()[:, 1]
+    return len(sizes) - int(len(sizes) > 1 and sizes[-1] < history.block)
+
+
 def throughput(histories: Histories, ax: Axes | None = None) -> Axes:
-    """Records per second, predicting and learning, over time."""
+    """Records per second, predicting and learning, over time; a last block that is not full has too few to say."""
     grouped, ax = groups(histories), axes_of(ax)
     drawn = []
     names = legend_names(list(grouped))
     for place, (name, seeds) in enumerate(zip(names, grouped.values(), strict=True)):
-        x, y = stairs(seeds[0], mean_throughput(seeds))
+        x, y = (values[: 2 * _full_blocks(seeds[0])] for values in stairs(seeds[0], mean_throughput(seeds)))
         draw_line(ax, x, y, np.zeros_like(y), name, **colour(place))
         drawn.append(y)
     everything = np.concatenate(drawn)

@@ -85,7 +85,7 @@ function show(model) {
     rest.push(make("h3", {}, `Classes${more}`), perClass(model));
   }
   if (model.strip.length) {
-    const more = model.features > model.strip.length ? `, the first ${model.strip.length} of ${model.features}` : "";
+    const more = model.features > model.strip.length ? `, the ${model.strip.length} least of ${model.features}` : ", the least first";
     rest.push(make("h3", {}, `Features available${more}`), strip(model));
   }
   if (model.columns.length) rest.push(make("h3", {}, "Columns of raw records"), columns(model));

@@ -68,7 +68,7 @@ class Encoder(ColumnKinds):
         """A record that cannot be read: an error, or counted."""
         message = f"{where}: {reason}"
         if self.rules.on_error == "stop":
-            raise BraidedError(message)
+            raise BraidedError(f"{message}{_without_such_records()}")
         self.counts.add(message, records=1)
 
     def _prepared(self, piece: Chunk | Batch | BadRecord | LabelPiece) -> Any:
@@ -375,11 +375,11 @@ class Encoder(ColumnKinds):
 
     def _remedy(self, chunk: Chunk, misfit: Misfit) -> str:
         """The settings with which a stream goes on after a value that does not fit."""
-        if misfit.whole:  # what is wrong with a label has its own remedy, and no column
-            return "" if misfit.column is None else f"; {option('on_error', 'skip')} goes on without such records"
+        if misfit.whole:
+            return _without_such_records()
         without = f"{option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
         cell = None if misfit.column is None else chunk.columns[misfit.column][misfit.row]
-        if first_look.may_mean_missing(cell):
+        if first_look.may_mean_missing(cell) and "header" not in self.found:
             return f"; {first_look.as_missing(misfit.column, str(cell))} if it means that, {without}"
         return f"; {without}"
 
@@ -402,3 +402,8 @@ class Encoder(ColumnKinds):
                 )
 
         return on_new
+
+
+def _without_such_records() -> str:
+    """The setting with which a stream goes on after a record that cannot be read."""
+    return f"; {option('on_error', 'skip')} goes on without such records"

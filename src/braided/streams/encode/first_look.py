@@ -12,7 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.option_names import option
-from braided.streams.encode.cells import Cells, Kind, as_category, kind_of, moments, numbers, plain_numbers
+from braided.streams.base import Batch
+from braided.streams.encode.cells import (
+    Cells,
+    Kind,
+    as_category,
+    kind_of,
+    lacks_label,
+    moments,
+    numbers,
+    plain_numbers,
+)
+from braided.streams.encode.chunk import Chunk
 from braided.streams.encode.dates import DateForm, may_be_a_code
 from braided.streams.encode.number_form import (
     PLAIN,
@@ -117,8 +128,9 @@ def plan_of(
     date: DateForm | None,
     rules: Rules,
     why: str,
+    declared: bool = False,
 ) -> ColumnPlan:
-    """The plan of one column, from its first cells."""
+    """The plan of one column, from its first cells; `declared` if the file says its kind."""
     if rules.is_weight(name) and kind in (Kind.NUMERIC, None):
         return ColumnPlan(str(name), "weight", sum(as_category(cell) is None for cell in cells), features=0)
     if kind is Kind.NUMERIC:
@@ -141,7 +153,43 @@ def plan_of(
         note, hint = _date_note(name, names, date), _like_versions(name, cells)
         plan = ColumnPlan(str(name), "date", missing, features=len(names), note=note, hint=hint)
         return _with_misfits(plan, name, cells, [row for row, _ in moments(cells, date)[1]], form)
-    return _category_plan(name, cells, missing, form, rules)
+    return _category_plan(name, cells, missing, form, rules, declared or name in rules.category)
+
+
+def key_and_id(parts: Sequence[Chunk | Batch], key: str | None, record_id: str | None) -> list[ColumnPlan]:
+    """The plans of the columns of some records that are no features: whose each is, and under which ID it comes."""
+    found = []
+    if key is not None and any(part.keys is not None for part in parts):
+        keys = [one for part in parts for one in part.keys or [None] * len(part)]
+        different = len({one for one in keys if isinstance(one, str)})
+        found.append(ColumnPlan(key, "key", keys.count(None), different, features=0))
+    if record_id is not None:
+        ids = [one for part in parts for one in part.ids or [None] * len(part)]
+        found.append(ColumnPlan(record_id, "ID", ids.count(None), features=0))
+    return found
+
+
+def with_id_hint(plans: Sequence[ColumnPlan], parts: Sequence[Chunk | Batch]) -> list[ColumnPlan]:
+    """Plans with a hint at the column that alone is beside a label, where other records have it and no label."""
+    column = _alone_beside_labels([part for part in parts if isinstance(part, Chunk) and not part.table])
+    hint = f"all that is beside a label: if it joins labels to earlier records, give {option('id', str(column))}"
+    return [replace(plan, hint=hint) if column is not None and plan.name == str(column) else plan for plan in plans]
+
+
+def _alone_beside_labels(chunks: Sequence[Chunk]) -> Hashable | None:
+    labelled: set[tuple[Hashable, ...]] = set()
+    waiting: set[Hashable] = set()
+    for chunk in chunks:
+        for row, label in enumerate(chunk.labels):
+            names = tuple(name for name, cells in chunk.columns.items() if as_category(cells[row]) is not None)
+            if not lacks_label(label, chunk.spelled):
+                labelled.add(names)
+            elif len(names) > 1:
+                waiting.update(names)
+    if len(labelled) != 1:
+        return None
+    (names,) = labelled
+    return names[0] if len(names) == 1 and names[0] in waiting else None
 
 
 def _with_misfits(plan: ColumnPlan, name: Hashable, cells: Cells, rows: Sequence[int], form: NumberForm) -> ColumnPlan:
@@ -188,7 +236,9 @@ def _like_versions(name: Hashable, cells: Cells) -> str:
     return f"if {words[0]} is no date, give {option('category', [str(name)])}" if len(years) > _YEARS else ""
 
 
-def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm, rules: Rules) -> ColumnPlan:
+def _category_plan(
+    name: Hashable, cells: Cells, missing: int, form: NumberForm, rules: Rules, said: bool
+) -> ColumnPlan:
     values = len({word for cell in cells if (word := as_category(cell)) is not None})
     hashed = rules.categories == "hash" or name in rules.hashed
     note, hint = "", ""
@@ -196,7 +246,7 @@ def _category_plan(name: Hashable, cells: Cells, missing: int, form: NumberForm,
         note = f"hashed into {rules.hash_buckets} features"
     elif values > rules.most_categories:
         note = f"the first {rules.most_categories:,} have a feature each, the others share {rules.hash_buckets}"
-    if not hashed:
+    if not hashed and not said:  # what is said to be a category may look like numbers
         hint = _spelling_hint(cells, form) or _odd_word(name, cells, form)
     return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
 
@@ -246,6 +296,8 @@ def words_of_numbers(columns: Sequence[Cells]) -> list[list[str]]:
 def settings_notes(form: NumberForm, found: dict[str, Any], rules: Rules) -> list[str]:
     """What was recognised of the spelling and the file, for the plan."""
     notes = []
+    if line := found.get("header"):
+        notes.append(f"the header seems to be in line {line}: leave out the lines above it, as tail -n +{line} does")
     if found.get("encoding", "utf-8") != "utf-8" and rules.encoding is None:
         notes.append(f"text in {found['encoding']}, recognised from its bytes; {option('encoding')} says otherwise")
     if form is not PLAIN and form.decimal == "," and rules.decimal is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,13 @@ class ColumnKinds(Settled):
     def _decide_kinds(self, held: list[Chunk | Batch]) -> None:
         """Decide the kinds of the columns from the first records and announce them."""
         sample: list[Chunk] = []
+        parts: list[Chunk | Batch] = []
         numeric: dict[Hashable, list[NDArray[np.float64]]] = {}
         labels: dict[Any, None] = {}
         left = CHUNK_RECORDS
         for piece in held:
             part = piece.part(0, left)
+            parts.append(part)
             if isinstance(part, Chunk):
                 kept = learned(part, self.rules.weight)
                 sample += [part] if kept is None else [part.part(*run) for run in runs(kept) if kept[run[0]]]
@@ -59,8 +61,8 @@ class ColumnKinds(Settled):
                 unclear.append(error)
         self.kinds_known = True
         labels |= dict.fromkeys(self._sample_labels(sample))
-        joined = {name: np.concatenate(parts) for name, parts in numeric.items() if name not in columns}
-        self._announce(CHUNK_RECORDS - left, {**columns, **joined}, set(joined), why, len(labels))
+        joined = {name: np.concatenate(values) for name, values in numeric.items() if name not in columns}
+        self._announce(parts, {**columns, **joined}, set(joined), why, len(labels))
         if unclear:
             raise unclear[0]
 
@@ -161,14 +163,14 @@ class ColumnKinds(Settled):
 
     def _announce(
         self,
-        n: int,
+        parts: Sequence[Chunk | Batch],
         columns: Mapping[Hashable, Cells],
         numeric: set[Hashable],
         why: dict[Hashable, str],
         n_classes: int,
     ) -> None:
-        """Make the plan and tell it, once for all passes over the stream."""
-        plans = tuple(
+        """Make the plan of the first records and tell it, once for all passes over the stream."""
+        plans = [
             first_look.plan_of(
                 name,
                 column,
@@ -177,12 +179,18 @@ class ColumnKinds(Settled):
                 self.dates.get(name),
                 self.rules,
                 f"in {self.units[name]}" if name in self.units else why.get(name, ""),
+                name in self._declared,
             )
             for name, column in columns.items()
-        )
+        ]
+        if "header" in self.found:  # words of the header are among the values, and look odd there
+            plans = [replace(plan, hint="") for plan in plans]
+        if self.rules.unlabelled and "id" not in self.found:
+            plans = first_look.with_id_hint(plans, parts)
+        plans += first_look.key_and_id(parts, self.rules.key, self.found.get("id"))
         text = any(not isinstance(column, np.ndarray) for column in columns.values())
         plan = Plan(
-            records=n,
+            records=sum(map(len, parts)),
             target=None if self.target is None else str(self.target),
             target_values=n_classes,
             encoding=self.found.get("encoding"),

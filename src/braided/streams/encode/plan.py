@@ -23,12 +23,12 @@ class ColumnPlan:
     name
         The column.
     read_as
-        `number`, `category`, `date`, `text`, `weight`, `dropped`, `empty` where there was no value yet, or
-        `unclear` where a user has to say it.
+        `number`, `category`, `date`, `text`, `weight`, `key`, `ID`, `dropped`, `empty` where there was no value yet,
+        or `unclear` where a user has to say it.
     missing
         Values that are missing in the records looked at.
     values
-        Different values of a category in these records.
+        Different values of a category or key in these records.
     features
         Features that it becomes; None where that grows with the values.
     note
@@ -51,9 +51,8 @@ class ColumnPlan:
 
     def words(self) -> str:
         """How it is read."""
-        what = {"category": f"category with {self.values} {'value' if self.values == 1 else 'values'}"}.get(
-            self.read_as, self.read_as
-        )
+        counted = f" with {self.values} {'value' if self.values == 1 else 'values'}"
+        what = f"{self.read_as}{counted}" if self.read_as in ("category", "key") else self.read_as
         told = self.read_as in ("dropped", "unclear")
         note = f": {self.note}" if self.note and told else f" ({self.note})" if self.note else ""
         missing = f", {self.missing:,} missing" if self.missing else ""
@@ -111,7 +110,7 @@ class Plan:
             groups.setdefault(column.read_as, []).append(column.name)
         words = {"category": "categorical", "empty": "empty so far"}
         parts = [f"{len(groups.pop('number', ()))} numeric"]
-        for read_as in ("category", "date", "text", "weight", "dropped", "unclear", "empty"):
+        for read_as in ("category", "date", "text", "weight", "key", "ID", "dropped", "unclear", "empty"):
             if read_as in groups:
                 names = groups[read_as]
                 parts.append(f"{len(names)} {words.get(read_as, read_as)} ({listed(names)})")

@@ -35,7 +35,8 @@ class Settled:
         self.dates: dict[Hashable, DateForm] = {}
         self.units: dict[Hashable, Unit] = {}
         self.form = recognised([], None, rules.decimal, rules.thousands)
-        #: What the reader found of the file, for the plan: `delimiter`, `encoding`.
+        #: What the reader found of the file, for the plan: `delimiter`, `encoding`, the column of the IDs as `id`, and
+        #: as `header` the line in which the header seems to be, where it is not in the first.
         self.found: dict[str, str] = {}
         self.categories = Categories(
             rules.categories, rules.hash_buckets, rules.most_categories, self._tell_crowded, rules.hashed

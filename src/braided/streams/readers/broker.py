@@ -86,7 +86,7 @@ class _Gathering:
         if isinstance(found, LateLabel):
             self._labels.append(found._replace(time=message.time))
         else:
-            self._encoder.target = self._encoder.target or self._splitter.target
+            self._splitter.describe_to(self._encoder)
             self._pairs.append(found._replace(time=message.time))
 
     @property

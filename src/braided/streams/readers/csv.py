@@ -27,6 +27,8 @@ from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 #: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")
 _QUOTED = re.compile(r'"[^"]*"')
+#: Rows among which the header is looked for where the first one seems to be a title.
+_MOST_ABOVE = 20
 _SAID = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
 
 
@@ -83,14 +85,33 @@ def rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] 
             yield reader.line_num, f"not readable as CSV ({error}): mend the line"
 
 
+def header_below(opening: list[tuple[int, list[str] | str]]) -> int | None:
+    """The line of the row that seems to be the header, where the first is mostly empty, as a title above a table is.
+
+    >>> header_below([(1, ["Report of May", "", ""]), (2, ["size", "kind", "y"]), (3, ["1", "a", "0"])])
+    2
+    """
+    first = opening[0][1]
+    if isinstance(first, str) or 2 * sum(bool(field.strip()) for field in first) > len(first):
+        return None
+    for line, fields in opening[1:]:
+        if not isinstance(fields, str) and all(field.strip() and not _is_number(field) for field in fields):
+            return line if len(fields) == len(first) else None
+    return None
+
+
 @dataclass(frozen=True)
 class Layout:
-    """What a CSV file's first lines say: all columns, whether they are named there, and which are read."""
+    """What a CSV file's first lines say: all columns, whether they are named there, and which are read.
+
+    `below` is the line in which the header seems to be, where the first line seems to be none.
+    """
 
     names: list[str]
     header: bool
     target: int
     features: list[int]
+    below: int | None = None
 
     def chunk(self, source: str, places: list[int], rows: list[list[str]], after: Any = None) -> Chunk:
         """Rows of fields as columns."""
@@ -108,7 +129,7 @@ class Layout:
 def layout(
     opening: list[tuple[int, list[str] | str]], header: bool | None, target: str | None, source: str, rules: Rules
 ) -> Layout:
-    """The layout that a file's first one or two rows show."""
+    """The layout that a file's first rows show."""
     line, first = opening[0]
     if isinstance(first, str):
         raise BraidedError(f"{source}:{line}: {first}")
@@ -123,7 +144,7 @@ def layout(
     if target is None and named and not first[place].strip():  # a delimiter at the end of each line
         place = max((i for i, field in enumerate(first) if field.strip()), default=place)
     features = [i for i in range(len(names)) if i != place and names[i] not in rules.drop]
-    return Layout(names, named, place, features)
+    return Layout(names, named, place, features, header_below(opening) if named else None)
 
 
 @dataclass(frozen=True)
@@ -159,7 +180,7 @@ class CSVStream(FileStream):
         return delimiter_of(next((line for line in text_files.lines(self.path, encoding) if line.strip()), ""))
 
     def _layout(self, delimiter: str, encoding: str | None) -> Layout:
-        opening = list(islice(rows(text_files.lines(self.path, encoding), delimiter), 2))
+        opening = list(islice(rows(text_files.lines(self.path, encoding), delimiter), _MOST_ABOVE))
         if not opening:
             raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record per line")
         return layout(opening, self.header, self.target, str(self.path), self.rules)
@@ -180,6 +201,8 @@ class CSVStream(FileStream):
         delimiter = self._delimiter(encoding)
         shape = self._layout(delimiter, encoding)
         encoder.found |= {"delimiter": delimiter, "encoding": encoding or text_files.USUAL}
+        if shape.below is not None:
+            encoder.found["header"] = str(shape.below)
         encoder.target = shape.names[shape.target]
         shape = replace(shape, features=shape.features[: self.n_features])
         kept = tuple(shape.names[i] for i in shape.features)

@@ -227,7 +227,7 @@ class FollowStream(LiveStream):
                     raise BraidedError(f"{source}:{tail.line}: {error}") from None
                 except BraidedError as error:
                     yield None, str(error)
-                encoder.target = encoder.target or splitter.target
+                splitter.describe_to(encoder)
 
         yield from self._gathered(tail, records(), partial(pairs_chunk, source))
 

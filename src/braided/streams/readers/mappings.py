@@ -102,6 +102,12 @@ class Splitter:
         features = flatten({name: value for name, value in record.items() if name not in apart})
         return Pair(features, record.get(self.target), None, checked_id(record.get(self.record_id)))
 
+    def describe_to(self, encoder: Encoder) -> None:
+        """Say for the plan what target and ID are called, once that is settled."""
+        encoder.target = encoder.target or self.target
+        if self.record_id is not None and not self._paired:
+            encoder.found["id"] = self.record_id
+
     def _settle(self, record: Mapping[Any, Any]) -> None:
         if isinstance(record.get("x"), Mapping):
             self._paired = True
@@ -157,7 +163,7 @@ def chunked(
             if isinstance(pair, LateLabel):
                 yield LabelPiece([at(source, place, by_row)], [pair])
                 continue
-            encoder.target = encoder.target or splitter.target
+            splitter.describe_to(encoder)
             yield place, pair
 
     return in_chunks(split(), partial(pairs_chunk, source, by_row=by_row))
