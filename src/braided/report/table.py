@@ -60,12 +60,11 @@ def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Grou
             if len(runs[0]["learners"]) > 1 or any(failures.values()):
                 alone = _shown(names, own_metrics(own, document["records"], regression), several)
                 add(f"  {name} alone", alone | {key: str(sum(one[key] for one in own)) for key in failures})
-    if learners and not any(failures.values()):
-        table.caption = "no update was skipped, no learner was reset"
-        table.caption_justify = "left"
+    sound = learners and not any(failures.values())
+    health = [Text("no update was skipped, no learner was reset", style="dim italic")] if sound else []
     notes = [Text(printable(note)) for note in (misfits(document), without_label(document)) if note]
     keys = [_keys_table(document, document["runs"][0]["keys"])] if "keys" in document["runs"][0] else []
-    return Group(Text(printable(_title(document)), style="bold"), table, *keys, *notes)
+    return Group(Text(printable(_title(document)), style="bold"), table, *health, *keys, *notes)
 
 
 def _loss(loss: float | None, regression: bool) -> str:
