@@ -191,9 +191,7 @@ def test_a_stream_made_anew_under_a_run_is_refused(tmp_path: Path) -> None:
         assert not source.caught_up
         server.make("plant")
         server.publish("plant", [b"a", b"b", b"c"])
-        with pytest.raises(
-            BraidedError, match="what comes after message 2 any more: the stream was made anew"
-        ):
+        with pytest.raises(BraidedError, match="what comes after message 2 any more: the stream was made anew"):
             after(source, [b"a"])
         source.close()
     finally:
