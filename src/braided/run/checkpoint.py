@@ -38,7 +38,7 @@ from braided.evaluation.evaluation import Waiting, result_of
 from braided.evaluation.key_tally import checked_keys
 from braided.evaluation.older import upgraded_history
 from braided.fleet import KIND, Fleet
-from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
+from braided.run.options import AUTO, FREE_WHEN_RESUMED, RAISED_WHEN_RESUMED, RunOptions
 from braided.run.predictions import Written
 from braided.state import ArrayRule, check_arrays, checked, holding_together
 from braided.streams import Batch
@@ -245,9 +245,9 @@ class RunCheckpoint:
         # The reader settles the rules of the columns anew, and gives the model numbers.
         about = {key: value for key, value in saved.metadata.items() if key != "encode"}
         model: Any = (
-            _restored_fleet(about, own, options.key_limits)
+            _restored_fleet(about, own, options)
             if saved.kind == KIND
-            else ESTIMATORS[saved.kind].restore(about, own)
+            else ESTIMATORS[saved.kind].restore(_with_limits(about, options), own)
         )
         history = histories[-1]
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
@@ -276,16 +276,27 @@ class RunCheckpoint:
             before = then.get(name, usual[name])
             before = tuple(before) if isinstance(before, list) else before
             free = name in FREE_WHEN_RESUMED or (name == "task" and value == AUTO)
-            if before != value and not free:
+            if name in RAISED_WHEN_RESUMED and checked(_WHAT, {name: before}, name, int) > value:
+                raise BraidedError(
+                    f"--{name.replace('_', '-')} is {value:,}, and was {before:,} when checkpoint {self.path} was "
+                    "made: give as many or more"
+                )
+            if before != value and not free and name not in RAISED_WHEN_RESUMED:
                 raise BraidedError(
                     f"checkpoint {self.path} was made with {name} = {before!r}, and now it is {value!r}: "
                     "give the same options, or another checkpoint file"
                 )
 
 
-def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, limits: dict[str, Any]) -> Fleet:
+def _with_limits(metadata: Any, options: RunOptions) -> dict[str, Any]:
+    """A model as it was saved, with room for as much as the options say now."""
+    parameters = checked("the checkpoint", metadata, "parameters", dict)
+    return {**metadata, "parameters": parameters | {name: getattr(options, name) for name in RAISED_WHEN_RESUMED}}
+
+
+def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, options: RunOptions) -> Fleet:
     """A fleet that takes numbers, as those in `_current`; its limits may be others, but for keys that it has."""
-    about = dict(metadata)
+    about, limits = dict(metadata), options.key_limits
     kept = checked(_WHAT, about, "parameters", dict)
     if limits.get("max_keys", math.inf) < checked(_WHAT, kept, "max_keys", int):
         raise BraidedError(
@@ -295,8 +306,15 @@ def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, limits: dict[str, 
     about["parameters"] = {**kept, **limits}
     for part in ("template", "inside"):
         about[part] = {key: value for key, value in checked(_WHAT, about, part, dict).items() if key != "encode"}
-    if isinstance(about["inside"].get("model"), dict):
-        about["inside"]["model"] = {key: value for key, value in about["inside"]["model"].items() if key != "encode"}
+    about["template"] = _with_limits(about["template"], options)
+    inside = about["inside"]
+    if isinstance(inside.get("model"), dict):
+        model = {key: value for key, value in inside["model"].items() if key != "encode"}
+        inside["model"] = _with_limits(model, options)
+    if isinstance(inside.get("models"), list):  # of keys that have whole models of their own
+        inside["models"] = [
+            _with_limits(model, options) if isinstance(model, dict) else model for model in inside["models"]
+        ]
     return Fleet.restore(about, arrays)
 
 
