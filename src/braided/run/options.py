@@ -349,6 +349,7 @@ class RunOptions(ReadingOptions):
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
         if not 0.0 < self.late_seconds < float("inf"):
             raise BraidedError(f"--late-seconds is {self.late_seconds}: give a number of seconds above 0")
+        checks.processes("--jobs", self.jobs)
         if self.jobs > 1 and self.key is None:
             raise BraidedError(f"--jobs {self.jobs} spreads keys over processes: give --key, or leave it out")
         if self.id is not None and self.id == self.target:
