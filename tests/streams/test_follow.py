@@ -230,6 +230,22 @@ def test_a_run_that_has_come_to_its_limits_goes_on_with_higher_ones(tmp_path: Pa
     assert job.finished[0].result["state_sha256"] == straight.finished[0].result["state_sha256"]
 
 
+def test_two_runs_do_not_write_one_checkpoint(tmp_path: Path) -> None:
+    path, checkpoint = tmp_path / "d.csv", tmp_path / "d.braided"
+    path.write_text(as_csv(made_up_records(600)))
+    options = RunOptions(stream=str(path), models=("olr",), follow=True, idle=0.2)
+    one, other = Job(options, checkpoint=checkpoint), Job(options, checkpoint=checkpoint)
+    list(one.run())
+    written = checkpoint.read_bytes()
+    with pytest.raises(BraidedError, match=r"d.braided was written by another run meanwhile: stop one of the two"):
+        list(other.run())
+    assert checkpoint.read_bytes() == written
+    again = Job(options, checkpoint=checkpoint, resume=True)
+    checkpoint.unlink()
+    list(again.run())
+    assert checkpoint.exists(), "a file that was removed is in nobody's way"
+
+
 def test_a_quiet_stream_is_written_too(tmp_path: Path) -> None:
     path, checkpoint = tmp_path / "d.csv", tmp_path / "d.braided"
     path.write_text(as_csv(made_up_records(50)))

@@ -57,6 +57,8 @@ _SAID = "run/said"
 _KEYS = "run/keys"
 #: And what is of records whose labels come later on their own.
 _LATE = "run/late"
+#: Bytes at the end of a file by which one checkpoint is told from another.
+_END = 32
 #: A value that waits is finite, or NaN for a missing one.
 _LOWEST = float(np.finfo(np.float64).min)
 
@@ -106,10 +108,29 @@ class RunCheckpoint:
             )
         if path.exists() and path.stat().st_size > 0:
             self._read()
+        #: The end of the file that this run has found, or written last.
+        self._own_end = self._end()
         remove_leftovers(path)
 
     def _read(self) -> Checkpoint:
         return read(self.path, *ESTIMATORS, KIND, _NO_MODEL)
+
+    def _end(self) -> bytes | None:
+        """The checksum at the end of the file, which no two checkpoints share; None if there is no file."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(-min(_END, file.seek(0, os.SEEK_END)), os.SEEK_END)
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def _check_own(self) -> None:
+        """Refuse to write over what another run has written since: the two would undo each other's records."""
+        if self._end() not in (None, self._own_end):
+            raise BraidedError(
+                f"checkpoint {self.path} was written by another run meanwhile: stop one of the two, or give each a "
+                "file of its own"
+            )
 
     def save(
         self,
@@ -122,6 +143,7 @@ class RunCheckpoint:
         predicted: Written | None,
     ) -> None:
         """Write the model in progress (or the last one, if it has a state) with the state of the job around it."""
+        self._check_own()
         model: Any = evaluation.model
         metadata: dict[str, Any] = {}
         arrays: Arrays = {}
@@ -175,11 +197,13 @@ class RunCheckpoint:
         }
         kind = KIND if isinstance(model, Fleet) else type(model).__name__ if isinstance(model, MODL) else _NO_MODEL
         write(self.path, kind, metadata, arrays)
+        self._own_end = self._end()
 
     def load(self, options: RunOptions) -> ResumedJob | None:
         """The job to go on with; None where there is no checkpoint yet."""
         if not self.path.exists():
             return None
+        self._own_end = self._end()
         saved = self._read()
         if "run" not in saved.metadata:
             raise BraidedError(f"checkpoint {self.path} holds a model but no run: it was not made by --checkpoint")
