@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,8 @@ from braided.errors import BraidedError
 _SMALLEST, _LARGEST = 1e-30, 1e30
 #: So large whole numbers may be.
 _MOST = 2**62
+#: Processes that one command starts at most, unless the machine has more cores: each takes memory of its own.
+_PROCESSES = 64
 
 
 def choice(what: str, value: str, choices: Iterable[str]) -> str:
@@ -25,6 +28,19 @@ def choice(what: str, value: str, choices: Iterable[str]) -> str:
     if value not in known:
         raise BraidedError(f"{what} {value!r} is not known: use one of {', '.join(known)}")
     return value
+
+
+def processes(what: str, n: int) -> None:
+    """The number of processes is one that a machine can start.
+
+    >>> processes("--jobs", 1_000_000)
+    Traceback (most recent call last):
+        ...
+    braided.errors.BraidedError: --jobs is 1,000,000, and this machine takes ... processes at most: give ... each core
+    """
+    most = max(_PROCESSES, os.cpu_count() or 1)
+    if n > most:
+        raise BraidedError(f"{what} is {n:,}, and this machine takes {most} processes at most: give one for each core")
 
 
 def one_of(owner: Any, field: str, choices: Iterable[str]) -> None:

@@ -149,6 +149,37 @@ def test_messages_that_mqtt_does_not_hold_back_are_bounded(tmp_path: Path, monke
         server.stop()
 
 
+def test_a_backlog_of_mqtt_is_saved_once_for_each_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Any = started("mqtt", tmp_path)
+    from braided.brokers import mqtt
+
+    monkeypatch.setattr(mqtt, "WINDOW", 20)
+    try:
+        server.make("plant")
+        server.publish("plant", [str(number).encode() for number in range(60)])
+        source: Any = source_of(parse(server.address("plant")), lambda _: None)
+        source.keeps = True
+        source.open(None)
+        taken, saves = 0, 0
+        wait_for(lambda: len(source._held) >= 20)
+
+        def over() -> bool:
+            nonlocal taken, saves
+            for message in source.fetch(5, 0.05):
+                source.take(message)
+                taken += 1
+            if source.wants_saving:
+                source.saved(source.place)
+                saves += 1
+            return taken == 60
+
+        wait_for(over)
+        assert 2 <= saves <= 3
+        source.close()
+    finally:
+        server.stop()
+
+
 def test_a_refused_reconnection_is_not_a_broker_that_is_back(tmp_path: Path) -> None:
     server = started("mqtt", tmp_path)
     from paho.mqtt.packettypes import PacketTypes

@@ -443,6 +443,19 @@ def test_the_task_is_seen_from_what_is_there_and_nothing_is_lost_by_it(kind: str
         server.stop()
 
 
+def test_the_plan_is_of_all_records_that_are_there(tmp_path: Path) -> None:
+    server = started("redis", tmp_path)
+    told: list[str] = []
+    try:
+        first = b'{"x": {"t": 20.5, "machine": "7"}, "y": "hot"}'
+        server.publish("plant", [first, *made_up(100)])
+        run(options(server.address("plant")), tell=told.append)
+        assert "target: 2 different values seen" in told[0]
+        assert any(re.match("  machine +category with 4 values", line) for line in told), told
+    finally:
+        server.stop()
+
+
 def test_predictions_that_were_not_taken_are_in_no_checkpoint(tmp_path: Path) -> None:
     server = started("redis", tmp_path)
     checkpoint, bodies = tmp_path / "checkpoint", made_up(1_200)

@@ -142,3 +142,57 @@ def test_messages_of_other_subjects_that_were_purged_are_named(tmp_path: Path) -
             opened(server.address("ours"), place)
     finally:
         server.stop()
+
+
+async def without_consumers(js: Any, name: str) -> None:
+    for consumer in await js.consumers_info(name):
+        await js.delete_consumer(name, consumer.name)
+
+
+def after(source: Source, bodies: list[Any], seconds: float = 20.0) -> list[Any]:
+    """What comes until there are as many messages as these; the same ones, if none is lost."""
+    found: list[Any] = []
+
+    def over() -> bool:
+        for message in source.fetch(100, 0.05):
+            found.append(message.body)
+            source.take(message)
+        return len(found) >= len(bodies)
+
+    wait_for(over, seconds)
+    return found
+
+
+def test_a_consumer_that_the_server_has_dropped_is_made_again(tmp_path: Path) -> None:
+    server = started("nats", tmp_path)
+    try:
+        server.make("plant")
+        first, rest = [b"1", b"2", b"3"], [b"4", b"5"]
+        server.publish("plant", first)
+        source = opened(server.address("plant"))
+        assert after(source, first) == first
+        server._do(lambda js: without_consumers(js, "plant"))  # type: ignore[attr-defined]
+        server.publish("plant", rest)
+        assert after(source, rest) == rest
+        source.close()
+    finally:
+        server.stop()
+
+
+def test_a_stream_made_anew_under_a_run_is_refused(tmp_path: Path) -> None:
+    server = started("nats", tmp_path)
+    try:
+        server.make("plant")
+        server.publish("plant", [b"1", b"2"])
+        source = opened(server.address("plant"))
+        assert after(source, [b"1", b"2"]) == [b"1", b"2"]
+        server._do(lambda js: js.delete_stream("plant"))  # type: ignore[attr-defined]
+        wait_for(lambda: not source.fetch(100, 0.05) and source.holds)  # gone for now: not a stream without messages
+        assert not source.caught_up
+        server.make("plant")
+        server.publish("plant", [b"a", b"b", b"c"])
+        with pytest.raises(BraidedError, match="what comes after message 2 any more: the stream was made anew"):
+            after(source, [b"a"])
+        source.close()
+    finally:
+        server.stop()

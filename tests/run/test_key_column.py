@@ -267,6 +267,19 @@ def test_a_key_that_cannot_be_is_skipped(stream: Path, tmp_path: Path) -> None:
     assert (found["records"], found["skipped_records"]) == (39, 1)
 
 
+def test_a_key_with_values_inside_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    keys: list[Any] = ["k", ["k"], {"inner": 7}, "k"]
+    path.write_text(
+        "".join(json.dumps({"key": key, "x": {"a": 1.5}, "y": "pq"[t % 2]}) + "\n" for t, key in enumerate(keys))
+    )
+    asked = {"stream": str(path), "key": "key", "preset": "lean", "task": "classification"}
+    with pytest.raises(BraidedError, match=r"records.jsonl:2: key 'key' is \['k'\]: give text or a whole number"):
+        finished(Job(RunOptions(**asked)))
+    found = finished(Job(RunOptions(**asked, on_error="skip"))).document()
+    assert (found["records"], found["skipped_records"], found["features"]) == (2, 2, 1)
+
+
 @pytest.mark.parametrize("share", ["braid", "none"])
 def test_keys_are_limited(stream: Path, tmp_path: Path, share: str) -> None:
     straight = finished(Job(options(stream, share=share)))

@@ -151,6 +151,10 @@ def test_labels_that_come_late(stream: Path) -> None:
 def test_what_cannot_be_is_refused(stream: Path) -> None:
     with pytest.raises(BraidedError, match="--jobs 2 spreads keys over processes: give --key, or leave it out"):
         Job(RunOptions(stream=str(stream), target="y", jobs=2))
+    with pytest.raises(
+        BraidedError, match=r"--jobs is 1,000, and this machine takes .* at most: give one for each core"
+    ):
+        Job(options(stream, jobs=1_000, share="none"))
     with pytest.raises(BraidedError, match="--jobs is 0"):
         Job(options(stream, jobs=0))
     with pytest.raises(BraidedError, match="takes no"):

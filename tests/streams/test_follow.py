@@ -207,6 +207,45 @@ def test_after_a_bad_line_the_run_goes_on_with_other_options(tmp_path: Path) -> 
         Job(dataclasses.replace(options, seed=1), checkpoint=checkpoint, resume=True)
 
 
+@pytest.mark.parametrize("share", [None, "none", "start", "braid"])
+def test_a_run_that_has_come_to_its_limits_goes_on_with_higher_ones(tmp_path: Path, share: str | None) -> None:
+    path, checkpoint = tmp_path / "d.jsonl", tmp_path / "d.braided"
+    draw = random.Random(0)
+    records = [{"key": f"k{i % 3}", "a": draw.random(), "y": "pq"[draw.random() < 0.4]} for i in range(700)]
+    records[650] |= {"y": "r", "b": 1.5}
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    fleet: dict[str, Any] = {"drop": ("key",)} if share is None else {"key": "key", "share": share}
+    options = RunOptions(stream=str(path), preset="lean", target="y", follow=True, idle=0.2, **fleet)
+    low = dataclasses.replace(options, max_classes=2, max_features=1)
+    for asked, which in ((low, "(features|classes)"), (dataclasses.replace(low, max_features=5), "classes")):
+        with pytest.raises(BraidedError, match=f"raise --max-{which}"):
+            list(Job(asked, checkpoint=checkpoint, resume=True).run())
+    with pytest.raises(BraidedError, match=r"--max-features is 1, and was 5 when checkpoint .* give as many or more"):
+        Job(low, checkpoint=checkpoint, resume=True)
+    job, straight = Job(options, checkpoint=checkpoint, resume=True), Job(options)
+    list(job.run())
+    list(straight.run())
+    assert job.document()["records"] == 700
+    assert job.finished[0].result["metrics"] == straight.finished[0].result["metrics"]
+    assert job.finished[0].result["state_sha256"] == straight.finished[0].result["state_sha256"]
+
+
+def test_two_runs_do_not_write_one_checkpoint(tmp_path: Path) -> None:
+    path, checkpoint = tmp_path / "d.csv", tmp_path / "d.braided"
+    path.write_text(as_csv(made_up_records(600)))
+    options = RunOptions(stream=str(path), models=("olr",), follow=True, idle=0.2)
+    one, other = Job(options, checkpoint=checkpoint), Job(options, checkpoint=checkpoint)
+    list(one.run())
+    written = checkpoint.read_bytes()
+    with pytest.raises(BraidedError, match=r"d.braided was written by another run meanwhile: stop one of the two"):
+        list(other.run())
+    assert checkpoint.read_bytes() == written
+    again = Job(options, checkpoint=checkpoint, resume=True)
+    checkpoint.unlink()
+    list(again.run())
+    assert checkpoint.exists(), "a file that was removed is in nobody's way"
+
+
 def test_a_quiet_stream_is_written_too(tmp_path: Path) -> None:
     path, checkpoint = tmp_path / "d.csv", tmp_path / "d.braided"
     path.write_text(as_csv(made_up_records(50)))

@@ -22,6 +22,7 @@ from braided.report.table import misfits
 from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole, text_files
 from braided.streams.base import Batch
+from braided.streams.encode.chunk import Chunk
 
 RECORDS = made_up_records(1_300)
 
@@ -151,6 +152,32 @@ def test_too_many_categories_suggest_hashing(tmp_path: Path) -> None:
     long = f"a,note,y\n1,short,0\n1,{'x' * 2_000},0\n"
     with pytest.raises(BraidedError, match=r"d.csv:3: column 'note' is .*too long for a category"):
         table(tmp_path / "d.csv", long)
+
+
+@pytest.mark.parametrize(("policy", "records", "skipped", "missing"), [("skip", 603, 1, 0), ("missing", 604, 0, 1)])
+def test_a_value_too_long_for_a_category_is_a_misfit(
+    policy: str, records: int, skipped: int, missing: int, tmp_path: Path
+) -> None:
+    text = "a,note,y\n" + "1,short,0\n" * 601 + f"1,{'x' * 20_000},1\n1,short,0\n1,other,0\n"
+    path = tmp_path / "d.csv"
+    with pytest.raises(BraidedError, match=r"d.csv:603: .*too long for a category: .*; --on-error skip or"):
+        table(path, text)
+    stream: Any = open_stream(str(path), rules=Rules(on_error=policy))
+    found = read_whole(stream).table
+    assert found.names == ("a", "note=short", "note=other")
+    counts = stream.counts
+    assert (len(found.labels), counts.skipped_records, counts.misfit_values) == (records, skipped, missing)
+
+
+def test_a_record_with_many_new_columns_cuts_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    records: list[dict[str, Any]] = [{"a": 1.0, "y": 0}] * 600
+    many = {f"n{number}": number + 0.5 for number in range(400)}
+    stream = IterableStream([*records, {"a": 1.0, **many, "y": 1}, *records], target="y")
+    cut: list[int] = []
+    part = Chunk.part
+    monkeypatch.setattr(Chunk, "part", lambda chunk, *ends: cut.append(len(chunk.columns)) or part(chunk, *ends))
+    assert len(read_whole(stream).table.names) == 401
+    assert sum(cut) < 1_000
 
 
 BAD = "a,b,y\n" + "1,2,u\n" * 600 + "1,oops,v\n1,2,u\n3,2\n1,inf,u\n1,2,\n1,5,v\n"

@@ -84,7 +84,7 @@ class Source(ABC):
 
     @property
     def holds(self) -> bool:
-        """Whether messages have come whose turn has not."""
+        """Whether messages have come whose turn has not, or may have and cannot be asked for."""
         return False
 
     @property

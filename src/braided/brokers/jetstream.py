@@ -22,6 +22,8 @@ from braided.errors import BraidedError
 
 #: Seconds after which the server forgets a consumer that asks for nothing; another is then made.
 _FORGOTTEN_S = 300.0
+#: Seconds without a message after which the server is asked whether it still has the consumer.
+_LOOK_S = 0.5
 #: Messages on their way to the server.
 _MOST_SENT = 500
 #: Seconds after which a stream that does not answer is taken for gone: a server that was started again takes some.
@@ -125,6 +127,15 @@ class _Connection:
             self._loop.close()
 
 
+class _PlaceGoneError(BraidedError):
+    """What comes behind a place is gone for good, so that there is nothing to wait for."""
+
+
+def _created(about: Any) -> str | None:
+    """When a stream was made; None where the server does not say."""
+    return None if about.created is None else str(about.created.isoformat())
+
+
 class JetStreamSource(Source):
     """The messages of a subject in the order of the stream's sequence numbers."""
 
@@ -141,31 +152,42 @@ class JetStreamSource(Source):
         try:
             self._stream = self._connection.stream()
             about = self._connection.run(self._connection.js.stream_info(self._stream))
-            self._created = None if about.created is None else about.created.isoformat()
+            self._created = _created(about)
             self._last: int = 0 if place is None else place[0]
             if place is not None:
                 self._check_place(about, place[1])
             self.place = [self._last, self._created]
             self._pull: Any = self._connection.run(self._consumer())
+            #: When the consumer was last known to be there.
+            self._known_at = time.monotonic()
             self._failing_since: float | None = None
         except BaseException:
             self._connection.close()
             raise
 
-    def _check_place(self, about: Any, created: str | None) -> None:
-        """Refuse to go on where messages are gone that were not read, or may have been of the subject."""
+    def _check_place(self, about: Any, created: str | None, running: bool = False) -> None:
+        """Refuse to go on where messages are gone that were not read, or may have been of the subject.
+
+        Of a run that was there all the time, messages of other subjects may go, and those before its first.
+        """
         what = ""
-        other = None not in (created, self._created) and created != self._created
+        now = _created(about)
+        other = None not in (created, now) and created != now
+        alone = about.config.subjects == [self.address.name]
         if other or self._last > about.state.last_seq:
             what = "the stream was made anew"
-        elif self._last < about.state.first_seq - 1:
-            alone = about.config.subjects == [self.address.name]
+        elif self._last < about.state.first_seq - 1 and (not running or (alone and self._last)):
             what = "it was purged" if alone else "messages were purged, and may have been of this subject"
         if what:
-            raise BraidedError(
+            raise _PlaceGoneError(
                 f"{self.address.shown} does not have what comes after message {self._last} any more: {what}; start "
                 "without the checkpoint"
             )
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is not known what there is, since the stream or its consumer does not answer."""
+        return self._failing_since is not None
 
     def take(self, message: Message) -> None:
         """Note the number of the message."""
@@ -189,22 +211,52 @@ class JetStreamSource(Source):
             return []
         return found
 
+    def _renew(self) -> None:
+        """Another consumer behind the last message, if the stream is still the one that was read."""
+        self._check_place(self._connection.run(self._connection.js.stream_info(self._stream)), self._created, True)
+        with suppress(BraidedError):
+            self._connection.run(self._pull.unsubscribe())
+        self._pull = self._connection.run(self._consumer())
+        self._known_at = time.monotonic()
+
+    async def _is_lost(self) -> bool:
+        """Whether the server has no such consumer any more: it answers to it as to one without messages."""
+        try:
+            await self._pull.consumer_info()
+        except NotFoundError:
+            return True
+        return False
+
+    def _found(self, most: int, wait_s: float) -> list[Any]:
+        """What the server gives; nothing only if its consumer was there a moment ago."""
+        if self._connection.reconnected:
+            self._connection.reconnected = False
+            self._renew()
+        found: list[Any] = self._connection.run(self._next(most, wait_s))
+        if not found and time.monotonic() - self._known_at < _LOOK_S:
+            return found
+        if not found and self._connection.run(self._is_lost()):
+            self._renew()
+            found = self._connection.run(self._next(most, wait_s))
+        self._known_at = time.monotonic()
+        return found
+
     def fetch(self, most: int, wait_s: float) -> list[Message]:
         """The next messages; a consumer that the server has lost is made anew behind the last one."""
         if self.outage.active:
             time.sleep(wait_s)
             return []
         try:
-            if self._connection.reconnected:
-                self._connection.reconnected = False
-                self._pull = self._connection.run(self._consumer())
-            found = self._connection.run(self._next(most, wait_s))
+            found = self._found(most, wait_s)
+        except _PlaceGoneError:
+            raise
         except BraidedError:
             now = time.monotonic()
             self._failing_since = self._failing_since or now
             if now - self._failing_since > _NO_STREAM_S and not self.outage.active:
                 raise
             self._connection.reconnected = True
+            self.caught_up = False
             time.sleep(wait_s)
             return []
         self._failing_since = None

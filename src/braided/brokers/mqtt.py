@@ -183,8 +183,9 @@ class MQTTSource(Source):
 
     @property
     def wants_saving(self) -> bool:
-        """Whether the window is full of messages that are not acknowledged."""
-        return len(self._held) >= WINDOW
+        """Whether the window is full of messages that were taken: a save before that frees only a part of it."""
+        with self._lock:
+            return len(self._held) >= WINDOW and self._held[-1][0] <= self.place
 
     def saved(self, place: Any) -> None:
         """Acknowledge all messages up to a place."""

@@ -12,7 +12,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol
 
-from braided import extras
+from braided import checks, extras
 from braided.errors import BraidedError
 from braided.reproduce.jobs import JobSpec, perform
 
@@ -52,6 +52,7 @@ class Processes:
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or os.cpu_count() or 1
+        checks.processes("--jobs", self.workers)
 
     def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Done]:
         """The jobs with their results; if a worker dies, the jobs that are left come back as failed."""

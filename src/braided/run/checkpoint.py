@@ -38,7 +38,7 @@ from braided.evaluation.evaluation import Waiting, result_of
 from braided.evaluation.key_tally import checked_keys
 from braided.evaluation.older import upgraded_history
 from braided.fleet import KIND, Fleet
-from braided.run.options import AUTO, FREE_WHEN_RESUMED, RunOptions
+from braided.run.options import AUTO, FREE_WHEN_RESUMED, RAISED_WHEN_RESUMED, RunOptions
 from braided.run.predictions import Written
 from braided.state import ArrayRule, check_arrays, checked, holding_together
 from braided.streams import Batch
@@ -57,6 +57,8 @@ _SAID = "run/said"
 _KEYS = "run/keys"
 #: And what is of records whose labels come later on their own.
 _LATE = "run/late"
+#: Bytes at the end of a file by which one checkpoint is told from another.
+_END = 32
 #: A value that waits is finite, or NaN for a missing one.
 _LOWEST = float(np.finfo(np.float64).min)
 
@@ -106,10 +108,29 @@ class RunCheckpoint:
             )
         if path.exists() and path.stat().st_size > 0:
             self._read()
+        #: The end of the file that this run has found, or written last.
+        self._own_end = self._end()
         remove_leftovers(path)
 
     def _read(self) -> Checkpoint:
         return read(self.path, *ESTIMATORS, KIND, _NO_MODEL)
+
+    def _end(self) -> bytes | None:
+        """The checksum at the end of the file, which no two checkpoints share; None if there is no file."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(-min(_END, file.seek(0, os.SEEK_END)), os.SEEK_END)
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def _check_own(self) -> None:
+        """Refuse to write over what another run has written since: the two would undo each other's records."""
+        if self._end() not in (None, self._own_end):
+            raise BraidedError(
+                f"checkpoint {self.path} was written by another run meanwhile: stop one of the two, or give each a "
+                "file of its own"
+            )
 
     def save(
         self,
@@ -122,6 +143,7 @@ class RunCheckpoint:
         predicted: Written | None,
     ) -> None:
         """Write the model in progress (or the last one, if it has a state) with the state of the job around it."""
+        self._check_own()
         model: Any = evaluation.model
         metadata: dict[str, Any] = {}
         arrays: Arrays = {}
@@ -175,11 +197,13 @@ class RunCheckpoint:
         }
         kind = KIND if isinstance(model, Fleet) else type(model).__name__ if isinstance(model, MODL) else _NO_MODEL
         write(self.path, kind, metadata, arrays)
+        self._own_end = self._end()
 
     def load(self, options: RunOptions) -> ResumedJob | None:
         """The job to go on with; None where there is no checkpoint yet."""
         if not self.path.exists():
             return None
+        self._own_end = self._end()
         saved = self._read()
         if "run" not in saved.metadata:
             raise BraidedError(f"checkpoint {self.path} holds a model but no run: it was not made by --checkpoint")
@@ -245,9 +269,9 @@ class RunCheckpoint:
         # The reader settles the rules of the columns anew, and gives the model numbers.
         about = {key: value for key, value in saved.metadata.items() if key != "encode"}
         model: Any = (
-            _restored_fleet(about, own, options.key_limits)
+            _restored_fleet(about, own, options)
             if saved.kind == KIND
-            else ESTIMATORS[saved.kind].restore(about, own)
+            else ESTIMATORS[saved.kind].restore(_with_limits(about, options), own)
         )
         history = histories[-1]
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
@@ -276,16 +300,27 @@ class RunCheckpoint:
             before = then.get(name, usual[name])
             before = tuple(before) if isinstance(before, list) else before
             free = name in FREE_WHEN_RESUMED or (name == "task" and value == AUTO)
-            if before != value and not free:
+            if name in RAISED_WHEN_RESUMED and checked(_WHAT, {name: before}, name, int) > value:
+                raise BraidedError(
+                    f"--{name.replace('_', '-')} is {value:,}, and was {before:,} when checkpoint {self.path} was "
+                    "made: give as many or more"
+                )
+            if before != value and not free and name not in RAISED_WHEN_RESUMED:
                 raise BraidedError(
                     f"checkpoint {self.path} was made with {name} = {before!r}, and now it is {value!r}: "
                     "give the same options, or another checkpoint file"
                 )
 
 
-def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, limits: dict[str, Any]) -> Fleet:
+def _with_limits(metadata: Any, options: RunOptions) -> dict[str, Any]:
+    """A model as it was saved, with room for as much as the options say now."""
+    parameters = checked("the checkpoint", metadata, "parameters", dict)
+    return {**metadata, "parameters": parameters | {name: getattr(options, name) for name in RAISED_WHEN_RESUMED}}
+
+
+def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, options: RunOptions) -> Fleet:
     """A fleet that takes numbers, as those in `_current`; its limits may be others, but for keys that it has."""
-    about = dict(metadata)
+    about, limits = dict(metadata), options.key_limits
     kept = checked(_WHAT, about, "parameters", dict)
     if limits.get("max_keys", math.inf) < checked(_WHAT, kept, "max_keys", int):
         raise BraidedError(
@@ -295,8 +330,15 @@ def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, limits: dict[str, 
     about["parameters"] = {**kept, **limits}
     for part in ("template", "inside"):
         about[part] = {key: value for key, value in checked(_WHAT, about, part, dict).items() if key != "encode"}
-    if isinstance(about["inside"].get("model"), dict):
-        about["inside"]["model"] = {key: value for key, value in about["inside"]["model"].items() if key != "encode"}
+    about["template"] = _with_limits(about["template"], options)
+    inside = about["inside"]
+    if isinstance(inside.get("model"), dict):
+        model = {key: value for key, value in inside["model"].items() if key != "encode"}
+        inside["model"] = _with_limits(model, options)
+    if isinstance(inside.get("models"), list):  # of keys that have whole models of their own
+        inside["models"] = [
+            _with_limits(model, options) if isinstance(model, dict) else model for model in inside["models"]
+        ]
     return Fleet.restore(about, arrays)
 
 

@@ -32,6 +32,7 @@ from braided.run.prediction_topic import PredictionTopic
 from braided.run.predictions import PredictionFile, Written
 from braided.run.target import LOOKED_AT, NumericTargets, guessed, spelling
 from braided.streams import MASKS, ArrayStream, Batch, Limited, Peeked, Stream, read_whole, shuffled
+from braided.streams.encode.chunk import CHUNK_RECORDS
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.named import NAMED_STREAMS
 from braided.streams.readers.broker import BrokerStream
@@ -204,7 +205,7 @@ class Job:
         lenient = replace(self.options, on_error="missing")
         rules = lenient.rules(self.options.most_names, self._tell, unlabelled=True)
         if isinstance(stream, BrokerStream):  # what it was sent may not come twice
-            looked_at: Any = stream.there_now(records, rules)
+            looked_at: Any = stream.there_now(max(records, CHUNK_RECORDS), rules)  # the plan is of all of them
         else:
             looked_at = lenient.open(self.options.stream, self.data_dir, rules, record_id=self.options.id)
         labels = _labels(Peeked(looked_at, records).first)

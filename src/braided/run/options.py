@@ -33,6 +33,8 @@ AUTO = "auto"
 #: Options that may be others when a run is resumed: they do not touch what has been learned. From there on,
 #: `max_keys`, which may only be raised, and `evict`, which stays if it is left out, say which keys are forgotten.
 FREE_WHEN_RESUMED = {"idle", "on_error", "metrics", "jobs", "in_memory", "max_keys", "evict"}
+#: Limits of the models that may be raised then: a run that has come to one goes on with more room.
+RAISED_WHEN_RESUMED = ("max_features", "max_classes")
 
 # Help that lists names: an annotation is read as text, which cannot hold such an expression.
 _MODELS = f"One of {', '.join(zoo.MODELS)}. Repeatable."
@@ -354,6 +356,7 @@ class RunOptions(ReadingOptions):
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
         if not 0.0 < self.late_seconds < float("inf"):
             raise BraidedError(f"--late-seconds is {self.late_seconds}: give a number of seconds above 0")
+        checks.processes("--jobs", self.jobs)
         if self.jobs > 1 and self.key is None:
             raise BraidedError(f"--jobs {self.jobs} spreads keys over processes: give --key, or leave it out")
         if self.id is not None and self.id == self.target:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.streams.encode.cells import as_category
+from braided.streams.encode.cells import Cells, as_category
 
 _MISSING, _UNKNOWN = -1, -2
 
@@ -124,6 +124,31 @@ class Categories:
         for place, row in enumerate(first, start=before):
             values[:row, place] = np.nan
         return [self.name(column, value) for value in places], values
+
+    def too_long(self, column: Hashable, cells: Cells, most_characters: int) -> list[int]:
+        """Rows whose values would be new features with names longer than that; `encode` must not be given them.
+
+        >>> Categories("onehot", 64).too_long("note", ["short", None, "long" * 10], 20)
+        [2]
+        """
+        known = self.known.get(column, {})
+        longest = max((len(cell) for cell in cells if isinstance(cell, str)), default=0)
+        hashed = self.encoding == "hash" or column in self.hashed
+        if hashed or len(known) >= self.most or len(self.name(column, "")) + longest <= most_characters:
+            return []
+        rows: list[int] = []
+        new: set[str] = set()
+        for row, cell in enumerate(cells):
+            value = as_category(cell)
+            if value is None or value in known or value in new:
+                continue
+            if len(known) + len(new) >= self.most:
+                break  # all later ones share buckets, whose names are short
+            if len(self.name(column, value)) > most_characters:
+                rows.append(row)
+            else:
+                new.add(value)
+        return rows
 
     def name(self, column: Hashable, value: str | int) -> str:
         """The feature of a value, or of a shared bucket."""

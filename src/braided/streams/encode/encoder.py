@@ -19,7 +19,7 @@ from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import Batch, LateLabel, joined
 from braided.streams.encode import cells, first_look, words
-from braided.streams.encode.cells import BadCell, Cells, Kind
+from braided.streams.encode.cells import Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Misfit, Piece
 from braided.streams.encode.flatten import flatten
 from braided.streams.encode.keys import check_key, key_misfits, keyed
@@ -63,6 +63,8 @@ class Encoder(ColumnKinds):
 
     #: Records so far that were numbers when they came.
     _rows = 0
+    #: Features that there may still be, counted when a chunk brings its first new category; None before it.
+    _room: int | None = None
 
     def problem(self, where: str, reason: str) -> None:
         """A record that cannot be read: an error, or counted."""
@@ -183,7 +185,7 @@ class Encoder(ColumnKinds):
         )
         assert isinstance(chunk, Chunk)
         known = chunk if learn or not strange else chunk.without(strange)
-        read, wrong = self._read_columns(known)
+        read, wrong = self._read_columns(known, learn)
         if wrong and self.rules.on_error != "missing":
             first = min(wrong, key=lambda misfit: misfit.row)
             one = n == 1 and before is None
@@ -271,7 +273,7 @@ class Encoder(ColumnKinds):
         if not learn:
             chunk = chunk.without({name for name in chunk.columns if name not in self.kinds})
         labels: list[Any] = []
-        read, wrong = self._read_columns(chunk)
+        read, wrong = self._read_columns(chunk, learn)
         wrong += check_column(read, self.rules.weight)
         weights = weights_of(chunk, wrong)
         for row, cell in enumerate(chunk.labels):
@@ -302,8 +304,8 @@ class Encoder(ColumnKinds):
                 categories |= self.categories.meanings(name)
         return Batch(tuple(names), values, labels, weights, categories, keys, ids)
 
-    def _read_columns(self, chunk: Chunk) -> tuple[dict[Hashable, Any], list[Misfit]]:
-        """Numbers and points in time of the columns that hold such, and what does not fit."""
+    def _read_columns(self, chunk: Chunk, learn: bool) -> tuple[dict[Hashable, Any], list[Misfit]]:
+        """Numbers, points in time, and text and categories without what does not fit; and that."""
         wrong: list[Misfit] = []
         read: dict[Hashable, Any] = {}
         for name, column in chunk.columns.items():
@@ -318,8 +320,18 @@ class Encoder(ColumnKinds):
                 read[name], misfits = cells.moments(column, self.dates[name])
             else:
                 misfits = cells.not_categories(column)
+                read[name] = _without(column, misfits)
+                if kind is Kind.CATEGORICAL and learn:
+                    too_long = self._too_long(name, read[name])
+                    read[name] = _without(read[name], too_long)
+                    misfits += too_long
             wrong += [Misfit(row, f"column {name!r} {reason}", name) for row, reason in misfits]
         return read, wrong
+
+    def _too_long(self, name: Hashable, column: Cells) -> list[tuple[int, str]]:
+        """(row, reason) of the values that are too long for a feature's name."""
+        rows = self.categories.too_long(name, column, _LONGEST_NAME)
+        return [(row, _why_too_long(name, column[row])) for row in rows]
 
     def _features(
         self, chunk: Chunk, read: dict[Hashable, Any], kept: Sequence[int], learn: bool = True
@@ -328,7 +340,8 @@ class Encoder(ColumnKinds):
         names: list[Hashable] = []
         parts: list[NDArray[np.float64]] = []
         whole = len(kept) == len(chunk)
-        for name, column in chunk.columns.items():
+        self._room = None
+        for name in chunk.columns:
             kind = self.kinds.get(name, Kind.NUMERIC)
             if kind is Kind.DROPPED:
                 continue
@@ -343,7 +356,7 @@ class Encoder(ColumnKinds):
                     self._note("date", name, *astuple(form))
                 found, values = form.names(name, self.rules.dates), form.values(moments, self.rules.dates)
             else:
-                chosen = [None if isinstance(column[i], BadCell | bytes) else column[i] for i in kept]
+                chosen = [read[name][i] for i in kept]
                 if kind is Kind.TEXT:
                     n = self.rules.text_features
                     found, values = words.names(name, n), words.values(chosen, n)
@@ -387,13 +400,13 @@ class Encoder(ColumnKinds):
         """Refuses a category that would be a feature too many."""
 
         def on_new(row: int, name: str) -> None:
-            if len(name) > _LONGEST_NAME:
-                raise BraidedError(
-                    f"{chunk.where(kept[row])}: column {column!r} is {shown(name.partition('=')[2])}, too long for a "
-                    f"category: give {option('text', [str(column)])} or {option('hashed', [str(column)])}, or leave "
-                    f"the column out with {option('drop', [str(column)])}"
-                )
-            if self._n_settled() + len(self.categories) >= self.rules.max_features:
+            if len(name) > _LONGEST_NAME:  # not found before, as records that are skipped filled up the column
+                reason = _why_too_long(column, name.partition("=")[2])
+                raise BraidedError(f"{chunk.where(kept[row])}: column {column!r} {reason}")
+            if self._room is None:
+                self._room = self.rules.max_features - self._n_settled() - len(self.categories)
+            self._room -= 1
+            if self._room < 0:
                 raise BraidedError(
                     f"{chunk.where(kept[row])}: column {column!r} has a new value, and feature {shown(name)} would be "
                     f"number {self.rules.max_features + 1}, and max_features is {self.rules.max_features}: give "
@@ -407,3 +420,16 @@ class Encoder(ColumnKinds):
 def _without_such_records() -> str:
     """The setting with which a stream goes on after a record that cannot be read."""
     return f"; {option('on_error', 'skip')} goes on without such records"
+
+
+def _without(column: Cells, misfits: Sequence[tuple[int, str]]) -> Cells:
+    """A column in which the cells of these rows are missing."""
+    rows = {row for row, _ in misfits}
+    return [None if row in rows else cell for row, cell in enumerate(column)] if rows else column
+
+
+def _why_too_long(column: Hashable, value: Any) -> str:
+    return (
+        f"is {shown(value)}, too long for a category: give {option('text', [str(column)])} or "
+        f"{option('hashed', [str(column)])}, or leave the column out with {option('drop', [str(column)])}"
+    )

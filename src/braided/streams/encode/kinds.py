@@ -114,11 +114,11 @@ class ColumnKinds(Settled):
 
     def _settle_late(self, name: Hashable, chunk: Chunk) -> None:
         """Fix the kind of a column that the first records did not have by its first value, wherever chunks are cut."""
-        row = next(
-            (i for i, cell in enumerate(chunk.columns[name]) if cells.kind_of(cell, self.form) is not None), None
-        )
+        column = chunk.columns[name]
+        row = next((i for i, cell in enumerate(column) if cells.kind_of(cell, self.form) is not None), None)
         if row is not None:
-            first = chunk.part(row, row + 1)
+            # Of this column alone: one record may bring thousands, and each would cut all others.
+            first = replace(chunk, columns={name: column}).part(row, row + 1)
             self._settle(name, first.columns[name], [first])
 
     def _kind_of(self, name: Hashable, column: Cells) -> Kind | None:

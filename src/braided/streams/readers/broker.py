@@ -114,7 +114,7 @@ class _ThereNow(EncodedStream):
 
     def chunks(self, encoder: Encoder) -> Generator[Piece]:
         encoder.target = self.target
-        gathering = _Gathering(self.name, Splitter(self.target, self.record_id), encoder)
+        gathering = _Gathering(self.name, Splitter(self.target, self.record_id, encoder.rules.key), encoder)
         for message in self.messages:
             yield from gathering.add(message, lambda: None)
         yield from gathering.rest(None)
@@ -204,7 +204,7 @@ class BrokerStream(LiveStream):
         return found
 
     def _pieces(self, encoder: Encoder, start: dict[str, Any] | None) -> Iterator[Piece]:
-        splitter = Splitter(self.target, self.record_id)
+        splitter = Splitter(self.target, self.record_id, encoder.rules.key)
         if self._form is not None:
             splitter.form = self._form
         gathering = _Gathering(self.name, splitter, encoder)

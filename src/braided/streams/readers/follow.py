@@ -214,7 +214,7 @@ class FollowStream(LiveStream):
         yield from gathered()
 
     def _json(self, tail: Tail, encoder: Encoder) -> Iterator[Piece]:
-        splitter = Splitter(self.target, self.record_id)
+        splitter = Splitter(self.target, self.record_id, encoder.rules.key)
         source = str(tail.path)
 
         def records() -> Iterator[tuple[Any, str | None]]:

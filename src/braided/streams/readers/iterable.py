@@ -56,4 +56,5 @@ class IterableStream(EncodedStream):
         """Records in chunks whose columns are the names that appear in them."""
         encoder.target = self.target
         numbered = enumerate(self._iterator(), start=1)
-        yield from chunked(self.name, numbered, lambda record: record, Splitter(self.target), encoder, by_row=True)
+        splitter = Splitter(self.target, key=encoder.rules.key)
+        yield from chunked(self.name, numbered, lambda record: record, splitter, encoder, by_row=True)

@@ -54,7 +54,9 @@ class JSONLinesStream(EncodedStream):
         """Records in chunks whose columns are the names that appear in them."""
         encoder.target = self.target
         numbered = ((count, line) for count, line in enumerate(self.open(), start=1) if line.strip())
-        yield from chunked(self.name, numbered, parse, Splitter(self.target, self.record_id), encoder)
+        yield from chunked(
+            self.name, numbered, parse, Splitter(self.target, self.record_id, encoder.rules.key), encoder
+        )
 
 
 def _standard_input_lines() -> Iterator[str]:

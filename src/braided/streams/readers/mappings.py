@@ -6,13 +6,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from braided.errors import BraidedError
 from braided.option_names import option
 from braided.streams.base import LateLabel, RecordID
-from braided.streams.encode.cells import Cells
+from braided.streams.encode.cells import BadCell, Cells
 from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, at, in_chunks
 from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.flatten import flat_columns, flatten, is_nested
+from braided.streams.encode.flatten import NESTED, flat_columns, flatten, is_nested
 from braided.streams.readers.base import TARGET_NAMES
 from braided.values import shown, sorted_names
 
@@ -63,11 +65,15 @@ class Splitter:
     record_id
         The name of the column of flat records that holds their IDs. In records of features and label it is `"id"`.
         A record that has nothing but ID and label is the label of an earlier one, which had none.
+    key
+        The column of the records' keys, None if nobody asks for them. One with further values inside is no key, and
+        none of these is a feature.
     """
 
-    def __init__(self, target: Hashable | None, record_id: str | None = None) -> None:
+    def __init__(self, target: Hashable | None, record_id: str | None = None, key: str | None = None) -> None:
         self.target = target
         self.record_id = record_id
+        self.key = key
         self._paired = False
         self._settled = target is not None
 
@@ -84,7 +90,7 @@ class Splitter:
     def split(self, record: Any) -> Pair | LateLabel:
         """One record taken apart, its features flat; or the label of an earlier one."""
         if isinstance(record, tuple) and len(record) == 2 and isinstance(record[0], Mapping) and self.target is None:
-            return Pair(flatten(record[0]), record[1])
+            return Pair(self._flat(record[0]), record[1])
         if not isinstance(record, Mapping):
             raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}, or flat records')
         if (self._paired or not self._settled) and record.keys() - {"w"} == {_ID, "y"}:
@@ -95,11 +101,11 @@ class Splitter:
             if not isinstance(record.get("x"), Mapping):
                 raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}')
             features = record["x"] if "key" not in record else {"key": record["key"], **record["x"]}
-            return Pair(flatten(features), record.get("y"), record.get("w"), checked_id(record.get(_ID)))
+            return Pair(self._flat(features), record.get("y"), record.get("w"), checked_id(record.get(_ID)))
         if self.record_id is not None and record.keys() == {self.record_id, self.target}:
             return LateLabel(_named(record, self.record_id), record[self.target])
         apart = {self.target, self.record_id}
-        features = flatten({name: value for name, value in record.items() if name not in apart})
+        features = self._flat({name: value for name, value in record.items() if name not in apart})
         return Pair(features, record.get(self.target), None, checked_id(record.get(self.record_id)))
 
     def describe_to(self, encoder: Encoder) -> None:
@@ -107,6 +113,13 @@ class Splitter:
         encoder.target = encoder.target or self.target
         if self.record_id is not None and not self._paired:
             encoder.found["id"] = self.record_id
+
+    def _flat(self, record: Mapping[Any, Any]) -> dict[Hashable, Any]:
+        """The features without nesting; a key with further values inside stays one cell, to be named as it is."""
+        key = None if self.key is None else record.get(self.key)
+        if not isinstance(key, NESTED) or (isinstance(key, np.ndarray) and not key.ndim):
+            return flatten(record)
+        return flatten({**record, self.key: BadCell(f"is {shown(key)}: give text or a whole number")})
 
     def _settle(self, record: Mapping[Any, Any]) -> None:
         if isinstance(record.get("x"), Mapping):
