@@ -130,7 +130,8 @@ QUIRKS = (
         "The learning rate on I-MNIST",
         "It is given as .00005, at which MODL gets 15.5% of a million images wrong here, and 3.8% are published.",
         "At .001 it gets 4.0% wrong and at .002 3.0% (one seed, rates tried afterwards), so another rate may be the "
-        "cause ([what was tried](docs/baselines.md#beside-the-published-figures)); the table has the rate that is given.",
+        "cause ([what was tried](docs/baselines.md#beside-the-published-figures)); the table has the rate that is "
+        "given.",
     ),
     Quirk(
         "The review's german",

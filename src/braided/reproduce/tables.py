@@ -248,8 +248,8 @@ TABLES: dict[str, TableSpec] = {
     "table3": TableSpec(
         "Images",
         "Error in percent of the records: five seeds of CIFAR-10's 50,000 images, two of I-MNIST's million. MODL has "
-        "the learning rate that the paper gives, .00005; on I-MNIST a larger one [comes nearer the "
-        "published figure](docs/baselines.md#beside-the-published-figures).",
+        "the learning rate that the paper gives, .00005; on I-MNIST a larger one [comes nearer the published "
+        "figure](docs/baselines.md#beside-the-published-figures).",
         _table3,
         compare="modl",
     ),
