@@ -118,7 +118,7 @@ def sparse() -> None:
         ("`X.toarray()`", "missing", encoded.toarray()),
     ):
         model = MODLClassifier(zeros=zeros)
-        places = model.predict_learn_many(X, labels).predictions.argmax(axis=1)
+        places = model.predict_learn_many(X, labels).values.argmax(axis=1)
         wrong = np.mean(np.array(model.classes)[places] != labels)
         print(f"| {name}{f', zeros={zeros!r}' if name == 'sparse' else ''} | {wrong:.2%} |")
 

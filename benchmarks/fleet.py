@@ -180,7 +180,7 @@ def _run(model: Any, stream: Keyed, keys: bool) -> float:
     for start in range(0, len(labels), _CHUNK):
         rows = slice(start, start + _CHUNK)
         given = {"keys": stream.keys[rows]} if keys else {}
-        found.append(model.predict_learn_many(stream.values[rows], labels[rows], **given).predictions)
+        found.append(model.predict_learn_many(stream.values[rows], labels[rows], **given).values)
     width = max(part.shape[1] for part in found)
     whole = np.concatenate([np.pad(part, ((0, 0), (0, width - part.shape[1]))) for part in found])
     return _error(whole, model.classes, stream.targets)

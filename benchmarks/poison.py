@@ -144,7 +144,7 @@ def attacked(values: Floats, targets: Any, attack: Attack | None, seed: int) -> 
 
 def _error(model: Any, part: Part) -> float:
     """Learn a part: the error, or the mean absolute one, over its last clean records."""
-    said = model.predict_learn_many(part.values, part.targets).predictions
+    said = model.predict_learn_many(part.values, part.targets).values
     if isinstance(model, MODLRegressor):
         with np.errstate(over="ignore"):
             losses = np.abs(said[:, 0] - part.targets)

@@ -115,7 +115,7 @@ def _error(fleet: Fleet, stream: Keyed, part: slice) -> float:
     """Percent of errors, or the mean absolute error, of records that are predicted, then learned."""
     names = [str(place) for place in range(stream.values.shape[1])]
     keys, targets = stream.keys[part].tolist(), stream.targets[part]
-    said = np.asarray(fleet.predict_learn_many(stream.values[part], targets.tolist(), names, keys=keys).predictions)
+    said = np.asarray(fleet.predict_learn_many(stream.values[part], targets.tolist(), names, keys=keys).values)
     if targets.dtype.kind == "f":
         return float(np.abs(said[:, 0] - targets).mean())
     labels = np.array([*fleet.classes, -1])

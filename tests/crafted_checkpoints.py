@@ -128,7 +128,7 @@ def _use_fleet(fleet: Fleet) -> None:
     known = fleet.classes or [0, 1]
     y = (labels * 1.5).tolist() if fleet.task == "regression" else [known[place % len(known)] for place in labels]
     for _ in range(2):
-        said = fleet.progress_many(values, ["0", "1", "2"], keys).predictions
+        said = fleet.progress_many(values, ["0", "1", "2"], keys).values
         assert np.isfinite(said).all(), "a prediction is not finite"
         try:
             fleet.dry_run().learn_many(values, y, ["0", "1", "2"], keys=keys)

@@ -122,7 +122,7 @@ def test_every_candidate_is_a_model_that_learns() -> None:
     values, labels = made_up(30)
     for preset in candidates().values():
         model = MODLClassifier(preset)
-        assert np.isfinite(model.predict_learn_many(values, labels).predictions).all()
+        assert np.isfinite(model.predict_learn_many(values, labels).values).all()
     assert candidates()["default"] == presets.default()
     assert len(STREAMS) == 14
 

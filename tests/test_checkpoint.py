@@ -190,7 +190,7 @@ def test_a_model_saved_as_the_default_of_version_0_1_goes_on_as_what_it_was() ->
     with np.load(folder / "said-0.1.npz") as kept:
         values, score, said = kept["values"], kept["score"], kept["classifier"]
     labels = np.where(score > 0.5, "high", np.where(score < -0.5, "low", "middle"))
-    found = model.predict_learn_many(values, labels, ["a", "b", "c", "d"]).predictions
+    found = model.predict_learn_many(values, labels, ["a", "b", "c", "d"]).values
     np.testing.assert_allclose(found, said, rtol=1e-3, atol=1e-5)
 
 

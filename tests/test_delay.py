@@ -76,7 +76,7 @@ def test_chunks_records_and_saved_models_agree(kind: type[MODLClassifier], tmp_p
     values, labels = persistent(120)
     values[::5, 1] = np.nan
     one, many, saved = (kind("default", delay=LATE) for _ in range(3))
-    said = many.predict_learn_many(values, labels).predictions
+    said = many.predict_learn_many(values, labels).values
     for t, (row, label) in enumerate(zip(values, labels.tolist(), strict=True)):
         x = dict(enumerate(row))
         answer = one.predict_proba_one(x) if isinstance(one, MODLClassifier) else {0: one.predict_one(x)}

@@ -49,9 +49,9 @@ def test_the_python_loop_gives_the_bits_of_the_compiled_one(preset: presets.Pres
     compiled, plain = MODLClassifier(preset=preset, seed=5), MODLClassifier(preset=preset, learners=wrapped, seed=5)
     mixed = MODLClassifier(preset=preset, learners=[wrapped[0], *preset.learners[1:]], seed=5)
     one, two, three = (model.predict_learn_many(values, labels) for model in (compiled, plain, mixed))
-    np.testing.assert_array_equal(one.predictions, two.predictions)
+    np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.own, two.own)
-    np.testing.assert_array_equal(one.predictions, three.predictions)
+    np.testing.assert_array_equal(one.values, three.values)
     for name, array in compiled.braid.state().items():
         np.testing.assert_array_equal(plain.braid.state()[name], array, err_msg=name)
 
@@ -62,7 +62,7 @@ def test_the_python_loop_gives_the_bits_of_the_compiled_one_in_regression() -> N
     wrapped = [InPython(build(config, 0, place)) for place, config in enumerate(preset.for_regression().learners)]
     compiled, plain = MODLRegressor(preset), MODLRegressor(preset, learners=wrapped)
     one, two = (model.predict_learn_many(values, labels * 10.0) for model in (compiled, plain))
-    np.testing.assert_array_equal(one.predictions, two.predictions)
+    np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.own, two.own)
 
 
@@ -73,7 +73,7 @@ def test_compiled_learners_give_the_same_bits_in_the_python_loop(kind: type[MODL
     models = [kind(seed=5), kind(seed=5)]
     models[1].braid.compiled = False
     one, two = (model.predict_learn_many(values, labels) for model in models)
-    np.testing.assert_array_equal(one.predictions, two.predictions)
+    np.testing.assert_array_equal(one.values, two.values)
     for name, array in models[0].braid.state().items():
         np.testing.assert_array_equal(models[1].braid.state()[name], array, err_msg=name)
 
@@ -159,8 +159,8 @@ def test_a_huge_value_does_not_destroy_the_model(preset: str, huge: float) -> No
         progress = m.predict_learn_many(values[600:], labels[600:])
         place = {label: i for i, label in enumerate(m.classes)}
         truth = np.array([place[label] for label in labels[600:].tolist()])
-        assert np.isfinite(progress.predictions).all()
-        results[name] = (progress.predictions.argmax(axis=1) != truth).mean()
+        assert np.isfinite(progress.values).all()
+        results[name] = (progress.values.argmax(axis=1) != truth).mean()
     assert results["hit"] < results["calm"] + 0.05
 
 
@@ -172,7 +172,7 @@ def test_a_huge_value_among_the_first_does_not_hide_its_feature(huge: float, whe
     labels = (values[:, 0] > 0).astype(int)
     values[when, 0] = huge
     model = MODLClassifier()
-    predictions = model.predict_learn_many(values, labels).predictions
+    predictions = model.predict_learn_many(values, labels).values
     truth = np.array([model.classes.index(label) for label in labels.tolist()])
     assert (predictions.argmax(axis=1) != truth)[750:].mean() < 0.1
 
@@ -183,7 +183,7 @@ def test_large_numbers_with_small_differences_are_information() -> None:
     values = 1.7e18 + 1e12 * rng.normal(size=(800, 1))
     labels = (values[:, 0] > 1.7e18).astype(int)
     model = MODLClassifier()
-    predictions = model.predict_learn_many(values, labels).predictions
+    predictions = model.predict_learn_many(values, labels).values
     truth = np.array([model.classes.index(label) for label in labels.tolist()])
     assert (predictions.argmax(axis=1) != truth)[400:].mean() < 0.1
 

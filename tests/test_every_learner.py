@@ -239,7 +239,7 @@ def test_alone_in_a_model_chunks_and_single_records_agree(config: Any) -> None:
         answer = predict(single)(x)
         if isinstance(single, MODLClassifier):
             answer = [answer.get(label, 0.0) for label in chunked.classes]  # type: ignore[union-attr]
-        np.testing.assert_array_equal(progress.predictions[i], answer)
+        np.testing.assert_array_equal(progress.values[i], answer)
         single.learn_one(x, y)
 
 
@@ -261,11 +261,11 @@ def test_alone_in_a_model_it_beats_a_constant_on_an_easy_stream(config: Any) -> 
     signal = values[:, 0] + values[:, 1] - 0.5
     model = model_of(config)
     if isinstance(model, MODLRegressor):
-        predictions = model.predict_learn_many(values, signal).predictions[1_500:, 0]
+        predictions = model.predict_learn_many(values, signal).values[1_500:, 0]
         assert np.abs(predictions - signal[1_500:]).mean() < 0.5 * np.abs(signal - np.median(signal))[1_500:].mean()
     else:
         labels = (signal > 0).astype(int)
-        predictions = model.predict_learn_many(values, labels).predictions[1_500:]
+        predictions = model.predict_learn_many(values, labels).values[1_500:]
         truth = np.array([model.classes.index(label) for label in labels.tolist()])[1_500:]
         assert (predictions.argmax(axis=1) != truth).mean() < 0.7 * labels[1_500:].mean()
 
@@ -322,7 +322,7 @@ def test_a_huge_weight_ruins_nothing(config: Any) -> None:
         weights = np.ones(2_000)
         weights[1_000] = weight
         targets[1_000] = -targets[1_000] if regression else 1 - targets[1_000]
-        predictions = model.predict_learn_many(values, targets, sample_weight=weights).predictions
+        predictions = model.predict_learn_many(values, targets, sample_weight=weights).values
         assert all(np.isfinite(array).all() for array in model.braid.state().values())
         if regression:
             errors.append(np.abs(predictions[1_500:, 0] - targets[1_500:]).mean())
@@ -345,8 +345,6 @@ def test_alone_in_a_model_weighted_chunks_and_single_records_agree(config: Any, 
         if isinstance(single, MODLClassifier):
             answer = [answer.get(label, 0.0) for label in chunked.classes]  # type: ignore[union-attr]
         if i < 30:
-            np.testing.assert_array_equal(
-                progress.predictions[i], np.atleast_1d(answer)[: progress.predictions.shape[1]]
-            )
+            np.testing.assert_array_equal(progress.values[i], np.atleast_1d(answer)[: progress.values.shape[1]])
         single.learn_one(x, y, w=w)
     assert state_digest(chunked) == state_digest(single)  # type: ignore[arg-type]

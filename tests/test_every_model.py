@@ -90,7 +90,7 @@ def test_the_array_path_is_the_one_record_path(make: Make) -> None:
     progress = chunked.predict_learn_many(values, labels)
     for i, (x, y) in enumerate(zip(as_records(values), labels.tolist(), strict=True)):
         probabilities = single.predict_proba_one(x)
-        np.testing.assert_array_equal(progress.predictions[i], [probabilities.get(c, 0.0) for c in chunked.classes])
+        np.testing.assert_array_equal(progress.values[i], [probabilities.get(c, 0.0) for c in chunked.classes])
         single.learn_one(x, y)
     assert frozen(chunked) == frozen(single)
 
@@ -101,9 +101,9 @@ def test_the_same_seed_gives_the_same_result_and_copies_go_on_alike(make: Make) 
     one.predict_learn_many(values[:30], labels[:30])
     other.predict_learn_many(values[:30], labels[:30])
     twins = [other, copy.deepcopy(one), pickle.loads(pickle.dumps(one))]
-    expected = one.predict_learn_many(values[30:], labels[30:]).predictions
+    expected = one.predict_learn_many(values[30:], labels[30:]).values
     for twin in twins:
-        np.testing.assert_array_equal(twin.predict_learn_many(values[30:], labels[30:]).predictions, expected)
+        np.testing.assert_array_equal(twin.predict_learn_many(values[30:], labels[30:]).values, expected)
 
 
 def test_saving_loading_and_resuming_is_bit_exact(make_ours: Make, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_it_beats_the_majority_class_on_an_easy_stream(name: str) -> None:
     values = rng.normal(size=(n, 3))
     labels = (values[:, 0] + values[:, 1] > 0.5).astype(int)
     model = EVERYTHING[name](0)
-    predictions = model.predict_learn_many(values, labels).predictions
+    predictions = model.predict_learn_many(values, labels).values
     truth = np.array([model.classes.index(label) for label in labels.tolist()])
     errors = (predictions.argmax(axis=1) != truth)[n // 2 :].mean()
     assert errors < 0.7 * labels[n // 2 :].mean()
@@ -236,7 +236,7 @@ def test_the_weighted_array_path_is_the_one_record_path(make: Make) -> None:
     progress = chunked.predict_learn_many(values, labels, sample_weight=weights)
     for i, (x, y) in enumerate(zip(as_records(values), labels.tolist(), strict=True)):
         probabilities = single.predict_proba_one(x)
-        np.testing.assert_array_equal(progress.predictions[i], [probabilities.get(c, 0.0) for c in chunked.classes])
+        np.testing.assert_array_equal(progress.values[i], [probabilities.get(c, 0.0) for c in chunked.classes])
         single.learn_one(x, y, w=weights[i].item())
     assert frozen(chunked) == frozen(single)
 

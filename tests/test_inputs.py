@@ -242,7 +242,7 @@ def stream_for(model: Any, n: int = 400) -> tuple[Floats, NDArray[Any]]:
 def test_chunks_records_saving_and_growth_give_the_same_bits(model: Any, tmp_path: Path) -> None:
     values, targets = stream_for(model)
     single, stopped = model.clone(), model.clone()
-    said = model.predict_learn_many(values, targets).predictions
+    said = model.predict_learn_many(values, targets).values
     for i, (x, y) in enumerate(zip(as_records(values), targets.tolist(), strict=True)):
         if isinstance(single, MODLClassifier):
             answer: Any = [single.predict_proba_one(x).get(label, 0.0) for label in model.classes]
@@ -299,7 +299,7 @@ def test_filled_inputs_help_where_features_go_together() -> None:
 
     def errors(config: Any) -> int:
         model = MODLClassifier(learners=(config,))
-        said = model.predict_learn_many(values, labels).predictions.argmax(axis=1)
+        said = model.predict_learn_many(values, labels).values.argmax(axis=1)
         return int((np.array(model.classes)[said] != labels)[500:].sum())
 
     plain = LogisticConfig(prior_variance=0.1)

@@ -12,8 +12,8 @@ import pytest
 
 from braided import BraidedError, zoo
 from braided.estimators.digest import state_digest
-from braided.estimators.progress import Progress
 from braided.evaluation.late_labels import LateLabels
+from braided.records import Predictions
 from braided.run import Job, RunOptions
 from braided.streams.base import Batch, LateLabel, RecordID
 
@@ -185,7 +185,7 @@ def waiting(**bounds: Any) -> LateLabels:
 
 def ask(late: LateLabels, name: str, time: float | None = None, n: int = 2) -> None:
     batch = Batch(tuple(range(n)), np.ones((1, n)), [None], keys=[name.upper()], ids=[RecordID(name, time)])
-    late.keep(batch, Progress(np.array([[0.2, 0.8]]), np.array([[1.0]])))
+    late.keep(batch, Predictions(np.array([[0.2, 0.8]]), np.array([[1.0]])))
 
 
 def test_what_waits_is_bounded_and_what_does_not_is_counted() -> None:

@@ -109,7 +109,7 @@ def test_a_history_is_shown(history: History) -> None:
     numbers = record(MODLRegressor(learners=(LinearConfig(),)), [({"a": float(t)}, 2.0 * t) for t in range(3)])
     assert f"{numbers.error:,.4g} off by in all" in " ".join(shown(numbers).text.split())
     many = History("many", [f"learner {i}" for i in range(100)])
-    many.add(braided.estimators.progress.Progress(np.ones((1, 1)), np.zeros((1, 100))), ["a"], ["a"])
+    many.add(braided.records.Predictions(np.ones((1, 1)), np.zeros((1, 100))), ["a"], ["a"])
     assert "and 79 more" in shown(many).text
 
 

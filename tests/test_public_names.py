@@ -32,7 +32,7 @@ braided.datasets.protocol: PaperSettings
 braided.estimators.digest: state_digest
 braided.estimators.drift: DETECTORS Watch build
 braided.estimators.explain: Explanation Part
-braided.estimators.progress: Progress
+braided.estimators.progress: Predictions
 braided.evaluation: Evaluation History Tally metrics record
 braided.fleet: KeyLearners
 braided.learners: CompiledLearner Folklore FolkloreConfig ForestConfig ForestValueConfig FourierConfig FourierLinear

@@ -155,7 +155,7 @@ def test_a_gate_that_ran_away_is_drawn_anew() -> None:
     values = np.exp(4 * rng.normal(size=(2_000, 5))) * 10
     labels = (np.log(values[:, 0]) > np.log(10)).astype(int)
     model = MODLClassifier(preset="paper", combiner="moe", seed=1)
-    predictions = model.predict_learn_many(values, labels).predictions
+    predictions = model.predict_learn_many(values, labels).values
     assert np.isfinite(predictions).all()
     np.testing.assert_allclose(predictions[1:].sum(axis=1), 1.0, rtol=1e-9)
     combiner = made("moe")

@@ -54,7 +54,7 @@ def test_answers_follow_the_formula_in_chunks_and_one_by_one(settings: dict[str,
     chunks, single, plain = (MODLClassifier(**SMALL, **more) for more in (settings, settings, {}))
     progress = chunks.predict_learn_many(values, labels)
     usual = plain.predict_learn_many(values, labels)
-    np.testing.assert_array_equal(progress.predictions, usual.predictions)
+    np.testing.assert_array_equal(progress.values, usual.values)
     assert usual.decided is None
     assert progress.decided is not None
     others = 0
@@ -64,7 +64,7 @@ def test_answers_follow_the_formula_in_chunks_and_one_by_one(settings: dict[str,
         place = progress.decided[t]
         assert answer == (None if place < 0 else chunks.classes[place])
         if len(known) > 1:
-            row = progress.predictions[t, : len(known)]
+            row = progress.values[t, : len(known)]
             assert place == by_formula(row, labels[:t], known, settings)
             others += place != row.argmax()
         single.learn_one(x, label)

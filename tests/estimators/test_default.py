@@ -18,10 +18,10 @@ def wrong(values: Floats, labels: Any, model: MODLClassifier | None = None) -> t
     """Which records were predicted wrongly; the model must have stayed finite and never have been reset."""
     model = model or MODLClassifier()
     progress = model.predict_learn_many(values, labels)
-    assert np.isfinite(progress.predictions).all()
+    assert np.isfinite(progress.values).all()
     assert all(health["resets"] == 0 for health in model.health.values()), model.health
     truth = np.array([model.classes.index(label) for label in np.asarray(labels).tolist()])
-    return progress.predictions.argmax(axis=1) != truth, model
+    return progress.values.argmax(axis=1) != truth, model
 
 
 def two_gaussians(n: int, d: int = 4, seed: int = 0) -> tuple[Floats, Ints]:
@@ -142,7 +142,7 @@ def test_random_labels_are_not_learned_into_certainty(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values, labels = rng.normal(size=(4_000, 8)), rng.integers(0, 2, 4_000)
     model = MODLClassifier(seed=seed)
-    predictions = model.predict_learn_many(values, labels).predictions
+    predictions = model.predict_learn_many(values, labels).values
     chance = predictions[np.arange(4_000), [model.classes.index(label) for label in labels.tolist()]]
     assert -np.log(np.maximum(chance[1_000:], 1e-9)).mean() < np.log(2) + 0.05
 
@@ -172,7 +172,7 @@ def test_learners_take_turns() -> None:
     names = model.learner_names
     assert early[names.index("olr")] < early[names.index("mlp")]
     assert late[names.index("mlp")] < late[names.index("olr")] - 0.05
-    whole = progress.predictions.argmax(axis=1) != truth
+    whole = progress.values.argmax(axis=1) != truth
     for part in (slice(200, 1_000), slice(1_000, 4_000), slice(-3_000, None)):
         assert whole[part].mean() < own[part].mean(axis=0).min() + 0.02
 
@@ -186,7 +186,7 @@ class TestRegression:
 
     def test_friedman(self) -> None:
         x, y = self.friedman(4_000)
-        error = np.abs(MODLRegressor().predict_learn_many(x, y).predictions[:, 0] - y)
+        error = np.abs(MODLRegressor().predict_learn_many(x, y).values[:, 0] - y)
         assert error[200:1_000].mean() < 1.9, "a linear model stays at 2.0"
         assert error[-1_000:].mean() < 1.1, "the noise alone is 0.8"
 
@@ -194,12 +194,12 @@ class TestRegression:
         x, y = self.friedman(3_000)
         hurt = y.copy()
         hurt[500::1_000] += 1e6
-        error = np.abs(MODLRegressor().predict_learn_many(x, hurt).predictions[:, 0] - y)
+        error = np.abs(MODLRegressor().predict_learn_many(x, hurt).values[:, 0] - y)
         assert np.isfinite(error).all()
         assert np.median(error[-1_000:]) < 3.0
 
     def test_a_target_that_shifts(self) -> None:
         x, y = self.friedman(4_000)
         y[2_000:] += 500.0
-        error = np.abs(MODLRegressor().predict_learn_many(x, y).predictions[:, 0] - y)
+        error = np.abs(MODLRegressor().predict_learn_many(x, y).values[:, 0] - y)
         assert error[-1_000:].mean() < 3.0

@@ -51,7 +51,7 @@ def turned(n: int = 3_000, classes: int = 2) -> tuple[Any, Any]:
 
 
 def wrong(model: MODLClassifier, values: Any, labels: Any) -> Any:
-    said = model.predict_learn_many(values, labels).predictions.argmax(axis=1)
+    said = model.predict_learn_many(values, labels).values.argmax(axis=1)
     return said != np.array([model.classes.index(label) for label in labels.tolist()])
 
 
@@ -75,7 +75,7 @@ def test_a_turned_regression_is_recovered_from_faster() -> None:
     errors = []
     for detector in (None, drift.PageHinkley(mode="up", threshold=10)):
         model = MODLRegressor(drift_detector=detector)
-        errors.append(np.abs(model.predict_learn_many(values, target).predictions[:, 0] - target))
+        errors.append(np.abs(model.predict_learn_many(values, target).values[:, 0] - target))
     assert model.drifts == 1
     assert errors[1][1_500:].mean() < 0.9 * errors[0][1_500:].mean()
 
@@ -84,9 +84,9 @@ def test_a_turned_regression_is_recovered_from_faster() -> None:
 def test_a_stationary_stream_raises_no_alarm_and_keeps_its_bits(name: str) -> None:
     values, labels = made_up(1_500)
     watched, plain = MODLClassifier(drift_detector=build(name)), MODLClassifier()
-    said = watched.predict_learn_many(values, labels).predictions
+    said = watched.predict_learn_many(values, labels).values
     if watched.drifts == 0:
-        np.testing.assert_array_equal(said, plain.predict_learn_many(values, labels).predictions)
+        np.testing.assert_array_equal(said, plain.predict_learn_many(values, labels).values)
     else:  # of River's, this one alone is known to be nervous
         assert name == "eddm"
 
@@ -112,9 +112,9 @@ def test_every_model_reacts(name: str) -> None:
     watched, plain = watched_model(name), watched_model(name, record=10_000)
     a, b = watched.predict_learn_many(values, labels), plain.predict_learn_many(values, labels)
     assert (watched.drifts, plain.drifts) == (1, 0)
-    np.testing.assert_array_equal(a.predictions[:121], b.predictions[:121])
-    assert not np.array_equal(a.predictions[122:], b.predictions[122:])
-    assert np.isfinite(a.predictions).all()
+    np.testing.assert_array_equal(a.values[:121], b.values[:121])
+    assert not np.array_equal(a.values[122:], b.values[122:])
+    assert np.isfinite(a.values).all()
 
 
 @pytest.mark.parametrize("name", [*OURS, "modl with moe"])
@@ -126,7 +126,7 @@ def test_the_array_path_is_the_one_record_path(name: str) -> None:
     progress = chunked.predict_learn_many(values, labels)
     for i, (x, y) in enumerate(zip(as_records(values), labels.tolist(), strict=True)):
         probabilities = single.predict_proba_one(x)
-        np.testing.assert_array_equal(progress.predictions[i], [probabilities.get(c, 0.0) for c in chunked.classes])
+        np.testing.assert_array_equal(progress.values[i], [probabilities.get(c, 0.0) for c in chunked.classes])
         single.learn_one(x, y)
     assert state_of(chunked) == state_of(single)
     assert chunked.drifts == single.drifts == 1

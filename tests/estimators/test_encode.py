@@ -79,7 +79,7 @@ def test_a_frame_an_array_and_single_records_agree(library: Any) -> None:
     frame = library.DataFrame(texts)
     of_frame.learn_many(frame, LABELS)
     assert state_digest(of_array) == state_digest(of_frame) == state_digest(one_by_one)
-    assert said.predictions.shape == (20, 3)
+    assert said.values.shape == (20, 3)
     alone = [one_by_one.predict_proba_one(dict(zip(names, row, strict=True))) for row in rows]
     found = of_frame.predict_proba_many(frame)
     assert found.to_numpy().tolist() == [list(one.values()) for one in alone]

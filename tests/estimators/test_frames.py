@@ -87,7 +87,7 @@ def test_frames_arrays_and_records_give_the_same_bits(make: Callable[[Any], Any]
         progress = by_frame.predict_learn_many(make(X), series(y))
         by_shuffled.learn_many(shuffled(make(X)), series(y))
         expected = by_array.predict_learn_many(X, y, names=NAMES)
-        np.testing.assert_array_equal(array_of(progress.predictions), expected.predictions)
+        np.testing.assert_array_equal(array_of(progress.values), expected.values)
         np.testing.assert_array_equal(array_of(progress.own), expected.own)
         assert columns_of(progress.own) == ["olr", "mlp"]
         for row, label in zip(X.tolist(), y.tolist(), strict=True):
@@ -110,13 +110,13 @@ def test_a_regressor_takes_and_gives_frames_too(make: Callable[[Any], Any]) -> N
     assert list(by_frame.predict_many(make(values))) == [0.0] * 40 or isinstance(make(values), pa.Table)
     progress = by_frame.predict_learn_many(make(values), pl.Series(targets))
     expected = by_array.predict_learn_many(values, targets, names=NAMES)
-    np.testing.assert_array_equal(np.asarray(progress.predictions), expected.predictions[:, 0])
+    np.testing.assert_array_equal(np.asarray(progress.values), expected.values[:, 0])
     np.testing.assert_array_equal(
         np.asarray(by_frame.predict_many(make(values))), by_array.predict_many(values, names=NAMES)
     )
     kind = {pd.DataFrame: pd.Series, pl.DataFrame: pl.Series, pa.Table: pa.ChunkedArray}[type(make(values))]
     assert type(by_frame.predict_many(make(values))) is kind
-    assert type(progress.predictions) is kind
+    assert type(progress.values) is kind
 
 
 def test_what_comes_out_of_pandas_keeps_index_and_labels() -> None:

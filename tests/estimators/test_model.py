@@ -52,9 +52,7 @@ def test_the_array_path_is_the_one_record_path_bit_for_bit(preset: Preset, class
     chunked, single = MODLClassifier(preset=preset, seed=7), MODLClassifier(preset=preset, seed=7)
     parts = [chunked.predict_learn_many(values[a:b], labels[a:b]) for a, b in ((0, 1), (1, 60), (60, 150))]
     width = len(chunked.classes)
-    chunk_probabilities = np.concatenate(
-        [np.pad(p.predictions, ((0, 0), (0, width - p.predictions.shape[1]))) for p in parts]
-    )
+    chunk_probabilities = np.concatenate([np.pad(p.values, ((0, 0), (0, width - p.values.shape[1]))) for p in parts])
     for i, (x, y) in enumerate(zip(as_records(values), labels.tolist(), strict=True)):
         probabilities = single.predict_proba_one(x)
         single.learn_one(x, y)
@@ -355,7 +353,7 @@ def test_the_sum_beats_its_parts_on_a_stream_with_a_product_in_it() -> None:
         progress = model.predict_learn_many(values, labels)
         place = {label: i for i, label in enumerate(model.classes)}
         truth = np.array([place[label] for label in labels.tolist()])
-        errors[name] = (progress.predictions.argmax(axis=1) != truth).sum()
+        errors[name] = (progress.values.argmax(axis=1) != truth).sum()
     majority = min(np.bincount(labels))
     assert errors["sum"] < 0.9 * errors["olr"] < 0.9 * majority
 
@@ -371,7 +369,7 @@ class TestRegressor:
     def test_both_paths_agree_bit_for_bit(self) -> None:
         values, targets = self.stream()
         chunked, single = MODLRegressor(seed=1), MODLRegressor(seed=1)
-        predictions = chunked.predict_learn_many(values, targets).predictions[:, 0]
+        predictions = chunked.predict_learn_many(values, targets).values[:, 0]
         for i, (x, y) in enumerate(zip(as_records(values), targets.tolist(), strict=True)):
             assert single.predict_one(x) == predictions[i]
             single.learn_one(x, y)
@@ -382,13 +380,13 @@ class TestRegressor:
         one, other = MODLRegressor(), MODLRegressor()
         changed = targets.copy()
         changed[-1] += 1e6
-        first = one.predict_learn_many(values, targets).predictions
-        second = other.predict_learn_many(values, changed).predictions
+        first = one.predict_learn_many(values, targets).values
+        second = other.predict_learn_many(values, changed).values
         np.testing.assert_array_equal(first, second)
 
     def test_it_learns(self) -> None:
         values, targets = self.stream(3_000)
-        predictions = MODLRegressor().predict_learn_many(values, targets).predictions[:, 0]
+        predictions = MODLRegressor().predict_learn_many(values, targets).values[:, 0]
         late = slice(1_500, None)
         assert np.abs(predictions - targets)[late].mean() < 0.5 * np.abs(targets - targets.mean())[late].mean()
 
@@ -404,7 +402,7 @@ class TestRegressor:
         targets = targets - 1e4
         targets[when] = huge
         model = MODLRegressor()
-        predictions = model.predict_learn_many(values, targets).predictions[:, 0]
+        predictions = model.predict_learn_many(values, targets).values[:, 0]
         late = slice(1_000, None)
         assert np.abs(predictions - targets)[late].mean() < np.abs(targets - targets[late].mean())[late].mean()
 

@@ -41,7 +41,7 @@ def test_it_is_the_table_with_missing_values(kind: Any, layout: str) -> None:
     names = [f"f{i}" for i in range(40)]
     np.testing.assert_array_equal(ours.progress_many(found, names).own, theirs.progress_many(dense, names).own)
     one, two = ours.predict_learn_many(found, y, names), theirs.predict_learn_many(dense, y, names)
-    np.testing.assert_array_equal(one.predictions, two.predictions)
+    np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.own, two.own)
     assert state_digest(ours) == state_digest(theirs)
     np.testing.assert_array_equal(ours.predict_many(found, names), theirs.predict_many(dense, names))

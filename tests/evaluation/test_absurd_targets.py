@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from braided.errors import BraidedError
-from braided.estimators.progress import Progress
 from braided.evaluation.curve import MOST_POINTS, Curve
 from braided.evaluation.older import upgraded_tally
 from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LARGEST
+from braided.records import Predictions
 
 HUGE = 1e308
 
@@ -26,7 +26,7 @@ def tally_of(values: np.ndarray, chunk: int = 500) -> Tally:
     tally = Tally(["zero"], regression=True)
     for start in range(0, len(values), chunk):
         part = values[start : start + chunk]
-        tally.add(Progress(np.zeros((len(part), 1)), np.zeros((len(part), 1))), part.tolist(), [])
+        tally.add(Predictions(np.zeros((len(part), 1)), np.zeros((len(part), 1))), part.tolist(), [])
     return tally
 
 
@@ -88,7 +88,7 @@ def test_states_of_an_earlier_version_go_on() -> None:
     own["_sums"] = own["_sums"][:4]
     tally = Tally(["zero"], regression=True)
     tally.load_state(*upgraded_tally(about, own))
-    tally.add(Progress(np.zeros((1_100, 1)), np.zeros((1_100, 1))), values[900:].tolist(), [])
+    tally.add(Predictions(np.zeros((1_100, 1)), np.zeros((1_100, 1))), values[900:].tolist(), [])
     straight = tally_of(values)
     assert tally.metrics() == straight.metrics()
     np.testing.assert_allclose(tally.loss_curve.windowed(500), straight.loss_curve.windowed(500), rtol=1e-9)
@@ -106,7 +106,7 @@ def test_sums_that_are_no_number_are_refused_or_left_out() -> None:
     tally.load_state(about, own)
     assert tally.metrics()["rmse"] is None
     classes = Tally(["zero"], regression=False)
-    classes.add(Progress(np.full((4, 2), 0.5), np.zeros((4, 1))), [0, 1, 0, 1], [0, 1])
+    classes.add(Predictions(np.full((4, 2), 0.5), np.zeros((4, 1))), [0, 1, 0, 1], [0, 1])
     about, own = classes.state()
     own["_sums"][2] = np.nan
     with pytest.raises(BraidedError, match="array '_sums' holds nan"):

@@ -59,8 +59,8 @@ def test_no_prediction_sees_a_label_before_its_time() -> None:
         )
         for batch in ArrayStream("s", Batch(tuple("abcd"), values, labels.tolist())).batches():
             evaluation.observe(batch)
-        width = max(progress.predictions.shape[1] for progress in seen)
-        return np.concatenate([np.pad(p.predictions, ((0, 0), (0, width - p.predictions.shape[1]))) for p in seen])
+        width = max(progress.values.shape[1] for progress in seen)
+        return np.concatenate([np.pad(p.values, ((0, 0), (0, width - p.values.shape[1]))) for p in seen])
 
     other = labels.copy()
     other[turned] = 1 - other[turned]
@@ -113,7 +113,7 @@ def test_records_without_a_label_are_predicted_and_not_learned(delay: int) -> No
     evaluation = Evaluation(
         model,
         delay=delay,
-        on_predictions=lambda first, batch, progress, _: told.append((first, len(progress.predictions))),
+        on_predictions=lambda first, batch, progress, _: told.append((first, len(progress.values))),
     )
     evaluation.observe(Batch(tuple("abcd"), values, some))
     evaluation.finish()

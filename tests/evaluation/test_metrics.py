@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from river import metrics as river_metrics
 
 from braided import BraidedError, MODLClassifier, MODLRegressor
-from braided.estimators.progress import Progress
 from braided.evaluation import Tally
 from braided.evaluation.metrics import chosen
 from braided.evaluation.tally import MOST_CLASSES_FOLLOWED, WINDOW
+from braided.records import Predictions
 from conftest import made_up
 
 sk = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed: pip install 'braided[sklearn]'")
@@ -23,7 +23,7 @@ def counted(probabilities: NDArray[Any], labels: list[Any], classes: list[Any], 
     """A tally of these predictions, in chunks that end at the cuts."""
     tally = Tally()
     for start, stop in zip((0, *cuts), (*cuts, len(labels)), strict=True):
-        tally.add(Progress(probabilities[start:stop], np.zeros((stop - start, 0))), labels[start:stop], classes)
+        tally.add(Predictions(probabilities[start:stop], np.zeros((stop - start, 0))), labels[start:stop], classes)
     return tally
 
 
@@ -34,7 +34,7 @@ def predicted(request: pytest.FixtureRequest) -> tuple[NDArray[Any], list[Any], 
     model = MODLClassifier("paper")
     model.learn_many(values[:500], labels[:500])
     progress = model.predict_learn_many(values[500:], labels[500:])
-    return progress.predictions, labels[500:].tolist(), model.classes
+    return progress.values, labels[500:].tolist(), model.classes
 
 
 def test_classification_beside_scikit_learn(predicted: tuple[NDArray[Any], list[Any], list[Any]]) -> None:
@@ -97,14 +97,14 @@ def test_chunks_and_going_on_from_a_state_do_not_matter(predicted: tuple[NDArray
     metadata, arrays = broken.state()
     resumed = Tally()
     resumed.load_state(metadata, {name: array.copy() for name, array in arrays.items()})
-    resumed.add(Progress(probabilities[1_234:], np.zeros((len(labels) - 1_234, 0))), labels[1_234:], classes)
+    resumed.add(Predictions(probabilities[1_234:], np.zeros((len(labels) - 1_234, 0))), labels[1_234:], classes)
     assert resumed.metrics() == straight.metrics()
     assert resumed.window_metrics() == straight.window_metrics()
 
 
 def test_classes_that_come_late_had_no_probability_before() -> None:
-    early = Progress(np.array([[1.0, 0.0], [0.7, 0.3]]), np.zeros((2, 0)))
-    late = Progress(np.array([[0.2, 0.3, 0.5], [0.1, 0.8, 0.1]]), np.zeros((2, 0)))
+    early = Predictions(np.array([[1.0, 0.0], [0.7, 0.3]]), np.zeros((2, 0)))
+    late = Predictions(np.array([[0.2, 0.3, 0.5], [0.1, 0.8, 0.1]]), np.zeros((2, 0)))
     tally = Tally()
     tally.add(early, ["a", "c"], ["a", "b"])  # the label of the second record is one that the model does not know
     tally.add(late, ["c", "b"], ["a", "b", "c"])
@@ -118,10 +118,10 @@ def test_classes_that_come_late_had_no_probability_before() -> None:
 
 def test_a_record_without_an_answer_is_an_error_and_has_no_probability() -> None:
     tally = Tally()
-    tally.add(Progress(np.zeros((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
+    tally.add(Predictions(np.zeros((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
     assert tally.metrics()["errors"] == 1
     assert tally.metrics()["log_loss"] is None
-    tally.add(Progress(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
+    tally.add(Predictions(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
     assert tally.metrics()["accuracy"] == 0.5
     assert tally.metrics()["kappa"] == 0
     assert tally.metrics()["roc_auc"] is None, "with one class there is nothing to tell apart"
@@ -141,13 +141,11 @@ def test_regression_beside_scikit_learn_and_river() -> None:
     targets = 3.0 * values[:, 0] - values[:, 1] + 50.0
     model = MODLRegressor("paper")
     progress = model.predict_learn_many(values, targets)
-    said = progress.predictions[:, 0]
+    said = progress.values[:, 0]
     tally = Tally(model.learner_names, regression=True)
     for start in (0, 1, 999):
         stop = {0: 1, 1: 999, 999: 2_500}[start]
-        tally.add(
-            Progress(progress.predictions[start:stop], progress.own[start:stop]), targets[start:stop].tolist(), []
-        )
+        tally.add(Predictions(progress.values[start:stop], progress.own[start:stop]), targets[start:stop].tolist(), [])
     expected = {
         "mae": sk.mean_absolute_error(targets, said), "rmse": sk.root_mean_squared_error(targets, said),
         "r2": sk.r2_score(targets, said),
@@ -168,7 +166,7 @@ def test_regression_beside_scikit_learn_and_river() -> None:
 
 def test_an_answer_that_is_no_number_is_not_right() -> None:
     tally = Tally(regression=True)
-    tally.add(Progress(np.full((2, 1), np.nan), np.zeros((2, 0))), [5.0, 7.0], [])
+    tally.add(Predictions(np.full((2, 1), np.nan), np.zeros((2, 0))), [5.0, 7.0], [])
     assert tally.metrics()["mae"] == 6.0
 
 

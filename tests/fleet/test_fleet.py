@@ -41,7 +41,7 @@ def test_arrays_and_single_records_give_the_same_bits(task: str, share: str) -> 
     for start in range(0, len(labels), 70):
         part = slice(start, start + 70)
         progress = many.predict_learn_many(values[part], labels[part], NAMES, weights[part], keys=keys[part])
-        rows += progress.predictions.tolist()
+        rows += progress.values.tolist()
         assert progress.own.shape == (len(labels[part]), len(many.learner_names))
     for row, expected in zip(rows, told, strict=True):
         if expected and sum(expected):
@@ -79,7 +79,7 @@ def test_a_key_comes_to_have_its_own_concept_and_the_fleet_is_ahead_of_the_share
     progress = model.predict_learn_many(values, labels, keys=keys)
     places = np.array([model.classes.index(label) for label in labels])
     late = slice(500, None)
-    assert (progress.predictions[late].argmax(axis=1) != places[late]).mean() < 0.1
+    assert (progress.values[late].argmax(axis=1) != places[late]).mean() < 0.1
     assert model.learner_names[-1] == "shared"
     assert (progress.own[late, -1] != places[late]).mean() > 0.4
 
@@ -93,13 +93,13 @@ def test_keys_on_disk_answer_as_those_in_memory(task: str, share: str, tmp_path:
         part = slice(start, start + 60)
         expected = whole.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
         found = few.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
-        np.testing.assert_array_equal(found.predictions, expected.predictions)
+        np.testing.assert_array_equal(found.values, expected.values)
     assert list((tmp_path / "spill").rglob("*.braided"))
     for x in records(values, keys)[:20]:
         assert _told(few, x) == _told(whole, x)
     np.testing.assert_array_equal(
-        few.progress_many(values, NAMES, keys=keys).predictions,
-        whole.progress_many(values, NAMES, keys=keys).predictions,
+        few.progress_many(values, NAMES, keys=keys).values,
+        whole.progress_many(values, NAMES, keys=keys).values,
     )
     metadata = [model.snapshot()[0]["inside"] for model in (few, whole)]
     assert metadata[0] == metadata[1]
@@ -119,7 +119,7 @@ def test_a_saved_fleet_goes_on_bit_for_bit(task: str, share: str, tmp_path: Path
     expected = model.predict_learn_many(values[90:], labels[90:], NAMES, keys=keys[90:])
     for other in copies:
         found = other.predict_learn_many(values[90:], labels[90:], NAMES, keys=keys[90:])
-        np.testing.assert_array_equal(found.predictions, expected.predictions)
+        np.testing.assert_array_equal(found.values, expected.values)
         assert state_digest(other) == state_digest(model)
         assert (other.keys, other.records_learned) == (model.keys, model.records_learned)
 
@@ -151,8 +151,8 @@ def test_the_oldest_key_is_forgotten(share: str) -> None:
     inside = [found.snapshot()[0]["inside"] for found in (model, one)]
     assert inside[0] == inside[1]
     np.testing.assert_array_equal(
-        model.progress_many(values, NAMES, keys=["b"] * len(values)).predictions,
-        one.progress_many(values, NAMES, keys=["b"] * len(values)).predictions,
+        model.progress_many(values, NAMES, keys=["b"] * len(values)).values,
+        one.progress_many(values, NAMES, keys=["b"] * len(values)).values,
     )
 
 
@@ -163,7 +163,7 @@ def test_without_sharing_each_key_is_a_model_of_its_own() -> None:
     for key in set(keys):
         rows = [i for i, one in enumerate(keys) if one == key]
         alone = MODLRegressor(preset="lean").predict_learn_many(values[rows], [labels[i] for i in rows], NAMES)
-        np.testing.assert_array_equal(found.predictions[rows], alone.predictions)
+        np.testing.assert_array_equal(found.values[rows], alone.values)
 
 
 def test_a_key_starts_as_a_copy_of_the_shared_model() -> None:
@@ -172,15 +172,15 @@ def test_a_key_starts_as_a_copy_of_the_shared_model() -> None:
     found = model.predict_learn_many(values, labels, NAMES, keys=keys)
     at = keys.index(keys[40])
     expected = shared.predict_learn_many(values, labels, NAMES)
-    np.testing.assert_array_equal(found.own[:, -1], expected.predictions[:, 0])
+    np.testing.assert_array_equal(found.own[:, -1], expected.values[:, 0])
     for key in set(keys):
         first = keys.index(key)
-        assert found.predictions[first, 0] == expected.predictions[first, 0]
+        assert found.values[first, 0] == expected.values[first, 0]
     copied = MODLRegressor(preset="lean")
     copied.learn_many(values[:at], labels[:at], NAMES)
     rows = [i for i, one in enumerate(keys) if one == keys[40]]
     own = copied.predict_learn_many(values[rows], [labels[i] for i in rows], NAMES)
-    np.testing.assert_array_equal(found.predictions[rows], own.predictions)
+    np.testing.assert_array_equal(found.values[rows], own.values)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -354,17 +354,17 @@ def test_the_key_may_be_a_column(library: str, share: str) -> None:
     model = fleet(CLASSIFICATION, share=share)
     if library == "array":
         table = np.array(list(columns.values()), dtype=object).T
-        found = model.predict_learn_many(table, labels, list(columns)).predictions
+        found = model.predict_learn_many(table, labels, list(columns)).values
         answers = model.predict_many(table, list(columns))
     else:
         frame: Any = pd.DataFrame(columns) if library == "pandas" else pl.DataFrame(columns)
         frame = frame.to_arrow() if library == "pyarrow" else frame
-        found = model.predict_learn_many(frame, labels).predictions
+        found = model.predict_learn_many(frame, labels).values
         assert type(found) is type(frame)
         answers = pl.Series(model.predict_many(frame)).to_list()
         if library != "pyarrow":
             assert list(model.predict_proba_many(frame).columns) == expected.classes
-    np.testing.assert_array_equal(np.asarray(found), progress.predictions)
+    np.testing.assert_array_equal(np.asarray(found), progress.values)
     assert list(answers) == expected.predict_many(values, ["a", "b", "c"], keys=keys)
     assert model.feature_names == expected.feature_names
     assert "machine" not in model.feature_names
@@ -397,7 +397,7 @@ def test_many_classes_and_features_stay_within_their_bytes() -> None:
     values, labels = random.normal(size=(300, 60)), (np.arange(300) % 40).tolist()
     model = fleet(CLASSIFICATION)
     progress = model.predict_learn_many(values, labels, keys=[i % 5 for i in range(300)])
-    np.testing.assert_allclose(progress.predictions[1:].sum(axis=1), 1.0, atol=1e-9)
+    np.testing.assert_allclose(progress.values[1:].sum(axis=1), 1.0, atol=1e-9)
     layout = model._inside.own.rows.layout  # type: ignore[union-attr]
     assert (layout.features, layout.classes) == (32, 32)
     assert 4 * layout.size < 25_000
@@ -413,5 +413,5 @@ def test_absurd_values_leave_no_nan(task: str) -> None:
     progress = model.predict_learn_many(
         values, labels, NAMES, np.where(np.arange(len(labels)) % 5, 1.0, 1e9), keys=keys
     )
-    assert np.isfinite(progress.predictions).all()
+    assert np.isfinite(progress.values).all()
     Fleet.restore(*model.snapshot())

@@ -29,7 +29,7 @@ def held(task: str, share: str, **settings: Any) -> Fleet:
 
 
 def told(model: Fleet, values: Any, labels: list[Any], keys: list[str]) -> Any:
-    return model.predict_learn_many(values, labels, NAMES, keys=keys).predictions
+    return model.predict_learn_many(values, labels, NAMES, keys=keys).values
 
 
 @pytest.mark.parametrize("share", SHARING)

@@ -128,7 +128,7 @@ def test_clusters_far_apart_are_no_mistakes() -> None:
     places = np.concatenate([np.zeros(40, dtype=int), rng.integers(0, 3, size=3_000)])
     values = rng.normal(size=(3_040, 4)) + np.array([0.0, 15.0, -15.0])[places][:, None]
     model = MODLClassifier(learners=(LogisticConfig(prior_variance=0.1),))
-    said = model.predict_learn_many(values, places).predictions.argmax(axis=1)
+    said = model.predict_learn_many(values, places).values.argmax(axis=1)
     assert (np.array(model.classes)[said] != places)[1_000:].mean() < 0.01
 
 
@@ -137,7 +137,7 @@ def test_spikes_of_a_kind_are_believed() -> None:
     values, spike = rng.normal(size=(6_000, 3)), rng.random(6_000) < 0.05
     spike[:60] = False
     targets = np.where(spike, 100 + 20 * values[:, 0], values[:, 1])
-    said = MODLRegressor().predict_learn_many(np.column_stack([values, spike]), targets).predictions[:, 0]
+    said = MODLRegressor().predict_learn_many(np.column_stack([values, spike]), targets).values[:, 0]
     assert np.abs(said - targets)[3_000:][spike[3_000:]].mean() < 6
 
 
@@ -191,7 +191,7 @@ def test_nothing_poisons_it(kind: str, size: float, share: float, regression: bo
 
     def error(x: np.ndarray, y: np.ndarray, clean: np.ndarray) -> float:
         model = MODLRegressor("default") if regression else MODLClassifier("default")
-        said = model.predict_learn_many(x, y).predictions
+        said = model.predict_learn_many(x, y).values
         loss = np.abs(said[:, 0] - y) if regression else np.array(model.classes)[said.argmax(axis=1)] != y
         return float(loss[clean][-2_000:].mean())
 

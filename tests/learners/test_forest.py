@@ -143,7 +143,7 @@ def test_odds_are_those_of_the_weights_that_they_stand_for() -> None:
 
 def errors(config: ForestConfig, values: Floats, labels: NDArray[np.int64]) -> int:
     model = MODLClassifier(learners=(config,), combiner="kalman")
-    said = model.predict_learn_many(values, labels).predictions.argmax(axis=1)
+    said = model.predict_learn_many(values, labels).values.argmax(axis=1)
     return int((np.array(model.classes)[said] != labels).sum())
 
 
@@ -212,7 +212,7 @@ def test_numbers() -> None:
     values = rng.uniform(-2, 2, size=(3_000, 2))
     target = np.floor(values[:, 0]) * np.sign(values[:, 1])
     model = MODLRegressor(learners=(ForestValueConfig(),))
-    said = model.predict_learn_many(values, target).predictions[:, 0]
+    said = model.predict_learn_many(values, target).values[:, 0]
     assert np.abs(said - target)[1_500:].mean() < 0.3 * np.abs(target - np.median(target)).mean()
 
 

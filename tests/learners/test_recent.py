@@ -38,7 +38,7 @@ def test_labels_that_persist_are_followed() -> None:
     labels = np.random.default_rng(0).integers(0, 4, size=100).repeat(10)
     model = MODLClassifier(learners=(RecentConfig(),))
     values = np.ones((labels.size, 1))
-    said = np.array(model.predict_learn_many(values, labels).predictions.argmax(axis=1))
+    said = np.array(model.predict_learn_many(values, labels).values.argmax(axis=1))
     wrong = (np.array(model.classes)[said] != labels)[200:].mean()
     assert wrong < 0.1, "three quarters of 100 changes in 1,000 records cannot be known"
 
@@ -59,7 +59,7 @@ def test_a_random_walk_is_predicted_about_as_well_as_by_its_last_value() -> None
     y = 1e5 + np.cumsum(rng.normal(size=2_000))
     y[1_000:] -= 500.0  # far outside of all that was seen
     model = MODLRegressor("default")
-    said = model.predict_learn_many(rng.normal(size=(2_000, 3)), y).predictions[:, 0]
+    said = model.predict_learn_many(rng.normal(size=(2_000, 3)), y).values[:, 0]
     ours, last = np.abs(said - y)[10:], np.abs(np.diff(y))[9:]
     assert np.median(ours) < 1.05 * np.median(last)
     assert ours.sum() < 1.1 * last.sum() + 500, "a jump so far is believed when it was seen twice"
@@ -70,7 +70,7 @@ def test_changes_that_the_record_tells_are_learned() -> None:
     x = rng.normal(size=(3_000, 2))
     y = np.cumsum(x[:, 0]) + 0.1 * rng.normal(size=3_000)
     model = MODLRegressor(learners=(RecentValueConfig(prior_variance=0.1),), combiner="kalman-tanh")
-    said = model.predict_learn_many(x, y).predictions[:, 0]
+    said = model.predict_learn_many(x, y).values[:, 0]
     assert np.abs(said - y)[500:].mean() < 0.25 * np.abs(np.diff(y))[500:].mean()
 
 
@@ -81,7 +81,7 @@ def test_without_an_order_there_is_hardly_any_harm(seed: int) -> None:
 
     def errors(learners: tuple[object, ...]) -> int:
         model = MODLClassifier(learners=learners, combiner="kalman")  # type: ignore[arg-type]
-        said = model.predict_learn_many(values, labels).predictions.argmax(axis=1)
+        said = model.predict_learn_many(values, labels).values.argmax(axis=1)
         return int((np.array(model.classes)[said] != labels).sum())
 
     assert errors((fast, RecentConfig())) <= 1.02 * errors((fast,)) + 5
@@ -94,7 +94,7 @@ def test_without_an_order_numbers_are_predicted_as_by_the_others() -> None:
 
     def error(learners: tuple[object, ...]) -> float:
         model = MODLRegressor(learners=learners, combiner="kalman-tanh")  # type: ignore[arg-type]
-        return float(np.abs(model.predict_learn_many(x, y).predictions[:, 0] - y)[200:].mean())
+        return float(np.abs(model.predict_learn_many(x, y).values[:, 0] - y)[200:].mean())
 
     assert error((LinearConfig(), RecentValueConfig(prior_variance=0.01))) < 1.02 * error((LinearConfig(),))
 
@@ -122,5 +122,5 @@ def test_a_jump_that_a_feature_announces_is_predicted() -> None:
     on = np.arange(4_000) % 40 >= 33
     values = np.column_stack([rng.normal(size=(4_000, 3)), on])
     targets = values[:, 0] + 0.2 * rng.normal(size=4_000) + 40.0 * on
-    said = MODLRegressor().predict_learn_many(values, targets).predictions[:, 0]
+    said = MODLRegressor().predict_learn_many(values, targets).values[:, 0]
     assert np.abs(said - targets)[-1_000:].mean() < 0.4, "without a word of the jumps it would be 1.5 and more"

@@ -49,8 +49,8 @@ def test_a_tree_lends_the_sum_what_a_linear_learner_lacks() -> None:
     values, labels = band()
     fast = LogisticConfig(prior_variance=0.1)
     model = MODLClassifier(learners=[fast, RiverLearner(tree.HoeffdingTreeClassifier(grace_period=50))])
-    said = model.predict_learn_many(values, labels).predictions.argmax(axis=1)
-    alone = MODLClassifier(learners=[fast]).predict_learn_many(values, labels).predictions.argmax(axis=1)
+    said = model.predict_learn_many(values, labels).values.argmax(axis=1)
+    alone = MODLClassifier(learners=[fast]).predict_learn_many(values, labels).values.argmax(axis=1)
     truth = np.array([model.classes.index(label) for label in labels.tolist()])
     assert (said != truth)[750:].mean() < 0.6 * (alone != truth)[750:].mean()
 
@@ -63,12 +63,12 @@ def test_the_array_path_is_the_one_record_path_and_copies_go_on_alike() -> None:
     progress = chunked.predict_learn_many(values[:60], labels[:60])
     for i, (x, y) in enumerate(zip(as_records(values[:60]), labels.tolist(), strict=False)):
         probabilities = single.predict_proba_one(x)
-        np.testing.assert_array_equal(progress.predictions[i], [probabilities.get(c, 0.0) for c in chunked.classes])
+        np.testing.assert_array_equal(progress.values[i], [probabilities.get(c, 0.0) for c in chunked.classes])
         single.learn_one(x, y)
     twins = [copy.deepcopy(chunked), pickle.loads(pickle.dumps(chunked))]
-    expected = chunked.predict_learn_many(values[60:], labels[60:]).predictions
+    expected = chunked.predict_learn_many(values[60:], labels[60:]).values
     for twin in [single, *twins]:
-        np.testing.assert_array_equal(twin.predict_learn_many(values[60:], labels[60:]).predictions, expected)
+        np.testing.assert_array_equal(twin.predict_learn_many(values[60:], labels[60:]).values, expected)
 
 
 def test_two_models_do_not_share_what_was_given_to_both() -> None:
@@ -98,7 +98,7 @@ def test_regression() -> None:
     values = rng.normal(size=(800, 2))
     target = 1_000.0 + 50.0 * values[:, 0] - 20.0 * values[:, 1]
     model = MODLRegressor(learners=[RiverLearner(linear_model.LinearRegression())], combiner="score-sum")
-    errors = np.abs(model.predict_learn_many(values, target).predictions[:, 0] - target)
+    errors = np.abs(model.predict_learn_many(values, target).values[:, 0] - target)
     assert errors[-200:].mean() < 5.0
 
 

@@ -289,7 +289,7 @@ def test_beside_other_learners_the_array_path_is_the_one_record_path(learner: To
     progress = chunked.predict_learn_many(values, labels)
     for i, (x, y) in enumerate(zip(as_records(values), labels.tolist(), strict=True)):
         probabilities = single.predict_proba_one(x)
-        np.testing.assert_array_equal(progress.predictions[i], [probabilities.get(c, 0.0) for c in chunked.classes])
+        np.testing.assert_array_equal(progress.values[i], [probabilities.get(c, 0.0) for c in chunked.classes])
         single.learn_one(x, y)
     assert state_digest(chunked) == state_digest(single)
     stopped.learn_many(values[:35], labels[:35])
@@ -323,7 +323,7 @@ def test_regression() -> None:
     values = rng.normal(size=(1_000, 2))
     target = values[:, 0] + np.abs(values[:, 1])
     model = MODLRegressor(learners=[TorchLearner(Masked, ADAM)], combiner="score-sum")
-    errors = np.abs(model.predict_learn_many(values, target).predictions[:, 0] - target)
+    errors = np.abs(model.predict_learn_many(values, target).values[:, 0] - target)
     assert errors[-200:].mean() < 0.4 * np.abs(target - target.mean()).mean()
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from braided import zoo
 from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream, review_length
-from braided.estimators.progress import Progress
 from braided.evaluation import Evaluation
 from braided.evaluation.ranking import roc_area
+from braided.records import Predictions
 from braided.report import published_haphazard as published
 from braided.reproduce import haphazard, haphazard_tables, pages
 from braided.reproduce.command import ReproductionOptions, screen_table
@@ -166,10 +166,10 @@ def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() ->
 def test_answers_before_a_label_are_wrong_and_decisions_are_kept_apart() -> None:
     answers = Answers()
     names, none = ("x",), np.zeros((1, 1))
-    answers.take(1, Batch(names, none, [1]), Progress(np.zeros((1, 2)), None, np.array([-1])), [1, 0])
-    answers.take(2, Batch(names, none, [0]), Progress(np.ones((1, 1)), None, np.array([0])), [1, 0])
+    answers.take(1, Batch(names, none, [1]), Predictions(np.zeros((1, 2)), None, np.array([-1])), [1, 0])
+    answers.take(2, Batch(names, none, [0]), Predictions(np.ones((1, 1)), None, np.array([0])), [1, 0])
     said = np.array([[0.9, 0.1], [0.6, 0.4]])
-    answers.take(3, Batch(names, np.zeros((2, 1)), [1, 0]), Progress(said, None, np.array([0, 1])), [1, 0])
+    answers.take(3, Batch(names, np.zeros((2, 1)), [1, 0]), Predictions(said, None, np.array([0, 1])), [1, 0])
     found = answers.metrics()
     assert (found["likeliest"]["errors"], found["balanced"]["errors"]) == (3.0, 2.0)
     assert found["likeliest"]["balanced_accuracy"] == 25.0
@@ -196,8 +196,8 @@ def test_the_reviews_auroc_of_olvf_is_that_of_how_sure_it_is() -> None:
     labels: list[int] = []
     sure: list[float] = []
 
-    def take(first: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]) -> None:
-        said = np.asarray(progress.predictions, dtype=np.float64)
+    def take(first: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]) -> None:
+        said = np.asarray(progress.values, dtype=np.float64)
         labels.extend(batch.labels)
         sure.extend(np.abs(said[:, 0] - 0.5) if said.shape[1] else np.zeros(len(said)))
 

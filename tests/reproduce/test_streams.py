@@ -171,11 +171,11 @@ def test_time_is_that_of_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         def finish(self) -> None:
             pass
 
-    from braided.estimators.progress import Progress
     from braided.estimators.rivals import majority
     from braided.estimators.river_model import RiverClassifier
+    from braided.records import Predictions
 
-    counted = (Progress(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
+    counted = (Predictions(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
     monkeypatch.setattr(streams_run, "Evaluation", Busy)
     monkeypatch.setattr(streams_run, "compile_model", lambda model, tell: None)
     found = streams_run.run(RiverClassifier(majority("", 0)), ArrayStream("d", Batch(("x",), np.zeros((1, 1)), ["a"])))

@@ -12,9 +12,9 @@ import pytest
 
 import braided
 from braided import BraidedError, Fleet, MODLRegressor
-from braided.estimators.progress import Progress
 from braided.evaluation import key_tally
 from braided.evaluation.key_tally import KeyTally, checked_keys
+from braided.records import Predictions
 from braided.report.table import keys_over_time_rows, keys_rows, keys_words
 from braided.run import Job, RunOptions
 from command import braided as command
@@ -99,7 +99,7 @@ def test_parts_of_the_stream_become_longer_and_gaps_stay_gaps() -> None:
     for start in range(0, 4_000, 100):
         rows = np.arange(start, start + 100)
         said = np.where(rows < 1_024, 0.0, 3.0)[:, None]
-        tally.note(["early" if row < 1_024 else "late" for row in rows], Progress(said, said), [1.0] * 100, [])
+        tally.note(["early" if row < 1_024 else "late" for row in rows], Predictions(said, said), [1.0] * 100, [])
         if start == 2_000:
             names, arrays = tally.state()
             tally = KeyTally(regression=True, shared=False)
@@ -119,7 +119,7 @@ def test_parts_of_the_stream_become_longer_and_gaps_stay_gaps() -> None:
         with pytest.raises(BraidedError, match="the keys of the run"):
             tally.load_state(names, {**arrays, name: np.array(wrong)})
     tally.load_state(names, {name: arrays[name] for name in ("sums", "ages")})
-    tally.note(["early"], Progress(np.ones((1, 1)), np.ones((1, 1))), [1.0], [])
+    tally.note(["early"], Predictions(np.ones((1, 1)), np.ones((1, 1))), [1.0], [])
     assert "until" not in tally.result(), "an earlier version did not count it"
 
 
@@ -130,7 +130,7 @@ def test_a_run_that_an_earlier_version_has_begun_goes_on_counting_records_of_oth
     tally = KeyTally(regression=True, shared=True)
     tally.load_state(["a", "b"], {"sums": np.ones((2, 4)), "ages": np.zeros((6, 3))})
     for others in (2, 4):
-        tally.note(list("acbc"), Progress(np.ones((4, 1)), np.ones((4, 1))), [1.0] * 4, [])
+        tally.note(list("acbc"), Predictions(np.ones((4, 1)), np.ones((4, 1))), [1.0] * 4, [])
         names, arrays = tally.state()
         tally = KeyTally(regression=True, shared=True)
         tally.load_state(names, arrays)
@@ -139,7 +139,7 @@ def test_a_run_that_an_earlier_version_has_begun_goes_on_counting_records_of_oth
 
 def test_a_changed_result_is_refused_in_a_sentence() -> None:
     tally = KeyTally(regression=True, shared=True)
-    tally.note(list("ab") * 10, Progress(np.ones((20, 1)), np.ones((20, 1))), [1.5] * 20, [])
+    tally.note(list("ab") * 10, Predictions(np.ones((20, 1)), np.ones((20, 1))), [1.5] * 20, [])
     result = json.loads(json.dumps(tally.result()))
     for name in ("most", "worst", "ages"):
         rows = result[name]
@@ -164,7 +164,7 @@ def test_a_changed_result_is_refused_in_a_sentence() -> None:
 def test_keys_beyond_those_that_are_counted_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_tally, "MOST_KEYS", 2)
     tally = KeyTally(regression=True, shared=True)
-    tally.note(list("abcca"), Progress(np.ones((5, 1)), np.ones((5, 1))), [1.0] * 5, [])
+    tally.note(list("abcca"), Predictions(np.ones((5, 1)), np.ones((5, 1))), [1.0] * 5, [])
     assert keys_words(tally.result()) == (
         "the first 2 keys are counted, 2 records of others are not: better than the shared model alone for 0, "
         "worse for 0"

@@ -15,10 +15,9 @@ from braided.engine import Aside
 from braided.errors import BraidedError
 from braided.estimators import frames
 from braided.estimators.chunks import Chunk, Floats, checked_array, listed, weights_of
-from braided.estimators.coverage import Sure, joined
-from braided.estimators.progress import Progress
 from braided.estimators.record_learning import RecordLearning
 from braided.estimators.sparse import ZEROS_MISSING, Piece, is_sparse, n_records, pieces
+from braided.records import Confidence, Predictions, join_predictions
 from braided.streams.encode.encoder import Encoder as RawEncoder
 
 
@@ -128,7 +127,7 @@ class ChunkLearning(RecordLearning):
 
     def predict_learn_many(
         self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
-    ) -> Progress:
+    ) -> Predictions:
         """Predict each record, then learn it, in order: progressive validation of a chunk at compiled speed.
 
         The result is bit for bit that of `predict_proba_one` (or `predict_one`) and `learn_one` on each record.
@@ -153,9 +152,9 @@ class ChunkLearning(RecordLearning):
             return progress
         return self._framed_progress(frame, progress)
 
-    def _framed_progress(self, frame: frames.Frame, progress: Progress) -> Progress:
+    def _framed_progress(self, frame: frames.Frame, progress: Predictions) -> Predictions:
         own = frame.frame(progress.own, self.learner_names)
-        return progress._replace(predictions=self._framed(frame, progress.predictions), own=own)
+        return progress._replace(values=self._framed(frame, progress.values), own=own)
 
     @abstractmethod
     def _framed(self, frame: frames.Frame, predictions: Floats) -> Any:
@@ -168,7 +167,7 @@ class ChunkLearning(RecordLearning):
         names: Sequence[Hashable] | None,
         sample_weight: Any,
         frame: frames.Frame | None = None,
-    ) -> Progress:
+    ) -> Predictions:
         """`predict_learn_many` of an array; what the answer's `frame` could not hold is refused before any learning."""
         if is_sparse(X):
             return self._predict_learn_sparse(X, y, names, sample_weight)
@@ -200,7 +199,9 @@ class ChunkLearning(RecordLearning):
         """A sparse matrix, some records at a time; each piece is to be learned before the next is asked for."""
         return pieces(X, names, None if self.zeros == ZEROS_MISSING else lambda: self._features.slots, weights)
 
-    def _predict_learn_sparse(self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any) -> Progress:
+    def _predict_learn_sparse(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
+    ) -> Predictions:
         """The same of a sparse matrix, piece by piece; if one would be refused, none is learned."""
         labels, n = listed(frames.targets(y)), n_records(X)
         if len(labels) != n:
@@ -216,16 +217,11 @@ class ChunkLearning(RecordLearning):
             ]
         )
 
-    def _joined(self, parts: list[Progress]) -> Progress:
-        """Progress of pieces, one after another; later ones may know more classes."""
-        if not parts:
-            return self._nothing_said(0, 1 if self._regression else len(self._classes))
-        width = max(part.predictions.shape[1] for part in parts)
-        predictions = [np.pad(part.predictions, ((0, 0), (0, width - part.predictions.shape[1]))) for part in parts]
-        decided = None if parts[0].decided is None else np.concatenate([part.decided for part in parts])
-        sures = [part.sure for part in parts if part.sure is not None]
-        sure = joined(sures) if len(sures) == len(parts) else None
-        return Progress(np.concatenate(predictions), np.concatenate([part.own for part in parts]), decided, sure)
+    def _joined(self, parts: list[Predictions]) -> Predictions:
+        """Predictions of pieces, one after another."""
+        return (
+            join_predictions(parts) if parts else self._nothing_said(0, 1 if self._regression else len(self._classes))
+        )
 
     def _checked(self, X: ArrayLike, y: Any, names: Sequence[Hashable] | None, sample_weight: Any = None) -> Chunk:
         """A chunk as it will be learned, or the refusal of all of it; nothing changes."""
@@ -258,7 +254,7 @@ class ChunkLearning(RecordLearning):
         columns: list[Hashable],
         targets: Floats,
         weights: Floats | None,
-        progress: Progress,
+        progress: Predictions,
         start: int,
     ) -> None:
         """Predict and learn records in which nothing new appears, but those of weight 0, which are only predicted."""
@@ -279,9 +275,9 @@ class ChunkLearning(RecordLearning):
         columns: list[Hashable],
         targets: Floats | None,
         weights: Floats | None,
-        progress: Progress,
+        progress: Predictions,
         start: int,
-    ) -> Sure | None:
+    ) -> Confidence | None:
         """Run records in which nothing new appears, and note the predictions from row `start` on."""
         if values.shape[0] == 0 or (self.records_learned == 0 and targets is None):
             return None
@@ -291,31 +287,31 @@ class ChunkLearning(RecordLearning):
         if progress.decided is not None and decided is not None:
             progress.decided[rows] = decided
         if not self._regression and len(self._classes) == 1:
-            progress.predictions[rows, 0] = 1.0
+            progress.values[rows, 0] = 1.0
             progress.own[rows] = 0.0
         else:
-            progress.predictions[rows, : predictions.shape[1]] = predictions
+            progress.values[rows, : predictions.shape[1]] = predictions
             progress.own[rows] = own
         return sure
 
-    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Progress:
+    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Predictions:
         """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
         X, names, frame = self._opened(X, names)
         if is_sparse(X):
             return self._joined([self.progress_many(piece.table, piece.names) for piece in self._pieces(X, names)])
         values, columns = checked_array(X, names, self.records_learned + 1)
         progress = self._nothing_said(len(values), 1 if self._regression else len(self._classes))
-        progress = progress._replace(sure=self._run_part(values, columns, None, None, progress, 0))
+        progress = progress._replace(confidence=self._run_part(values, columns, None, None, progress, 0))
         if frame is None:
             return progress
         return self._framed_progress(frame, progress)
 
-    def _nothing_said(self, n: int, width: int) -> Progress:
+    def _nothing_said(self, n: int, width: int) -> Predictions:
         """An array for predictions, filled with what is said of a record before the model knows anything."""
         unknown = 0.0 if self._regression else -1.0
         own = np.full((n, len(self.braid.learners)), unknown)
         decides = not self._regression and not self._decision.plain
-        return Progress(np.zeros((n, width)), own, np.full(n, -1, dtype=np.int64) if decides else None)
+        return Predictions(np.zeros((n, width)), own, np.full(n, -1, dtype=np.int64) if decides else None)
 
     def learn_many(
         self,
@@ -323,7 +319,7 @@ class ChunkLearning(RecordLearning):
         y: Any,
         names: Sequence[Hashable] | None = None,
         sample_weight: Any = None,
-        said: Progress | None = None,
+        said: Predictions | None = None,
     ) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`.
 
@@ -334,8 +330,8 @@ class ChunkLearning(RecordLearning):
             were given, however late the labels are; if not given, of what would have been answered by the labels that
             had come by then, going by `delay`.
         """
-        if said is not None and len(said.predictions) != n_records(X):
-            raise BraidedError(f"X has {n_records(X)} records and said has {len(said.predictions)}: give as many")
+        if said is not None and len(said.values) != n_records(X):
+            raise BraidedError(f"X has {n_records(X)} records and said has {len(said.values)}: give as many")
         with self._growing():
             X, names, _ = self._opened(X, names, learn=True, sample_weight=sample_weight)
             with self._judged_by(said):

@@ -8,7 +8,7 @@ classes the set is the answer and all k with 1 - p_k within the bound.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from braided.errors import BraidedError
 from braided.kernels import coverage as kernels
 from braided.kernels.coverage import LEVELS, NUMBERS, SCORES, WINDOW
 from braided.kernels.doubt import DOUBTS
+from braided.records import Confidence
 from braided.state import ArrayRule, check_arrays, counts
 from braided.values import shown
 
@@ -27,33 +28,6 @@ _WHAT = "state of the model's coverage"
 #: Between 0 and 1, where nothing is adapted, the followed levels say how far others are off.
 _ANCHORS = np.concatenate([[0.0], _LEVELS, [1.0]])
 _NO_SCALES, _NO_BOUNDS = np.zeros(0), np.zeros((0, _LEVELS.size))
-
-
-class Sure(NamedTuple):
-    """How sure answers were when they were given.
-
-    Attributes
-    ----------
-    doubts
-        (n, 3): see `kernels.doubt`.
-    scales
-        (n,): of numbers, the error that is usual for such a record, which scores are in units of.
-    bounds
-        (n, levels): the bound on the score at each level that is followed; infinite where it was too early to say.
-    """
-
-    doubts: Floats
-    scales: Floats
-    bounds: Floats
-
-    def part(self, rows: slice) -> Sure:
-        """That of some of the records."""
-        return Sure(self.doubts[rows], self.scales[rows], self.bounds[rows])
-
-
-def joined(parts: list[Sure]) -> Sure:
-    """That of all records of some parts, in order."""
-    return Sure(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class Coverage:
@@ -93,7 +67,9 @@ class Coverage:
     def _state(self) -> tuple[Any, ...]:
         return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, float(self.delay)
 
-    def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Sure | None = None) -> None:
+    def follow_values(
+        self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence | None = None
+    ) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
         scales, bounds = (_NO_SCALES, _NO_BOUNDS) if given is None else (given.scales, given.bounds)
         kernels.follow_values(np.ascontiguousarray(predictions), targets, doubts, scales, bounds, *self._state())
@@ -104,15 +80,15 @@ class Coverage:
         targets: Floats,
         answers: NDArray[np.int64],
         n_classes: int,
-        given: Sure | None = None,
+        given: Confidence | None = None,
     ) -> None:
         """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,)."""
         bounds = _NO_BOUNDS if given is None else given.bounds
         kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state())
 
-    def sure(self, doubts: Floats) -> Sure:
+    def confidence(self, doubts: Floats) -> Confidence:
         """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
-        found = Sure(doubts, np.zeros(len(doubts)), np.zeros((len(doubts), _LEVELS.size)))
+        found = Confidence(doubts, np.zeros(len(doubts)), np.zeros((len(doubts), _LEVELS.size)))
         state = (_LEVELS, self.rates, self._ordered, self._numbers, float(self.delay))
         kernels.scales_and_bounds(doubts, *state, found.scales, found.bounds)
         return found
@@ -122,7 +98,7 @@ class Coverage:
 
         `bounds` are those of its answer, (levels,); those of now if not given.
         """
-        bounds = self.sure(np.zeros((1, DOUBTS))).bounds[0] if bounds is None else bounds
+        bounds = self.confidence(np.zeros((1, DOUBTS))).bounds[0] if bounds is None else bounds
         self.covered[np.isfinite(bounds), 0] += 1
 
     def bound(self, level: Any) -> float:
@@ -140,7 +116,7 @@ class Coverage:
     def reaches(self, level: Any, doubts: Floats) -> Floats:
         """How far the interval of each record reaches to either side of its prediction, by the doubts about it."""
         bound = self.bound(level)
-        return bound * self.sure(doubts).scales if np.isfinite(bound) else np.full(len(doubts), np.inf)
+        return bound * self.confidence(doubts).scales if np.isfinite(bound) else np.full(len(doubts), np.inf)
 
     def shares(self) -> dict[float, float]:
         """For each level that is followed the share of records that were within its bound; without those too early."""

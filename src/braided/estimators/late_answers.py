@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.estimators.coverage import Sure
-from braided.estimators.progress import Progress
 from braided.kernels.coverage import LEVELS
 from braided.kernels.doubt import DOUBTS
+from braided.records import Confidence, Predictions
 from braided.state import ArrayRule, check_arrays
 
 #: In place of the number of classes: nothing could be said yet. And of a decision: it is the likeliest class.
@@ -24,7 +23,7 @@ class _Answer(NamedTuple):
 
     key: frozenset[tuple[Hashable, float]]
     learned: int
-    said: Progress
+    said: Predictions
 
 
 class LateAnswers:
@@ -38,7 +37,7 @@ class LateAnswers:
         self._order: deque[_Answer] = deque()
         self._by_key: dict[frozenset[tuple[Hashable, float]], deque[_Answer]] = {}
 
-    def keep(self, x: Mapping[Hashable, Any], learned: int, delay: int, said: Progress) -> None:
+    def keep(self, x: Mapping[Hashable, Any], learned: int, delay: int, said: Predictions) -> None:
         """Keep what was said of a record."""
         answer = _Answer(_key(x), learned, said)
         alike = self._by_key.setdefault(answer.key, deque())
@@ -51,7 +50,7 @@ class LateAnswers:
             if self._by_key.get(oldest.key, (None,))[0] is oldest:
                 self._remove_first(oldest.key)
 
-    def take(self, x: Mapping[Hashable, Any]) -> Progress | None:
+    def take(self, x: Mapping[Hashable, Any]) -> Predictions | None:
         """What was said of a record first; None where that is not known."""
         key = _key(x) if self._by_key else frozenset()
         return self._remove_first(key).said if key in self._by_key else None
@@ -67,10 +66,10 @@ def _key(x: Mapping[Hashable, Any]) -> frozenset[tuple[Hashable, float]]:
     return frozenset((name, value) for name, value in x.items() if value is not None and value == value)
 
 
-def pack_said(said: Sequence[Progress | None]) -> dict[str, NDArray[Any]]:
+def pack_said(said: Sequence[Predictions | None]) -> dict[str, NDArray[Any]]:
     """What was said of each of some records, as named arrays."""
-    sure = [one if one is not None and one.sure is not None else None for one in said]
-    width = max([one.predictions.shape[1] for one in sure if one is not None], default=0)
+    sure = [one if one is not None and one.confidence is not None else None for one in said]
+    width = max([one.values.shape[1] for one in sure if one is not None], default=0)
     n = len(said)
     arrays: dict[str, NDArray[Any]] = {
         "known": np.full(n, _NOTHING, dtype=np.int64),
@@ -81,17 +80,17 @@ def pack_said(said: Sequence[Progress | None]) -> dict[str, NDArray[Any]]:
         "bounds": np.zeros((n, len(LEVELS))),
     }
     for t, one in enumerate(sure):
-        if one is None or one.sure is None:
+        if one is None or one.confidence is None:
             continue
-        arrays["known"][t] = one.predictions.shape[1]
-        arrays["predictions"][t, : one.predictions.shape[1]] = one.predictions[0]
+        arrays["known"][t] = one.values.shape[1]
+        arrays["predictions"][t, : one.values.shape[1]] = one.values[0]
         if one.decided is not None:
             arrays["decided"][t] = one.decided[0]
-        arrays["doubts"][t], arrays["scales"][t], arrays["bounds"][t] = (part[0] for part in one.sure)
+        arrays["doubts"][t], arrays["scales"][t], arrays["bounds"][t] = (part[0] for part in one.confidence)
     return arrays
 
 
-def unpack_said(arrays: Mapping[str, NDArray[Any]], n: int, n_learners: int, what: str) -> list[Progress | None]:
+def unpack_said(arrays: Mapping[str, NDArray[Any]], n: int, n_learners: int, what: str) -> list[Predictions | None]:
     """The inverse of `pack_said` for n records; earlier versions kept nothing of it."""
     if "known" not in arrays:
         return [None] * n
@@ -105,11 +104,13 @@ def unpack_said(arrays: Mapping[str, NDArray[Any]], n: int, n_learners: int, wha
         "bounds": ArrayRule((n, len(LEVELS)), low=0.0, finite=False),
     }
     check_arrays(what, rules, arrays)
-    said: list[Progress | None] = []
+    said: list[Predictions | None] = []
     for t, known in enumerate(arrays["known"].tolist()):
         rows = slice(t, t + 1)
-        sure = None if known == _NOTHING else Sure(*(arrays[name][rows] for name in ("doubts", "scales", "bounds")))
+        sure = (
+            None if known == _NOTHING else Confidence(*(arrays[name][rows] for name in ("doubts", "scales", "bounds")))
+        )
         decided = None if arrays["decided"][t] == _LIKELIEST else arrays["decided"][rows]
         predictions = arrays["predictions"][rows, : max(known, 0)]
-        said.append(Progress(predictions, np.zeros((1, n_learners)), decided, sure))
+        said.append(Predictions(predictions, np.zeros((1, n_learners)), decided, sure))
     return said

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from braided.engine import Aside
 from braided.estimators import frames
 from braided.estimators.chunks import Floats, listed, weights_of
-from braided.estimators.progress import Progress
 from braided.estimators.settings import ModelSettings
+from braided.records import Predictions
 from braided.values import as_number, as_weight
 
 #: The column of each slot, None if the columns are the slots; and the slots that may have a value, None for all.
@@ -68,7 +68,7 @@ class RecordLearning(ModelSettings):
         predictions, own = self.braid.run(row[None, :], None, None, self._features.slots_of(x), aside=aside)
         if self.braid.lags and aside is not None:
             known = predictions if self._regression else predictions[:, : len(self._classes)]
-            answer = Progress(known.copy(), own, self._decided(predictions), self._coverage.sure(aside.doubts))
+            answer = Predictions(known.copy(), own, self._decided(predictions), self._coverage.confidence(aside.doubts))
             self._late_answers.keep(x, self.records_learned, self.delay, answer)
         first: Floats = predictions[0]
         return first
@@ -129,7 +129,7 @@ class RecordLearning(ModelSettings):
 
     def _run(
         self, values: Floats, where: Places, targets: Floats | None, weights: Floats | None, unseen: bool = False
-    ) -> Progress:
+    ) -> Predictions:
         """Run records through the engine; if they are learned under a drift detector, one by one and watched.
 
         `where` has the column of each slot, None if they are the same, and the slots that may have a value. `unseen`
@@ -138,12 +138,12 @@ class RecordLearning(ModelSettings):
         aside = Aside(len(values))
         if targets is None:
             predictions, own = self.braid.run(values, where[0], None, where[1], aside=aside)
-            return Progress(predictions, own, self._decided(predictions), self._coverage.sure(aside.doubts))
+            return Predictions(predictions, own, self._decided(predictions), self._coverage.confidence(aside.doubts))
         first = self.records_learned == 0
         predictions, own = self._run_learning(values, where, targets, weights, unseen, aside)
         if self.expire_after is not None:
             self._features.see(values, where[0])
-        return Progress(predictions, own, self._follow(predictions, targets, weights, aside, first, unseen))
+        return Predictions(predictions, own, self._follow(predictions, targets, weights, aside, first, unseen))
 
     def _follow(
         self, predictions: Floats, targets: Floats, weights: Floats | None, aside: Aside, first: bool, unseen: bool
@@ -175,7 +175,7 @@ class RecordLearning(ModelSettings):
         return decided
 
     @contextmanager
-    def _judged_by(self, said: Progress | None) -> Iterator[None]:
+    def _judged_by(self, said: Predictions | None) -> Iterator[None]:
         """Within this, records that are learned are not judged if that will be done by what was said of them."""
         self._judging = said is None
         try:
@@ -183,18 +183,18 @@ class RecordLearning(ModelSettings):
         finally:
             self._judging = True
 
-    def _judge(self, said: Progress, y: Any, sample_weight: Any) -> None:
+    def _judge(self, said: Predictions, y: Any, sample_weight: Any) -> None:
         """Count whether answers that were given earlier hold what has turned out to be true, now that it is learned."""
-        if said.sure is None:
+        if said.confidence is None:
             return
         truth = listed(frames.targets(y))
         weights = weights_of(sample_weight, len(truth), self.records_learned)
-        predictions = np.asarray(said.predictions, dtype=np.float64).reshape(len(truth), -1)
+        predictions = np.asarray(said.values, dtype=np.float64).reshape(len(truth), -1)
         for t, target in enumerate(truth):
             if weights is not None and weights[t] == 0.0:
                 continue
             part = slice(t, t + 1)
-            row, sure = predictions[part], said.sure.part(part)
+            row, sure = predictions[part], said.confidence.part(part)
             if self._regression:
                 self._coverage.follow_values(row[:, 0], np.array([float(target)]), sure.doubts, sure)
                 continue

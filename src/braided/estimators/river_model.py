@@ -11,9 +11,9 @@ from river import base
 
 from braided.errors import BraidedError
 from braided.estimators.chunks import weights_of
-from braided.estimators.progress import Progress
 from braided.estimators.tasks import CLASSIFICATION, REGRESSION
 from braided.learners.river_learner import takes_weight
+from braided.records import Predictions
 from braided.values import as_weight
 
 
@@ -119,12 +119,12 @@ class _RiverChunks:
 
     def predict_learn_many(
         self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None, sample_weight: Any = None
-    ) -> Progress:
+    ) -> Predictions:
         """Predict each record, then learn it; see `MODLClassifier.predict_learn_many`."""
         labels = [label.item() if isinstance(label, np.generic) else label for label in y]
         return self._progress(X, labels, names, self._weights(sample_weight, len(labels)))
 
-    def progress_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Progress:
+    def progress_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Predictions:
         """Predict the records; see `MODLClassifier.progress_many`."""
         return self._progress(X, None, names, [])
 
@@ -139,7 +139,7 @@ class _RiverChunks:
 
     def _progress(
         self, X: ArrayLike, labels: list[Any] | None, names: Sequence[Hashable] | None, weights: list[float]
-    ) -> Progress:
+    ) -> Predictions:
         rows = []
         for t, record in enumerate(self._records(X, names)):
             rows.append(self._row(record))
@@ -149,7 +149,7 @@ class _RiverChunks:
         for t, row in enumerate(rows):
             for column, value in row.items():
                 predictions[t, column] = value
-        return Progress(predictions, np.zeros((len(rows), 0)))
+        return Predictions(predictions, np.zeros((len(rows), 0)))
 
 
 class RiverClassifier(_RiverChunks, base.Classifier):
@@ -215,7 +215,7 @@ class RiverRegressor(_RiverChunks, base.Regressor):
     Examples
     --------
     >>> from river.linear_model import LinearRegression
-    >>> RiverRegressor(LinearRegression()).progress_many([[1.0, 2.0]]).predictions.tolist()
+    >>> RiverRegressor(LinearRegression()).progress_many([[1.0, 2.0]]).values.tolist()
     [[0.0]]
     """
 

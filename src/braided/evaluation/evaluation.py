@@ -14,7 +14,6 @@ import numpy as np
 
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.estimators.progress import Progress
 from braided.estimators.river_model import RiverModel
 from braided.estimators.tasks import REGRESSION
 from braided.evaluation.history import History
@@ -24,6 +23,7 @@ from braided.fleet import SHARED, Fleet
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS
 from braided.option_names import option
+from braided.records import Predictions
 from braided.streams import Batch, Stream
 from braided.streams.base import LateLabel, joined, labels_before, records_before
 from braided.values import printable
@@ -36,14 +36,14 @@ class Late(NamedTuple):
     """A record whose label has not come yet, and what was said of it; None where that is not known any more."""
 
     record: Batch
-    said: Progress | None
+    said: Predictions | None
 
 
 class Waiting(NamedTuple):
     """All such records, in order."""
 
     records: Batch
-    said: list[Progress | None]
+    said: list[Predictions | None]
 
 
 class Model(Protocol):
@@ -68,10 +68,10 @@ class Model(Protocol):
 
     def predict_learn_many(
         self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, **more: Any
-    ) -> Progress:
+    ) -> Predictions:
         """Predict each record, then learn it."""
 
-    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None, **more: Any) -> Progress:
+    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None, **more: Any) -> Predictions:
         """Predict the records."""
 
     def learn_many(
@@ -81,7 +81,7 @@ class Model(Protocol):
 
 
 #: Takes the number of the first record, its batch, what was predicted, and the columns of the predictions.
-Listener = Callable[[int, Batch, Progress, Sequence[Hashable]], None]
+Listener = Callable[[int, Batch, Predictions, Sequence[Hashable]], None]
 
 
 def _runs(labels: Sequence[Any]) -> Iterator[tuple[bool, int]]:
@@ -230,7 +230,7 @@ class Evaluation:
                     self.on_predictions(first, piece, progress, self.model.classes)
             start = stop
 
-    def _predict_and_learn(self, piece: Batch, known: bool) -> tuple[Progress, list[Any] | None]:
+    def _predict_and_learn(self, piece: Batch, known: bool) -> tuple[Predictions, list[Any] | None]:
         """The predictions; and where labels are late, the one that comes after each record, None for none."""
         start, come = time.perf_counter(), None
         if self.delay:
@@ -242,7 +242,7 @@ class Evaluation:
         self.seconds += time.perf_counter() - start
         return progress, come
 
-    def _await_labels(self, piece: Batch, progress: Progress) -> None:
+    def _await_labels(self, piece: Batch, progress: Predictions) -> None:
         """Let records without a label wait for it, if they have an ID."""
         if piece.ids is None:
             return
@@ -266,7 +266,7 @@ class Evaluation:
         if self.keys is not None and record.keys is not None:
             self.keys.note(record.keys, found.said, record.labels, self.model.classes)
 
-    def _late(self, piece: Batch) -> tuple[Progress, list[Any]]:
+    def _late(self, piece: Batch) -> tuple[Predictions, list[Any]]:
         """Predict record by record; before each, learn the record that was predicted `delay` records ago.
 
         Beside the predictions, the label that will be learned before the next record: then it has come.
@@ -279,10 +279,10 @@ class Evaluation:
             found.append(self.model.progress_many(one.values, one.names, **_keys(one)))
             self._waiting.append(Late(one, found[-1]))
             come.append(self._waiting[0].record.labels[0] if len(self._waiting) == self.delay else None)
-        width = max(row.predictions.shape[1] for row in found)
-        predictions = [np.pad(row.predictions, ((0, 0), (0, width - row.predictions.shape[1]))) for row in found]
+        width = max(row.values.shape[1] for row in found)
+        predictions = [np.pad(row.values, ((0, 0), (0, width - row.values.shape[1]))) for row in found]
         decided = None if found[0].decided is None else np.concatenate([row.decided for row in found])
-        return Progress(np.concatenate(predictions), np.concatenate([row.own for row in found]), decided), come
+        return Predictions(np.concatenate(predictions), np.concatenate([row.own for row in found]), decided), come
 
     def _learn_oldest(self) -> None:
         oldest, said = self._waiting.popleft()

@@ -21,12 +21,12 @@ from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
 from braided.estimators.columns import by_column
-from braided.estimators.progress import Progress
 from braided.evaluation.availability import MOST_FEATURES, Places, add_at
 from braided.evaluation.history_card import history_card, told
 from braided.evaluation.tally import Tally
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import count_present
+from braided.records import Predictions
 from braided.state import MOST_COUNT, ArrayRule, check_arrays, checked, counts, length
 from braided.streams import Batch
 
@@ -341,7 +341,7 @@ class History(Tally):
             start = stop
 
     def note(
-        self, model: Any, piece: Batch, progress: Progress, seconds: float, come: Sequence[Any] | None = None
+        self, model: Any, piece: Batch, progress: Predictions, seconds: float, come: Sequence[Any] | None = None
     ) -> None:
         """After a piece was predicted and learned: count it; `come` as of `Tally.add`."""
         if self.records % self.block == 0:

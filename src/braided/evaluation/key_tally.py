@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.estimators.progress import Progress
+from braided.records import Predictions
 from braided.state import LARGE, ArrayRule, check_arrays, checked
 from braided.values import printable
 
@@ -45,7 +45,7 @@ class KeyTally:
     Examples
     --------
     >>> tally = KeyTally(regression=True, shared=True)
-    >>> said = Progress(np.array([[1.0], [2.0]]), np.array([[0.0], [5.0]]))
+    >>> said = Predictions(np.array([[1.0], [2.0]]), np.array([[0.0], [5.0]]))
     >>> tally.note(["a", "b"], said, [1.5, 2.0], [])
     >>> tally.result()["most"][0]
     {'key': 'a', 'records': 1, 'loss': 0.5, 'first': 0.5, 'shared': 1.5, 'over_time': [0.5]}
@@ -69,16 +69,18 @@ class KeyTally:
     def __len__(self) -> int:
         return len(self._places)
 
-    def note(self, keys: Sequence[Any], progress: Progress, labels: Sequence[Any], classes: Sequence[Hashable]) -> None:
+    def note(
+        self, keys: Sequence[Any], progress: Predictions, labels: Sequence[Any], classes: Sequence[Hashable]
+    ) -> None:
         """Count records with a label."""
         if self._regression:
             truth = np.array(labels, dtype=np.float64)
-            loss = np.abs(progress.predictions[:, 0] - truth)
+            loss = np.abs(progress.values[:, 0] - truth)
             shared = np.abs(progress.own[:, -1] - truth)
         else:
             places = {label: place for place, label in enumerate(classes)}
             truth = np.array([places.get(label, -2) for label in labels])
-            table = progress.predictions
+            table = progress.values
             likeliest = table.argmax(axis=1) if table.shape[1] else np.full(len(labels), -1)
             loss = 1.0 - ((likeliest == truth) & table.any(axis=1))
             shared = (progress.own[:, -1] != truth).astype(np.float64)

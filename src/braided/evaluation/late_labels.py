@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from braided.checkpoint import pack_name, prefixed, unpack_names, unprefixed
 from braided.errors import BraidedError
 from braided.estimators.late_answers import pack_said, unpack_said
-from braided.estimators.progress import Progress
+from braided.records import Predictions
 from braided.state import ArrayRule, check_arrays, checked, counts, length
 from braided.streams.base import Batch, LateLabel, RecordID
 
@@ -40,7 +40,7 @@ class Awaited(NamedTuple):
 
     time: float | None
     record: Batch
-    said: Progress
+    said: Predictions
 
 
 class LateLabels:
@@ -76,13 +76,13 @@ class LateLabels:
         """Labels that came on their own."""
         return sum(self.counts.values()) - self.counts["asked"]
 
-    def keep(self, batch: Batch, said: Progress) -> None:
+    def keep(self, batch: Batch, said: Predictions) -> None:
         """Let the records of a batch wait that have an ID."""
         for row, name in enumerate(batch.ids or ()):
             if name is not None:
                 self._wait(name, _alone(batch, row), _row(said, row))
 
-    def _wait(self, name: RecordID, record: Batch, said: Progress) -> None:
+    def _wait(self, name: RecordID, record: Batch, said: Predictions) -> None:
         self.counts["asked"] += 1
         self._pop(name.id)  # an ID that comes again is that of the later record
         self._waiting[name.id] = Awaited(name.time, record, said)
@@ -175,8 +175,8 @@ class LateLabels:
         self._waiting, self._values = OrderedDict(), 0
         for row, (name, (time, record)) in enumerate(zip(ids, records, strict=True)):
             known, (predictions, decided) = said[row], answers[row]
-            sure = None if known is None else known.sure
-            self._waiting[name] = Awaited(time, record, Progress(predictions, own[row : row + 1], decided, sure))
+            sure = None if known is None else known.confidence
+            self._waiting[name] = Awaited(time, record, Predictions(predictions, own[row : row + 1], decided, sure))
             self._values += record.values.size
 
 
@@ -190,19 +190,19 @@ def _alone(batch: Batch, row: int) -> Batch:
     return replace(alone, names=names, values=values[there][None, :], weights=weights, categories={}, ids=None)
 
 
-def _row(said: Progress, row: int) -> Progress:
+def _row(said: Predictions, row: int) -> Predictions:
     rows = slice(row, row + 1)
     decided = None if said.decided is None else said.decided[rows].copy()
-    sure = None if said.sure is None else said.sure.part(rows)
-    return Progress(said.predictions[rows].copy(), said.own[rows].copy(), decided, sure)
+    sure = None if said.confidence is None else said.confidence.part(rows)
+    return Predictions(said.values[rows].copy(), said.own[rows].copy(), decided, sure)
 
 
-def _pack_answers(said: list[Progress]) -> Arrays:
+def _pack_answers(said: list[Predictions]) -> Arrays:
     """What was answered to each record; `pack_said` keeps it of those alone that say how sure they are."""
-    widths = [one.predictions.shape[1] for one in said]
+    widths = [one.values.shape[1] for one in said]
     predictions = np.zeros((len(said), max(widths, default=0)))
     for row, one in enumerate(said):
-        predictions[row, : widths[row]] = one.predictions[0]
+        predictions[row, : widths[row]] = one.values[0]
     decided = [_LIKELIEST if one.decided is None else int(one.decided[0]) for one in said]
     return {
         "widths": np.array(widths, dtype=np.int64),

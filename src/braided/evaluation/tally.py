@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from braided.checkpoint import pack_name, prefixed, unpack_names, unprefixed
 from braided.errors import BraidedError
-from braided.estimators.progress import Progress
 from braided.evaluation.curve import Curve
 from braided.evaluation.guesses import PlainGuesses
 from braided.evaluation.metrics import class_metrics, per_class, value_metrics
@@ -33,6 +32,7 @@ from braided.kernels.tally import (
     tally_classes,
     tally_values,
 )
+from braided.records import Predictions
 from braided.state import MOST_COUNT, ArrayRule, check_arrays, checked, counts
 
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ class Tally:
     Examples
     --------
     >>> tally = Tally(["olr"])
-    >>> progress = Progress(np.array([[0.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), np.array([[-1.0], [0.0], [1.0]]))
+    >>> progress = Predictions(np.array([[0.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), np.array([[-1.0], [0.0], [1.0]]))
     >>> _ = tally.add(progress, ["idle", "idle", "busy"], ["idle", "busy"])
     >>> tally.records, tally.metrics()["accuracy"], tally.learner_errors
     (3, 0.6666666666666666, {'olr': 0.3333333333333333})
@@ -144,7 +144,7 @@ class Tally:
 
     def add(
         self,
-        progress: Progress,
+        progress: Predictions,
         labels: Sequence[Any],
         classes: Sequence[Hashable],
         come: Sequence[Any] | None = None,
@@ -157,7 +157,7 @@ class Tally:
         losses = np.empty((len(labels), len(self.totals)))
         if self.regression:
             truth: NDArray[Any] = np.array(labels, dtype=np.float64)
-            said, decided = np.ascontiguousarray(progress.predictions, dtype=np.float64), _LIKELIEST
+            said, decided = np.ascontiguousarray(progress.values, dtype=np.float64), _LIKELIEST
             tally_values(said[:, 0], truth, progress.own, self._sums, losses)
         else:
             truth, said, decided = self._by_class(labels, classes, progress)
@@ -179,13 +179,13 @@ class Tally:
         return np.array([place[label] for label in labels], dtype=np.int64)
 
     def _by_class(
-        self, labels: Sequence[Hashable], classes: Sequence[Hashable], progress: Progress
+        self, labels: Sequence[Hashable], classes: Sequence[Hashable], progress: Predictions
     ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
         """The labels' places, the predictions with a column for each class known here, in its order, and the answers.
 
         These are the places of the classes that were answered; none where they are the likeliest.
         """
-        predictions = progress.predictions
+        predictions = progress.values
         known = dict.fromkeys([*self.classes, *classes, *labels])
         if len(known) > len(self.classes):
             self._grow(list(known))
@@ -273,7 +273,7 @@ class Tally:
         labels = self._last_truth[last]
         answers = labels.tolist() if self.regression else [self.classes[int(place)] for place in labels]
         decided = self._last_decided[last] if self._last_decided.size else None
-        part_of.add(Progress(self._last_said[last], own, decided), answers, self.classes)
+        part_of.add(Predictions(self._last_said[last], own, decided), answers, self.classes)
         return part_of.metrics()
 
     def window_errors(self) -> list[float]:

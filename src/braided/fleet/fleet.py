@@ -15,7 +15,6 @@ from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.chunks import weights_of
 from braided.estimators.frames import opened
-from braided.estimators.progress import Progress
 from braided.estimators.tasks import REGRESSION
 from braided.fleet.dry_run import FleetDryRun
 from braided.fleet.facts import BRAID, NONE, OLDEST, START
@@ -24,6 +23,7 @@ from braided.fleet.rows import KeyLimits
 from braided.fleet.saved import SavedFleet
 from braided.fleet.separate import SeparateModels
 from braided.fleet.shared import SharedModel
+from braided.records import Predictions
 from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.values import as_weight, key_text
 
@@ -227,7 +227,7 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
 
     def predict_learn_many(
         self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, keys: Any = None
-    ) -> Progress:
+    ) -> Predictions:
         """Predict each record, then learn it, in order; the result is that of doing so one by one, bit for bit.
 
         Parameters
@@ -259,14 +259,14 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         self.predict_learn_many(X, y, names, sample_weight, keys)
 
-    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Progress:
+    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Predictions:
         """What `predict_learn_many` would give if it did not learn."""
         found, X, names = self._opened(X, names, keys, None, learn=False)
         return self._inside.progress_many(found, X, names)
 
     def predict_proba_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Any:
         """Class probabilities, (n, n_classes), columns in the order of `classes`; of a frame, a frame."""
-        return self.progress_many(X, names, keys).predictions
+        return self.progress_many(X, names, keys).values
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Any:
         """The likeliest label of each record, as a list, or the values, (n,); of a data frame, a series.
@@ -275,7 +275,7 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         """
         found, X, names = self._opened(X, names, keys, None, learn=False)
         frame = opened(X)
-        predictions = self._inside.progress_many(found, X, names).predictions
+        predictions = self._inside.progress_many(found, X, names).values
         if self.task == REGRESSION:
             return predictions if frame is not None else predictions[:, 0]
         labels = self.classes

@@ -165,14 +165,14 @@ class _Keys:
         for key, rows in groups:
             model = self._model(key, learn=True)
             said = model.predict_learn_many(table[rows], [labels[i] for i in rows], columns, weights[rows])
-            yield Said(model.classes, said.predictions, said.own)
+            yield Said(model.classes, said.values, said.own)
 
     def predict(self, groups: Groups, table: Any, columns: Any) -> Iterator[Said]:
         """Predict each record by its key's model."""
         for key, rows in groups:
             model = self._model(key, learn=False)
             said = model.progress_many(table[rows], columns)
-            yield Said(model.classes, said.predictions, said.own)
+            yield Said(model.classes, said.values, said.own)
 
     def snapshot(self) -> list[Any]:
         """The keys and their models' snapshots."""

@@ -21,7 +21,6 @@ from braided.estimators.chunks import listed, weights_of
 from braided.estimators.digest import state_digest
 from braided.estimators.features import ClassSpace
 from braided.estimators.frames import Frame
-from braided.estimators.progress import Progress
 from braided.estimators.sparse import is_sparse
 from braided.estimators.tasks import REGRESSION
 from braided.fleet.dry_run import SeparateDryRun
@@ -29,6 +28,7 @@ from braided.fleet.keys import check_alike, restored_keys
 from braided.fleet.rows import KeyLimits
 from braided.fleet.shared import SHARED
 from braided.fleet.spill import SpillFolder
+from braided.records import Predictions
 from braided.state import checked
 from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.streams.encode.saved import pack_encoder
@@ -293,7 +293,7 @@ class SeparateModels:
 
     def predict_learn_many(
         self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
-    ) -> Progress:
+    ) -> Predictions:
         """Predict each record, then learn it; if one would be refused, none is learned."""
         labels, n = listed(frames.targets(y)), len(keys)
         if len(labels) != n:
@@ -315,7 +315,7 @@ class SeparateModels:
         """Refuse a chunk that some model would refuse."""
         self.dry_run().learn_many(chunk.keys, chunk.table, chunk.labels, chunk.columns, chunk.weights)
 
-    def _learn(self, chunk: Chunk, progress: Progress) -> None:
+    def _learn(self, chunk: Chunk, progress: Predictions) -> None:
         """Predict and learn, from one new key to the next."""
         done, n = 0, len(chunk.keys)
         while done < n:
@@ -328,7 +328,7 @@ class SeparateModels:
                 self._make_known(key, self._new_model())
             done = stop
 
-    def _learn_part(self, chunk: Chunk, progress: Progress, rows: NDArray[np.int64]) -> None:
+    def _learn_part(self, chunk: Chunk, progress: Predictions, rows: NDArray[np.int64]) -> None:
         """Records among which no key is new, key by key."""
         if not rows.size:
             return
@@ -354,17 +354,17 @@ class SeparateModels:
             if key is not None and key in self.known and chunk.weights[row] > 0.0:
                 self.known.move_to_end(key)
 
-    def _nothing_said(self, n: int) -> Progress:
+    def _nothing_said(self, n: int) -> Predictions:
         unknown = 0.0 if self._regression else -1.0
         own = np.full((n, len(self.learner_names)), unknown)
-        return Progress(np.zeros((n, 1 if self._regression else len(self._space))), own)
+        return Predictions(np.zeros((n, 1 if self._regression else len(self._space))), own)
 
     def _note(
         self,
         classes: Sequence[Hashable],
-        said: Progress,
+        said: Predictions,
         rows: NDArray[np.int64],
-        progress: Progress,
+        progress: Predictions,
         alone: bool = False,
         only: Sequence[int] | None = None,
     ) -> None:
@@ -372,36 +372,36 @@ class SeparateModels:
         chosen = np.arange(rows.size) if only is None else np.searchsorted(rows, only)
         at, n = rows[chosen], np.asarray(said.own).shape[1]
         if self._regression:
-            values = np.asarray(said.predictions)[chosen]
+            values = np.asarray(said.values)[chosen]
             if alone:
                 progress.own[at, -1] = values[:, 0]
             else:
-                progress.predictions[at], progress.own[at, :n] = values, np.asarray(said.own)[chosen]
+                progress.values[at], progress.own[at, :n] = values, np.asarray(said.own)[chosen]
             return
         places = np.array([self._space.places[label] for label in classes], dtype=np.int64)
-        found = np.asarray(said.predictions)[chosen]
+        found = np.asarray(said.values)[chosen]
         if alone:
             likeliest = places[found.argmax(axis=1)] if places.size else np.full(at.size, -1)
             progress.own[at, -1] = np.where(found.any(axis=1), likeliest, -1)
             return
-        progress.predictions[np.ix_(at, places)] = found
+        progress.values[np.ix_(at, places)] = found
         own = np.asarray(said.own)[chosen].astype(np.int64)
         progress.own[at, :n] = np.where(own >= 0, np.append(places, -1)[own], -1)
 
-    def _framed(self, frame: Frame, progress: Progress) -> Progress:
+    def _framed(self, frame: Frame, progress: Predictions) -> Predictions:
         own = frame.frame(progress.own, self.learner_names)
         if self._regression:
-            return progress._replace(predictions=frame.series(progress.predictions[:, 0]), own=own)
-        return progress._replace(predictions=frame.frame(progress.predictions, self.classes), own=own)
+            return progress._replace(values=frame.series(progress.values[:, 0]), own=own)
+        return progress._replace(values=frame.frame(progress.values, self.classes), own=own)
 
-    def progress_many(self, keys: list[str | None], X: Any, names: Sequence[Hashable] | None) -> Progress:
+    def progress_many(self, keys: list[str | None], X: Any, names: Sequence[Hashable] | None) -> Predictions:
         """Predict the records."""
         table, columns, frame = self._opened(X, names)
         progress = self._nothing_said(len(keys))
         self._say(Chunk(keys, table, [], columns, _NO_WEIGHTS), progress)
         return progress if frame is None else self._framed(frame, progress)
 
-    def _say(self, chunk: Chunk, progress: Progress) -> None:
+    def _say(self, chunk: Chunk, progress: Predictions) -> None:
         """Predict."""
         groups: dict[str | None, list[int]] = {}
         for row, key in enumerate(chunk.keys):

@@ -17,12 +17,12 @@ from braided.estimators.base import MODL
 from braided.estimators.chunks import Chunk, checked_array, weights_of
 from braided.estimators.digest import state_digest
 from braided.estimators.frames import Frame
-from braided.estimators.progress import Progress
 from braided.estimators.sparse import is_sparse
 from braided.estimators.tasks import REGRESSION
 from braided.fleet.dry_run import SharedDryRun
 from braided.fleet.key_learners import KeyLearners, New
 from braided.fleet.rows import KeyLimits
+from braided.records import Predictions
 from braided.state import checked
 from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.values import as_weight
@@ -213,7 +213,7 @@ class SharedModel:
 
     def predict_learn_many(
         self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
-    ) -> Progress:
+    ) -> Predictions:
         """Predict each record, then learn it."""
         if self.held:
             return self._predict_learn_own(keys, X, y, names, sample_weight)
@@ -223,7 +223,7 @@ class SharedModel:
             chunk = model._checked(X, y, names, sample_weight)
             progress = model._predict_learn(X, y, names, sample_weight, frame)
         with self._together():
-            predictions = self.own.learn(chunk, keys, progress.predictions, first)
+            predictions = self.own.learn(chunk, keys, progress.values, first)
         progress = self._with_own(progress, predictions)
         return progress if frame is None else self._framed(frame, progress)
 
@@ -239,39 +239,39 @@ class SharedModel:
 
     def _predict_learn_own(
         self, keys: list[str | None], X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
-    ) -> Progress:
+    ) -> Predictions:
         chunk, frame = self._own_chunk(X, y, names, sample_weight)
         shared = self._asked(chunk.values, chunk.columns)
         with self._together():
-            predictions = self.own.learn(chunk, keys, shared.predictions, first=False)
+            predictions = self.own.learn(chunk, keys, shared.values, first=False)
         progress = self._with_own(shared, predictions)
         return progress if frame is None else self._framed(frame, progress)
 
-    def _with_own(self, progress: Progress, predictions: Floats) -> Progress:
+    def _with_own(self, progress: Predictions, predictions: Floats) -> Predictions:
         """What was said with the keys' learners, the shared model's answer as one more of what learners say."""
-        shared = progress.predictions
+        shared = progress.values
         if self._regression:
             alone = shared[:, 0]
         else:
             alone = np.where(shared.any(axis=1), shared.argmax(axis=1) if shared.shape[1] else 0, -1)
-        return Progress(predictions, np.column_stack([progress.own, alone]).astype(np.float64))
+        return Predictions(predictions, np.column_stack([progress.own, alone]).astype(np.float64))
 
-    def _framed(self, frame: Frame, progress: Progress) -> Progress:
+    def _framed(self, frame: Frame, progress: Predictions) -> Predictions:
         own = frame.frame(progress.own, self.learner_names)
-        return progress._replace(predictions=self.model._framed(frame, progress.predictions), own=own)
+        return progress._replace(values=self.model._framed(frame, progress.values), own=own)
 
-    def progress_many(self, keys: list[str | None], X: Any, names: Sequence[Hashable] | None) -> Progress:
+    def progress_many(self, keys: list[str | None], X: Any, names: Sequence[Hashable] | None) -> Predictions:
         """Predict the records."""
         X, names, frame = self._opened(X, names)
         values, columns = checked_array(X, names, self.model.records_learned + 1)
         shared = self._asked(values, columns)
-        predictions = np.asarray(shared.predictions)
+        predictions = np.asarray(shared.values)
         if self.model.records_learned:
             predictions = self.own.predict(values, columns, keys, predictions)
         progress = self._with_own(shared, predictions)
         return progress if frame is None else self._framed(frame, progress)
 
-    def _asked(self, values: Floats, columns: list[Hashable]) -> Progress:
+    def _asked(self, values: Floats, columns: list[Hashable]) -> Predictions:
         """What the shared model says of records that are encoded by now: it is asked behind its encoder."""
         encoder, self.model._encoder = self.model._encoder, None
         try:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.chunks import checked_array
-from braided.estimators.progress import Progress
 from braided.fleet.fleet import Fleet
 from braided.fleet.key_process import KeyProcess, Said
 from braided.fleet.separate import Chunk, SeparateModels
 from braided.option_names import option
+from braided.records import Predictions
 
 
 class SpreadModels(SeparateModels):
@@ -132,7 +132,7 @@ class SpreadModels(SeparateModels):
             process.send("check", keys, values[some], labels, columns, chunk.weights[some])
         self._collect()
 
-    def _learn(self, chunk: Chunk, progress: Progress) -> None:
+    def _learn(self, chunk: Chunk, progress: Predictions) -> None:
         """Those that are known learn from the beginning; the others when the shared model has come to their record."""
         self._check_whole()
         groups, first = self._groups(chunk)
@@ -166,7 +166,7 @@ class SpreadModels(SeparateModels):
         return groups, first
 
     def _learn_shared(
-        self, chunk: Chunk, part: slice, groups: Mapping[str | None, list[int]], progress: Progress
+        self, chunk: Chunk, part: slice, groups: Mapping[str | None, list[int]], progress: Predictions
     ) -> None:
         rows = np.arange(part.start, part.stop)
         if not self.start or not rows.size:
@@ -200,12 +200,12 @@ class SpreadModels(SeparateModels):
             process.send(kind, places, table, *more)
             asked[process] += [np.array(rows) for _, rows in part]
 
-    def _note_all(self, asked: Mapping[KeyProcess, list[NDArray[np.int64]]], progress: Progress) -> None:
+    def _note_all(self, asked: Mapping[KeyProcess, list[NDArray[np.int64]]], progress: Predictions) -> None:
         for process, found in zip(self._processes, self._collect(), strict=True):
             for rows, (classes, predictions, own) in zip(asked[process], map(Said._make, found), strict=True):
-                self._note(classes, Progress(predictions, own), rows, progress)
+                self._note(classes, Predictions(predictions, own), rows, progress)
 
-    def _say(self, chunk: Chunk, progress: Progress) -> None:
+    def _say(self, chunk: Chunk, progress: Predictions) -> None:
         groups: dict[str | None, list[int]] = {}
         for row, key in enumerate(chunk.keys):
             groups.setdefault(key if key in self.known else None, []).append(row)

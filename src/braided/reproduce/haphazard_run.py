@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.estimators.decision import BALANCED, LIKELIEST
-from braided.estimators.progress import Progress
 from braided.evaluation import Evaluation
 from braided.evaluation.ranking import pr_area, roc_area
+from braided.records import Predictions
 from braided.run.compiling import compile_model
 from braided.streams import Batch, Stream
 
@@ -30,9 +30,9 @@ class Answers:
         self._scores: list[float] = []
         self._said: dict[str, list[int]] = {LIKELIEST: [], BALANCED: []}
 
-    def take(self, first: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]) -> None:
+    def take(self, first: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]) -> None:
         """Note some records; a `Listener` of `Evaluation`."""
-        said = np.asarray(progress.predictions, dtype=np.float64)
+        said = np.asarray(progress.values, dtype=np.float64)
         labels = np.array([*classes, -1], dtype=np.int64)  # the last is what place -1 stands for
         none = ~said.any(axis=1)
         likeliest = np.where(none, -1, said.argmax(axis=1) if said.shape[1] else -1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from braided.estimators.progress import Progress, answered
+from braided.records import Predictions
 from braided.streams import Batch
 
 #: The column of the records' IDs.
@@ -47,19 +47,19 @@ class PredictionRows:
         self._run = [model, seed] if self._several else []
 
     def of(
-        self, number: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]
+        self, number: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]
     ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         """For each record, from that number on, its first columns and, by column, its ID and its probabilities."""
-        regression = not classes and progress.predictions.shape[1] == 1
-        names = [] if regression else [self._column_of(label) for label in classes[: progress.predictions.shape[1]]]
+        regression = not classes and progress.values.shape[1] == 1
+        names = [] if regression else [self._column_of(label) for label in classes[: progress.values.shape[1]]]
         ids = batch.ids or [None] * len(batch)
         named = [ID] if any(one is not None for one in ids) else []
         self.columns += [name for name in (*named, *names) if name not in self.columns]
-        for t, (label, row) in enumerate(zip(batch.labels, progress.predictions.tolist(), strict=True)):
+        for t, (label, row) in enumerate(zip(batch.labels, progress.values.tolist(), strict=True)):
             if regression:
                 said: Any = row[0]
             else:
-                best = answered(progress, t)
+                best = progress.answer(t)
                 said = None if best is None else classes[best]
             its_id = ids[t]
             more: dict[str, Any] = {} if its_id is None else {ID: its_id.id}

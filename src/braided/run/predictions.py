@@ -15,7 +15,7 @@ from typing import IO, Any
 from braided import extras, portable
 from braided.checkpoint import remove_leftovers, temporary_beside
 from braided.errors import BraidedError
-from braided.estimators.progress import Progress
+from braided.records import Predictions
 from braided.run.prediction_rows import ID, PredictionRows
 from braided.streams import Batch
 
@@ -107,7 +107,7 @@ class PredictionFile:
         """The rows that follow are of this run."""
         self._made.of_run(model, seed)
 
-    def write(self, first: int, batch: Batch, progress: Progress, classes: Sequence[Hashable]) -> None:
+    def write(self, first: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]) -> None:
         """Add the predictions of some records, from the number of the first one on."""
         assert self._file is not None
         out = io.StringIO()

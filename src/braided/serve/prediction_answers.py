@@ -39,7 +39,7 @@ def answers_by_key(
             rows: list[list[float]] = []
             for some, table in part.tables():  # records of very many names make more than one
                 with told_as_problems():
-                    rows += fleet.progress_many(table, part.names, **part.key_of(some)).predictions.tolist()
+                    rows += fleet.progress_many(table, part.names, **part.key_of(some)).values.tolist()
         if state.regression:
             answers += [_value(row[0], None, version) for row in rows]
         else:

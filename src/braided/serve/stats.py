@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.checkpoint import prefixed, unprefixed
-from braided.estimators.progress import Progress, answered
 from braided.evaluation.alarm import ErrorAlarm
 from braided.evaluation.availability import Latest, Places
 from braided.evaluation.older import upgraded_service_figures, upgraded_tally
 from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LEARNERS, USUAL
+from braided.records import Predictions
 from braided.serve.records import Records
 from braided.state import checked
 
@@ -48,7 +48,8 @@ class Stats:
     --------
     >>> stats = Stats(["olr"], regression=False)
     >>> records = Records(["t"], np.array([1, 0]), np.array([0]), np.array([20.5]), ["idle", "busy"])
-    >>> stats.update(Progress(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[-1.0], [0.0]])), records, ["idle", "busy"])
+    >>> said = Predictions(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[-1.0], [0.0]]))
+    >>> stats.update(said, records, ["idle", "busy"])
     >>> summary = stats.summary()
     >>> summary["records"], summary["error"], summary["availability"]
     (2, 1.0, [{'name': 't', 'count': 1, 'share': 0.5}])
@@ -74,7 +75,7 @@ class Stats:
         """The features that were counted."""
         return list(self._places.places)
 
-    def update(self, progress: Progress, records: Records, classes: list[Any], timed: bool = True) -> None:
+    def update(self, progress: Predictions, records: Records, classes: list[Any], timed: bool = True) -> None:
         """Take in records that were predicted and then learned."""
         with self.lock:
             self._count_present(records)
@@ -97,15 +98,15 @@ class Stats:
             kept = self._places.keep(names)
             self._latest.blocks = self._latest.blocks[:, kept]
 
-    def _remember(self, progress: Progress, records: Records, classes: list[Any]) -> None:
+    def _remember(self, progress: Predictions, records: Records, classes: list[Any]) -> None:
         start = max(len(records) - _RECENT, 0)
         for place in range(start, len(records)):
-            row, label = progress.predictions[place], records.labels[place]
+            row, label = progress.values[place], records.labels[place]
             entry: dict[str, Any] = {"record": self.records + place + 1, "label": label}
             if self.tally.regression:
                 entry["predicted"] = finite(row[0])
             else:
-                best = answered(progress, place)
+                best = progress.answer(place)
                 entry["predicted"] = None if best is None else classes[best]
                 entry["probability"] = None if best is None else finite(row[best])
             self.recent.append(entry)

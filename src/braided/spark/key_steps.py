@@ -111,9 +111,9 @@ def predict_learn(
         if state is not None:
             put_state(fleet, state)
         if key is None:
-            said = fleet.progress_many(table, names, [None] * n).predictions
+            said = fleet.progress_many(table, names, [None] * n).values
         else:
-            said = fleet.predict_learn_many(table, labels, names, weights, [key] * n).predictions
+            said = fleet.predict_learn_many(table, labels, names, weights, [key] * n).values
         return _answers(fleet, columns, rows, said), state_of(fleet, key) if learns else None
     finally:
         for known in fleet.keys:
