@@ -192,7 +192,7 @@ def test_it_beats_the_majority_class_on_an_easy_stream(name: str) -> None:
 
 def test_more_classes(make: Make) -> None:
     model = make(0)
-    if isinstance(model, MODLClassifier) and any(getattr(k, "most_classes", 9) < 5 for k in model.braid.learners):
+    if isinstance(model, MODLClassifier) and any(getattr(k, "max_classes", 9) < 5 for k in model.braid.learners):
         return  # binary by nature; that it says so is checked above
     values, labels = made_up(300, classes=5)
     model.predict_learn_many(values, labels)

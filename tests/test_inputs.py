@@ -16,7 +16,7 @@ from braided import BraidedError, MODLClassifier, MODLRegressor, presets
 from braided.estimators.digest import state_digest
 from braided.inputs import InputStage
 from braided.kernels import inputs
-from braided.kernels.inputs import MOST_FEATURES
+from braided.kernels.inputs import MAX_FEATURES
 from braided.kernels.scale import CHANGES, COUNT, SQUARES, STATISTICS
 from braided.learners import (
     FourierConfig,
@@ -277,8 +277,8 @@ def test_beside_a_learner_in_python_everything_is_as_without(task: str) -> None:
 
 def test_with_too_many_features_nothing_is_filled_and_nothing_breaks() -> None:
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(120, MOST_FEATURES + 40))
-    values[:60, MOST_FEATURES:] = np.nan  # the bound is passed on the way
+    values = rng.normal(size=(120, MAX_FEATURES + 40))
+    values[:60, MAX_FEATURES:] = np.nan  # the bound is passed on the way
     labels = values[:, 0] > 0
     for model, targets in ((MODLClassifier(DEFAULT), labels), (MODLRegressor(DEFAULT), values[:, 0])):
         model.learn_many(values[:60], targets[:60])

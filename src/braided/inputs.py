@@ -50,7 +50,7 @@ class InputStage:
     @property
     def planes(self) -> int:
         """How many numbers x holds for each feature."""
-        return inputs.PLANES if 0 < self.n_features <= inputs.MOST_FEATURES else 1
+        return inputs.PLANES if 0 < self.n_features <= inputs.MAX_FEATURES else 1
 
     def grow(self, n_features: int) -> None:
         """Make room for more features; what is known of the others stays, unless there are too many by now."""

@@ -15,7 +15,7 @@ import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.coverage import Coverage
 from braided.estimators.digest import state_digest
-from braided.kernels.coverage import LEVELS, MOST_NUMBERS, RATE, WINDOW
+from braided.kernels.coverage import LEVELS, MAX_NUMBERS, RATE, WINDOW
 from braided.kernels.scale import target_deviation
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from conftest import as_records, made_up
@@ -344,7 +344,7 @@ def test_numbers_that_are_taken_over_can_be_saved_again(place: int) -> None:
     coverage = Coverage(regression=True)
     coverage.follow_values(np.zeros(50), np.ones(50), np.zeros((50, 3)))
     state = coverage.state()
-    state["numbers"][place] = MOST_NUMBERS[place]
+    state["numbers"][place] = MAX_NUMBERS[place]
     coverage.load_state(state)
     coverage.follow_values(np.zeros(50), np.random.default_rng(0).normal(size=50), np.zeros((50, 3)))
     Coverage(regression=True).load_state(coverage.state())

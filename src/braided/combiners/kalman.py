@@ -23,7 +23,7 @@ LARGEST = 10
 #: And where they are distances from the last target, in usual changes, within this: targets do jump.
 _LARGEST_CHANGES = 100
 #: No weight's variance is larger: it starts at PRIOR_VARIANCE, and shrinks.
-_MOST_VARIANCE = 1.0
+_MAX_VARIANCE = 1.0
 #: The noise of a numeric target is averaged over at most this many records.
 _NOISE_MEMORY = 1_000.0
 
@@ -186,7 +186,7 @@ class KalmanWeights(Combiner):
     def rules(self) -> dict[str, ArrayRule]:
         """Weights, a covariance, and the noise with its count, which is whole."""
         n = self._n
-        low, high = covariance_bounds((n, n), _MOST_VARIANCE)
+        low, high = covariance_bounds((n, n), _MAX_VARIANCE)
         size = n + n * n + 2
         return {
             "weights": ArrayRule(
@@ -201,7 +201,7 @@ class KalmanWeights(Combiner):
         """Refuse what is no `state`; a covariance that is none would not stay finite."""
         super().check_state(arrays)
         covariance = arrays["weights"][self._n : self._n + self._n**2].reshape(self._n, self._n)
-        check_covariance(f"state of combiner {self.name!r}", covariance, _MOST_VARIANCE)
+        check_covariance(f"state of combiner {self.name!r}", covariance, _MAX_VARIANCE)
 
     def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Weights, covariance and noise."""

@@ -18,8 +18,8 @@ from braided.kernels.scale import (
     COUNT,
     FAR_OUT,
     IN_BLOCK,
-    LEAST,
-    MOST,
+    MAX_STATISTICS,
+    MIN_STATISTICS,
     SQUARES,
     STATISTICS,
     TARGET_STATISTICS,
@@ -51,7 +51,7 @@ def _statistics(arrays: Mapping[str, NDArray[Any]], name: str, rows: tuple[int, 
     """The rule of statistics; those of version 0.1 end where the blocks begin."""
     if name in arrays and arrays[name].shape[-1:] == (IN_BLOCK,):
         width = IN_BLOCK
-    return ArrayRule((*rows, width), "float64", LEAST[:width], MOST[:width], WHOLE[:width])
+    return ArrayRule((*rows, width), "float64", MIN_STATISTICS[:width], MAX_STATISTICS[:width], WHOLE[:width])
 
 
 def hold_together(statistics: NDArray[Any]) -> bool:

@@ -57,7 +57,7 @@ def build(settings: BraidSettings, classes: ClassSpace) -> Braid:
     built = [_learner(item, place, int(settings.seed)) for place, item in enumerate(_chosen(settings, preset))]
     for learner in built:
         _check_learner(learner, settings)
-        name, most = name_of(learner), getattr(learner, "most_classes", classes.limit)
+        name, most = name_of(learner), getattr(learner, "max_classes", classes.limit)
         if most < classes.limit:
             classes.restrict(most, f"{name} takes {most} classes only: use another model")
     combiner = combiners.build(settings.combiner or preset.combiner, regression, int(settings.seed))

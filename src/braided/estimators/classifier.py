@@ -133,7 +133,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
 
     @property
     def _multiclass(self) -> bool:
-        return all(getattr(learner, "most_classes", 3) > 2 for learner in self.braid.learners)
+        return all(getattr(learner, "max_classes", 3) > 2 for learner in self.braid.learners)
 
     @property
     def class_limit(self) -> int:

@@ -140,7 +140,7 @@ class Coverage:
         """Take over a `state`."""
         fresh = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
         whole = np.arange(NUMBERS) == SCORES
-        least, most = np.zeros(NUMBERS), kernels.MOST_NUMBERS
+        least, most = np.zeros(NUMBERS), kernels.MAX_NUMBERS
         least[kernels.COVARIANCE] = -most[kernels.COVARIANCE]
         rules = {
             "rates": ArrayRule(self.rates.shape, low=-1.0, high=1.0),
@@ -149,7 +149,7 @@ class Coverage:
         }
         check_arrays(_WHAT, rules, arrays)
         seen = int(arrays["numbers"][SCORES])
-        check_arrays(_WHAT, {"scores": ArrayRule((min(seen, WINDOW),), low=0.0, high=kernels.MOST)}, arrays)
+        check_arrays(_WHAT, {"scores": ArrayRule((min(seen, WINDOW),), low=0.0, high=kernels.MAX_SCORE)}, arrays)
         scores = arrays["scores"]
         for name, one in fresh.items():
             one[:] = arrays[name]

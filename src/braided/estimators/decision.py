@@ -159,7 +159,7 @@ class Decision:
         if _COUNTS not in arrays:
             self._grow(n_classes)
             return
-        most = decide.MEMORY * record_weight.MOST
+        most = decide.MEMORY * record_weight.MAX_WEIGHT
         rules = {_COUNTS: ArrayRule((n_classes,), low=0.0, high=most)}
         rules[_RECORDS] = ArrayRule((1,), low=0.0, high=decide.MEMORY)
         check_arrays("state of the model", rules, arrays)

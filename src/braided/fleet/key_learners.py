@@ -17,7 +17,7 @@ from braided.fleet.layout import MOST_FEATURES, RowLayout
 from braided.fleet.rows import KeyLimits, KeyRows
 from braided.kernels import keyed
 from braided.kernels.random import fill_normal, fill_uniform, key_of, mix, unit_interval
-from braided.kernels.scale import LEAST, MOST, STATISTICS, WHOLE
+from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, STATISTICS, WHOLE
 from braided.state import ArrayRule, check_arrays, check_covariance, checked, length
 from braided.values import as_number
 
@@ -301,7 +301,11 @@ class KeyLearners:
         self._admit(names, n_classes)
         rules = {
             "statistics": ArrayRule(
-                (len(names), STATISTICS), "float64", LEAST[:STATISTICS], MOST[:STATISTICS], WHOLE[:STATISTICS]
+                (len(names), STATISTICS),
+                "float64",
+                MIN_STATISTICS[:STATISTICS],
+                MAX_STATISTICS[:STATISTICS],
+                WHOLE[:STATISTICS],
             ),
             "fleet": self._fleet_rule(),
         }
@@ -324,7 +328,7 @@ class KeyLearners:
         most = 2.0 * (keyed.FLEET_VALUE_VARIANCE if self._regression else keyed.FLEET_VARIANCE)
         more = np.full(keyed.FLEET_MORE, _LARGEST)
         more[keyed.UNITS] = keyed.MEMORY
-        high = np.concatenate([np.full(n, keyed.MOST_WEIGHT), np.full(n * n, most), more])
-        low = np.concatenate([np.full(n, -keyed.MOST_WEIGHT), np.full(n * n, -most), np.zeros(keyed.FLEET_MORE)])
+        high = np.concatenate([np.full(n, keyed.MAX_WEIGHT), np.full(n * n, most), more])
+        low = np.concatenate([np.full(n, -keyed.MAX_WEIGHT), np.full(n * n, -most), np.zeros(keyed.FLEET_MORE)])
         whole = np.arange(high.size) == n + n * n + keyed.UNITS
         return ArrayRule(high.shape, "float64", low, high, whole)

@@ -125,7 +125,7 @@ class RowLayout:
     def check(self, what: str, single: NDArray[Any], double: NDArray[Any]) -> None:
         """Refuse rows that could not have been learned."""
         n = len(double) if double.ndim else 0
-        low, high = np.full(self.size, -keyed.MOST_WEIGHT), np.full(self.size, keyed.MOST_WEIGHT)
+        low, high = np.full(self.size, -keyed.MAX_WEIGHT), np.full(self.size, keyed.MAX_WEIGHT)
         for own in range(self.n_own):
             start, length = self.parts[f"covariance {own}"]
             high[start : start + length] = 2.1 * self.variance(own)

@@ -14,7 +14,7 @@ labels came are alike, and count as one in so many.
 
 **Numbers**: s is the absolute error over the one that is usual for such a record,
 
-    scale = usual sqrt(1 + of_weights) max(1 + slope (of_missing - mean), LEAST_SCALE)
+    scale = usual sqrt(1 + of_weights) max(1 + slope (of_missing - mean), MIN_SCALE)
 
 with the doubts of `kernels.doubt`. The slope is that of the regression of error / (usual sqrt(1 + of_weights)) on
 of_missing over about the last MEMORY records, with SURE standard errors taken off the covariance, and 0 at least. usual
@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 
 from braided.kernels.compile import CACHED, kernel
-from braided.kernels.doubt import DEVIATION, MOST_DOUBT, OF_MISSING, OF_WEIGHTS
+from braided.kernels.doubt import DEVIATION, MAX_DOUBT, OF_MISSING, OF_WEIGHTS
 from braided.state import MOST_COUNT
 
 #: How many of the last scores are kept.
@@ -41,7 +41,7 @@ RATE = 0.01
 #: Of a delay, so many records count as one of their own.
 DEPENDENT = 10.0
 #: No score is larger: one mistake in a stream of constants must leave numbers.
-MOST = 1e9
+MAX_SCORE = 1e9
 #: Of 0.9, as a double, a little less than a tenth is left of 1: nine scores are to be enough for it.
 ROUNDING = 1e-9
 # Places in the numbers: how many scores there were; the usual error; mean and variance of `of_missing` and of the error
@@ -51,13 +51,13 @@ NUMBERS = 7
 #: How fast the usual error follows, and how many times itself an error may count for.
 _FOLLOW, _OUTLIER = 0.02, 10.0
 #: What none of the numbers is above: within twice the largest mean, no later record can take a moment beyond.
-MOST_NUMBERS = np.array([
-    MOST_COUNT, np.inf, 2.0 * MOST_DOUBT, 4.0 * MOST_DOUBT**2, 2.0 * _OUTLIER, 4.0 * _OUTLIER**2,
-    4.0 * MOST_DOUBT * _OUTLIER,
+MAX_NUMBERS = np.array([
+    MOST_COUNT, np.inf, 2.0 * MAX_DOUBT, 4.0 * MAX_DOUBT**2, 2.0 * _OUTLIER, 4.0 * _OUTLIER**2,
+    4.0 * MAX_DOUBT * _OUTLIER,
 ])  # fmt: skip
 #: Of the slope: records that it is of, how many there are at least, and standard errors.
-MEMORY, LEAST_RECORDS, SURE = 1_000.0, 20.0, 2.0
-LEAST_SCALE = 0.25
+MEMORY, MIN_RECORDS, SURE = 1_000.0, 20.0, 2.0
+MIN_SCALE = 0.25
 #: So many deviations above its mean, a doubt is one that no error is known of.
 UNUSUAL = 3.0
 _LARGEST = float(np.finfo(np.float64).max)
@@ -93,7 +93,7 @@ def bounds_now(levels, rates, ordered, numbers, delay, bounds):
 def _slope(numbers):
     """How much the error grows with `of_missing`, as far as that is sure."""
     n = min(numbers[SCORES], MEMORY)
-    if n < LEAST_RECORDS or not numbers[MISSING_VARIANCE] > 0.0:
+    if n < MIN_RECORDS or not numbers[MISSING_VARIANCE] > 0.0:
         return 0.0
     doubtful = SURE * np.sqrt(numbers[MISSING_VARIANCE] * numbers[ERROR_VARIANCE] / n)
     return max(numbers[COVARIANCE] - doubtful, 0.0) / numbers[MISSING_VARIANCE]
@@ -103,9 +103,9 @@ def _slope(numbers):
 def scale_of(doubts, numbers):
     """The error that is usual for a record with these doubts."""
     missing = 1.0 + _slope(numbers) * (doubts[OF_MISSING] - numbers[MISSING_MEAN])
-    scale = numbers[USUAL_ERROR] * np.sqrt(1.0 + doubts[OF_WEIGHTS]) * max(missing, LEAST_SCALE)
+    scale = numbers[USUAL_ERROR] * np.sqrt(1.0 + doubts[OF_WEIGHTS]) * max(missing, MIN_SCALE)
     usual = numbers[MISSING_MEAN] + UNUSUAL * np.sqrt(max(numbers[MISSING_VARIANCE], 0.0))
-    if numbers[SCORES] < LEAST_RECORDS or doubts[OF_MISSING] <= usual:
+    if numbers[SCORES] < MIN_RECORDS or doubts[OF_MISSING] <= usual:
         return scale
     return np.hypot(scale, (doubts[OF_MISSING] - usual) * doubts[DEVIATION])
 
@@ -152,7 +152,7 @@ def _follow_error(error, doubts, scale, numbers):
     unit = usual * np.sqrt(1.0 + doubts[OF_WEIGHTS])
     counted = error / (scale / usual)
     follow = max(1.0 / MEMORY, 1.0 / numbers[SCORES])
-    size, missing = min(error / unit, _OUTLIER), min(doubts[OF_MISSING], MOST_DOUBT)
+    size, missing = min(error / unit, _OUTLIER), min(doubts[OF_MISSING], MAX_DOUBT)
     missing_off, size_off = missing - numbers[MISSING_MEAN], size - numbers[ERROR_MEAN]
     numbers[MISSING_MEAN] += follow * missing_off
     numbers[ERROR_MEAN] += follow * size_off
@@ -189,7 +189,7 @@ def follow_values(
             bounds_now(levels, rates, ordered, numbers, delay, bounds)
         score = 1.0 if error > 0.0 else 0.0  # of the first error, which is as large as is usual so far
         if scale > 0.0:
-            score = min(error / scale, MOST)
+            score = min(error / scale, MAX_SCORE)
         _judge(score, bounds, levels, rates, ring, ordered, numbers, covered, delay)
         _follow_error(error, doubts[t], scale_now, numbers)
 

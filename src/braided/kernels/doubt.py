@@ -16,7 +16,7 @@ import numpy as np
 from braided.kernels.calls import DOUBLE, HYPER, INDEX, SHAPE, WORK64, doubles, ints
 from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
-from braided.kernels.inputs import MOST_FEATURES
+from braided.kernels.inputs import MAX_FEATURES
 from braided.kernels.posterior import list_inputs
 from braided.kernels.scale import COUNT, SQUARES
 
@@ -24,7 +24,7 @@ from braided.kernels.scale import COUNT, SQUARES
 OF_WEIGHTS, OF_MISSING, DEVIATION = 0, 1, 2
 DOUBTS = 3
 #: No doubt is larger.
-MOST_DOUBT = 1e6
+MAX_DOUBT = 1e6
 #: Place of s^2 in the learner's numbers.
 _NOISE = 2
 
@@ -73,7 +73,7 @@ def _of_missing(mean, with_mask, n_features, active):
 @kernel()
 def bounded(number):
     """A doubt within its bounds; none where it is no number."""
-    return min(max(number, 0.0), MOST_DOUBT) if number == number else 0.0
+    return min(max(number, 0.0), MAX_DOUBT) if number == number else 0.0
 
 
 @kernel()
@@ -89,5 +89,5 @@ def doubt(row, x, active, target, doubts):
     doubts[OF_WEIGHTS] = bounded(_variance(double[shape[6] :], full, stride, size, index, u, n) / noise)
     doubts[DEVIATION] = np.sqrt(target[SQUARES] / target[COUNT]) if target[COUNT] > 0.0 else 0.0
     doubts[OF_MISSING] = 0.0
-    if n_features <= MOST_FEATURES:
+    if n_features <= MAX_FEATURES:
         doubts[OF_MISSING] = bounded(_of_missing(double[mean_at : mean_at + stride], with_mask, n_features, active))

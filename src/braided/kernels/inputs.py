@@ -6,7 +6,7 @@ Per feature j, with z its standardised value (`kernels.scale`) and up to KEPT of
     s = (q - mean) / sigma_j                         within +-S_BOUND
 
 with running mean and deviation sigma_j of q, this one included. A value enters the kept ones until there are KEPT of
-them; then it replaces one drawn at random, with probability max(KEPT / n, LEAST_SHARE) after n values. sigma_j is 1 for
+them; then it replaces one drawn at random, with probability max(KEPT / n, MIN_SHARE) after n values. sigma_j is 1 for
 a continuous feature, and less for a discrete one that is mostly the same.
 
 For z, and in the same way for s: C_ij is the sum of z_i z_j over the past records with both, of which there were N_ij,
@@ -19,7 +19,7 @@ z_j = sum_{i in A} rho_ji a_i, within +-FILL_BOUND: linear regression on whateve
 
 A missing feature's own past takes part. It was last seen g records ago, with the value l_j. For each feature and each
 range of g from one power of two to the next, S is the sum of z_j l_j over the past records where j came back, n of
-them, and r_j = SHRINK S / (n + PRIOR_COUNT). If that is over LEAST_CARRIED, l_j is taken as a reading of z_j that is
+them, and r_j = SHRINK S / (n + PRIOR_COUNT). If that is over MIN_CARRIED, l_j is taken as a reading of z_j that is
 right by r_j: it joins A as one more feature, whose correlation with feature i is r_j rho_ij. So a sensor that is silent
 is filled from what it said last and from its neighbours, by what each is worth. Nothing is carried where labels come
 late: records are learned with their labels, and what a feature said last is then old.
@@ -54,15 +54,15 @@ PLAIN, FILLED, SCALED, SCORES = range(4)
 PLANES = 4
 #: With more features than this nothing is filled in, and there are no scores: the work grows with their square. A power
 #: of two, as capacities are.
-MOST_FEATURES = 256
+MAX_FEATURES = 256
 KEPT = 512
-LEAST_SHARE = 0.05
+MIN_SHARE = 0.05
 S_BOUND = 8.0
 FILL_BOUND = 3.0
 SHRINK = 0.9
 PRIOR_COUNT = 30.0
 EVERY = 32
-LEAST_CARRIED = 0.2
+MIN_CARRIED = 0.2
 _STEPS = 5
 #: Gaps of 1, 2 to 3, 4 to 7, ... records; the last has all that are longer.
 GAPS = 8
@@ -72,16 +72,16 @@ GAPS = 8
 VALUES, COUNT, MEAN, SQUARES, EPOCH, SEEN_AT, LAST_Z, LAST_S, BACK = range(9)
 FIGURES = BACK + 3 * GAPS
 #: No normal score of a rank is larger.
-_MOST_SCORE = 10.0
+_MAX_SCORE = 10.0
 
 
 def _bounds() -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]:
     """What each figure lies between, for those who check what was read from a file, and whether it is whole."""
     most = np.full(FIGURES, MOST_COUNT)
     least, whole = np.zeros(FIGURES), np.ones(FIGURES, dtype=np.bool_)
-    for place, bound in ((MEAN, _MOST_SCORE), (LAST_Z, S_BOUND), (LAST_S, S_BOUND)):
+    for place, bound in ((MEAN, _MAX_SCORE), (LAST_Z, S_BOUND), (LAST_S, S_BOUND)):
         least[place], most[place], whole[place] = -bound, bound, False
-    most[SQUARES], whole[SQUARES] = _MOST_SCORE**2 * MOST_COUNT, False
+    most[SQUARES], whole[SQUARES] = _MAX_SCORE**2 * MOST_COUNT, False
     for gap in range(GAPS):
         sums = slice(BACK + 3 * gap + 1, BACK + 3 * gap + 3)
         least[sums], most[sums], whole[sums] = -(S_BOUND**2) * MOST_COUNT, S_BOUND**2 * MOST_COUNT, False
@@ -180,7 +180,7 @@ def _keep(values, figures, x, slot):
         hole = n
     else:
         draw = mix(np.uint64(slot), np.uint64(n))
-        if unit_interval(draw) >= max(KEPT / n, LEAST_SHARE):
+        if unit_interval(draw) >= max(KEPT / n, MIN_SHARE):
             return
         hole = int(unit_interval(mix(draw, np.uint64(1))) * KEPT)
     while hole > 0 and values[hole - 1] > x:
@@ -262,11 +262,11 @@ def _carry(figures, now, filled, by_rank, there, right, listed, n_listed):
             place = BACK + 3 * _gap(now, figures[j, SEEN_AT])
             known = SHRINK / (figures[j, place] + PRIOR_COUNT)
             of_z, of_s = known * figures[j, place + 1], known * figures[j, place + 2]
-            if of_z > LEAST_CARRIED or of_s > LEAST_CARRIED:
-                right[0, j] = min(of_z, 1.0) if of_z > LEAST_CARRIED else 0.0
-                right[1, j] = min(of_s, 1.0) if of_s > LEAST_CARRIED else 0.0
-                filled[j] = figures[j, LAST_Z] if of_z > LEAST_CARRIED else 0.0
-                by_rank[j] = figures[j, LAST_S] if of_s > LEAST_CARRIED else 0.0
+            if of_z > MIN_CARRIED or of_s > MIN_CARRIED:
+                right[0, j] = min(of_z, 1.0) if of_z > MIN_CARRIED else 0.0
+                right[1, j] = min(of_s, 1.0) if of_s > MIN_CARRIED else 0.0
+                filled[j] = figures[j, LAST_Z] if of_z > MIN_CARRIED else 0.0
+                by_rank[j] = figures[j, LAST_S] if of_s > MIN_CARRIED else 0.0
                 listed[n_listed] = j
                 n_listed += 1
     return n_listed

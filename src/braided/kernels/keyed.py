@@ -36,9 +36,9 @@ FLOOR, LARGEST = 1e-4, 10.0
 #: The same of numbers, in units of the shared model's residuals; and what is learned of one.
 LARGEST_VALUE, LARGEST_RESIDUAL = 20.0, 50.0
 #: No weight of a key or of the fleet is larger.
-MOST_WEIGHT = 1e4
+MAX_WEIGHT = 1e4
 #: Averages of squares are over so many records at most, and start as if there had been so many; no noise is smaller.
-MEMORY, BEFORE, LEAST_NOISE = 1_000.0, 5.0, 1e-4
+MEMORY, BEFORE, MIN_NOISE = 1_000.0, 5.0, 1e-4
 #: So many residuals, and one that is far off counts for less in their unit.
 _TRUSTED = 10.0
 _LARGEST_TARGET = 1e140
@@ -122,8 +122,8 @@ def _list_inputs(x, active, shape, pairs, frequencies, phases, u, waves):
 def _tame(weights):
     """Keep weights finite, and within their bound."""
     for i in range(weights.shape[0]):
-        if not abs(weights[i]) <= MOST_WEIGHT:
-            weights[i] = 0.0 if np.isnan(weights[i]) else clipped(weights[i], MOST_WEIGHT)
+        if not abs(weights[i]) <= MAX_WEIGHT:
+            weights[i] = 0.0 if np.isnan(weights[i]) else clipped(weights[i], MAX_WEIGHT)
 
 
 @kernel()
@@ -294,7 +294,7 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
     unit = np.sqrt(more[UNIT])
     if unit > 0.0:
         aim = clipped(residual / unit, LARGEST_RESIDUAL)
-        off, variance = aim - predicted, max(past[NOISE], LEAST_NOISE)
+        off, variance = aim - predicted, max(past[NOISE], MIN_NOISE)
         share = newton.trust(off, variance)
         own_covariance = row[start : start + n * n].reshape(n, n)
         newton.step_value(row[shape[WEIGHTS] : start], own_covariance, inputs, off, weight * share / variance, pu)
@@ -305,7 +305,7 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
             off = aim
             for i in range(n):
                 off -= fleet[i] * inputs[i]
-            variance = max(more[FLEET_NOISE], LEAST_NOISE)
+            variance = max(more[FLEET_NOISE], MIN_NOISE)
             share = newton.trust(off, variance)
             covariance = fleet[n : n + n * n].reshape(n, n)
             newton.step_value(fleet[:n], covariance, inputs, off, weight * share / variance, pu)
@@ -313,7 +313,7 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
             _tame(fleet[:n])
             more[FLEET_NOISE] = _follow(more[FLEET_NOISE], off, share, more[UNITS] + BEFORE)
         for own in range(VALUE_OWN):
-            off, variance = aim - inputs[own], max(more[OWN_NOISE + own], LEAST_NOISE)
+            off, variance = aim - inputs[own], max(more[OWN_NOISE + own], MIN_NOISE)
             if own == FREE:
                 known = _own_scores(row, shape, own, u, 0)
                 off = clipped((y - past[FIRST]) / unit, LARGEST_RESIDUAL) - known

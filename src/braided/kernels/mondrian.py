@@ -1,7 +1,7 @@
 """Mondrian trees over flat buffers: what a tree says of a record, and how it learns one.
 
 The rules and their formulas are in `learners.forest`. A tree's nodes are numbered from 0, its root; those of tree t
-stand in the rows from t MOST_NODES on. A row of `nodes` is what a walk needs of a node, one cache line with up to eight
+stand in the rows from t MAX_NODES on. A row of `nodes` is what a walk needs of a node, one cache line with up to eight
 classes; the ranges, which only learning looks at, and only near the leaves, lie elsewhere.
 
 What makes it cheap: weights are kept as odds between a node and what is below it, which need neither logarithms nor a
@@ -25,7 +25,7 @@ NOTHING = np.float32(3e38)
 # `shape`: outputs, features that are looked at, trees, nodes of each; row lengths of nodes and ranges; where the
 # arrays start; all features, and the plane of x. `hyper`: the prior, whether targets are numbers, and the key in two
 # halves.
-OUTPUTS, USED, TREES, MOST_NODES, NODE_ROW, RANGE_ROW, NODES, RANGES, SIZES, GAINS, ERRORS, FRAMES, ALL, PLANE = range(
+OUTPUTS, USED, TREES, MAX_NODES, NODE_ROW, RANGE_ROW, NODES, RANGES, SIZES, GAINS, ERRORS, FRAMES, ALL, PLANE = range(
     14
 )
 PRIOR, VALUES, KEY = 0, 1, 2
@@ -34,21 +34,21 @@ STEADY = -1
 _COUNT, _MEAN, _SQUARES = range(3)
 FRAME = 3
 #: No value is taken to lie further from the mean of its frame in deviations, nor further from 0.
-_MOST_DEVIATIONS, _FURTHEST = 20.0, 1e15
+_MAX_DEVIATIONS, _FURTHEST = 20.0, 1e15
 # A node's row: feature (-1 for a leaf), threshold, left, right, parent (-1 for the root), odds, records, time; then
 # records by class, or the sum of the targets.
 FEATURE, THRESHOLD, LEFT, RIGHT, PARENT, ODDS, RECORDS, TIME, COUNTS = range(9)
 # Of what a record's draws at a node are for.
 _SIDE, _WAIT, _WHICH, _PLACE = range(4)
 #: Odds stay within this and its inverse.
-MOST_ODDS = np.float32(1e12)
+MAX_ODDS = np.float32(1e12)
 #: A leaf of fewer records is not split within its range.
-_FEWEST = np.float32(2.0)
+_MIN_TO_SPLIT = np.float32(2.0)
 #: A node that has come to so many records halves its counts: float32 would soon not count on.
-_MOST_RECORDS = np.float32(4194304.0)
+_MAX_RECORDS = np.float32(4194304.0)
 _LATEST = 1e30
 #: At most so many splits on missing features are followed on both sides in one tree.
-MOST_FORKS = 2
+MAX_FORKS = 2
 #: The part of a feature's weight that does not depend on its gain, and visits that a gain is taken to rest on at first.
 FLOOR = 0.6
 FIRST_VISITS = 100.0
@@ -57,16 +57,16 @@ _ERROR_RATE = 0.001
 _ONE, _NONE = np.float32(1), np.float32(0)
 #: Bounds of a node's row up to its counts, and of a frame, for those who check what was read from a file; the largest
 #: feature and links depend on the forest.
-LEAST_IN_NODE = np.array([-1.0, -NOTHING, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
-MOST_IN_NODE = np.array([0.0, NOTHING, 0.0, 0.0, 0.0, MOST_ODDS, _MOST_RECORDS, np.float32(_LATEST)], dtype=np.float64)
-LEAST_IN_FRAME = np.array([0.0, -_FURTHEST, 0.0])
-MOST_IN_FRAME = np.array([MOST_COUNT, _FURTHEST, _FURTHEST * _FURTHEST])
+MIN_IN_NODE = np.array([-1.0, -NOTHING, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
+MAX_IN_NODE = np.array([0.0, NOTHING, 0.0, 0.0, 0.0, MAX_ODDS, _MAX_RECORDS, np.float32(_LATEST)], dtype=np.float64)
+MIN_IN_FRAME = np.array([0.0, -_FURTHEST, 0.0])
+MAX_IN_FRAME = np.array([MOST_COUNT, _FURTHEST, _FURTHEST * _FURTHEST])
 
 
 @kernel()
 def forest_arrays(shape, single, double):
     """All nodes, their ranges (lower and upper bounds by turns), and how many nodes each tree has."""
-    size = shape[TREES] * shape[MOST_NODES]
+    size = shape[TREES] * shape[MAX_NODES]
     nodes = single[shape[NODES] : shape[NODES] + size * shape[NODE_ROW]].reshape(size, shape[NODE_ROW])
     ranges = single[shape[RANGES] : shape[RANGES] + 2 * size * shape[RANGE_ROW]].reshape(2 * size, shape[RANGE_ROW])
     return nodes, ranges, double[shape[SIZES] : shape[SIZES] + shape[TREES]]
@@ -81,7 +81,7 @@ def _within(link, size):
 @kernel()
 def _linked(shape, first, link):
     """The node that a link of one of a tree's nodes leads to."""
-    return first + _within(link, shape[MOST_NODES])
+    return first + _within(link, shape[MAX_NODES])
 
 
 @kernel()
@@ -95,7 +95,7 @@ def _from_mean(z, frame):
     count, squares = frame[_COUNT], frame[_SQUARES]
     if squares <= 0.0:
         return np.sign(z) if count > 0 else 0.0
-    bound = _MOST_DEVIATIONS * np.sqrt(squares / count)
+    bound = _MAX_DEVIATIONS * np.sqrt(squares / count)
     distance = z * np.sqrt(squares * (count + 1.0) / (count * max(count - z * z, 1e-2)))
     return min(max(distance, -bound), bound)
 
@@ -154,7 +154,7 @@ def tree_says(shape, hyper, nodes, values, first, stack, out):
     Down from the root, each node takes its share of what is left, and the leaf the rest. At a split on a missing
     feature both sides go on, by how many records each has; past so many forks, the larger side alone.
     """
-    pending = stack[: 2 * (MOST_FORKS + 2)].reshape(MOST_FORKS + 2, 2)
+    pending = stack[: 2 * (MAX_FORKS + 2)].reshape(MAX_FORKS + 2, 2)
     pending[0, 0], pending[0, 1] = first, _ONE
     depth, forks = 1, 0
     while depth > 0:
@@ -174,7 +174,7 @@ def tree_says(shape, hyper, nodes, values, first, stack, out):
                 node = left if value <= nodes[node, THRESHOLD] else right
                 continue
             part = _part(nodes, left, right)
-            if forks >= MOST_FORKS:
+            if forks >= MAX_FORKS:
                 node = left if part >= 0.5 else right
                 continue
             forks += 1
@@ -296,7 +296,7 @@ def _count(hyper, nodes, node, outputs, y, weight):
         nodes[node, COUNTS] += weight * np.float32(y)
     else:
         nodes[node, COUNTS + int(y)] += weight
-    if nodes[node, RECORDS] >= _MOST_RECORDS:
+    if nodes[node, RECORDS] >= _MAX_RECORDS:
         nodes[node, RECORDS] *= np.float32(0.5)
         for k in range(outputs):
             nodes[node, COUNTS + k] *= np.float32(0.5)
@@ -317,7 +317,7 @@ def _wait(key, node, intensity):
 @kernel()
 def _first_free(shape, sizes, tree):
     """The number of the first of two nodes that a split takes."""
-    return min(max(int(sizes[tree]), 0), max(shape[MOST_NODES] - 2, 0))
+    return min(max(int(sizes[tree]), 0), max(shape[MAX_NODES] - 2, 0))
 
 
 @kernel()
@@ -393,7 +393,7 @@ def _split_within(shape, nodes, ranges, sizes, first, tree, node, lower, weights
 @kernel()
 def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, heavy, error, gains, key):
     """Let one tree learn a record; `weights` are those of features, and `heavy` is its own."""
-    first, used = tree * shape[MOST_NODES], shape[USED]
+    first, used = tree * shape[MAX_NODES], shape[USED]
     if sizes[tree] == 0:
         _clear(shape, nodes, ranges, first, 0.0, -1)
         sizes[tree] = 1
@@ -414,7 +414,7 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
     while node >= 0:
         low, high = ranges[2 * node, :used], ranges[2 * node + 1, :used]
         inner = nodes[node, FEATURE] >= 0
-        if sizes[tree] + 2 <= shape[MOST_NODES] and not _pure(hyper, nodes, node, y):
+        if sizes[tree] + 2 <= shape[MAX_NODES] and not _pure(hyper, nodes, node, y):
             intensity = _extensions(low, high, lower, upper, weights)
             if intensity > 0:
                 time = min(nodes[node, TIME] + _wait(key, node - first, intensity), _LATEST)
@@ -433,9 +433,9 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
         return
     while (
         hyper[VALUES] == 0
-        and nodes[leaf, RECORDS] >= _FEWEST
+        and nodes[leaf, RECORDS] >= _MIN_TO_SPLIT
         and not _pure(hyper, nodes, leaf, y)
-        and sizes[tree] + 2 <= shape[MOST_NODES]
+        and sizes[tree] + 2 <= shape[MAX_NODES]
         and _split_within(shape, nodes, ranges, sizes, first, tree, leaf, lower, weights, key)
     ):
         leaf = _next(shape, nodes, leaf, first, lower, key)
@@ -464,7 +464,7 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, weight, error, g
         else:
             odds = nodes[node, ODDS]
             shifted = odds * said / below if weight == _ONE else odds * (said / below) ** weight
-            nodes[node, ODDS] = min(max(shifted, _ONE / MOST_ODDS), MOST_ODDS)
+            nodes[node, ODDS] = min(max(shifted, _ONE / MAX_ODDS), MAX_ODDS)
             below = (odds * said + below) / (_ONE + odds)
             feature = min(feature, shape[USED] - 1)
             if not beside and values[feature] < NOTHING:

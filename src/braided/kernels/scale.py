@@ -46,7 +46,7 @@ Z_BOUND = 8.0
 _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
 #: More squared deviations there cannot be, nor a logarithm of a range further from 0.
-_MOST_SQUARES, _WIDEST = 1e300, 1e3
+_MAX_SQUARES, _WIDEST = 1e300, 1e3
 #: So many deviations from its mean a value or a target is far out, and a target's change.
 FAR, FAR_CHANGE = 10.0, 20.0
 #: Doubtful values count if they are more than this share of about the last fifty, or if so many in a row were alike.
@@ -80,13 +80,13 @@ CHANGES = OUTSIDE + 2
 _CONFIRMED, _VERY_FAR, _CONFIRMED_VERY_FAR = 2, 1_000.0, 10
 TARGET_STATISTICS = CHANGES + STATISTICS
 #: A step of the target's past is within this many usual changes.
-_MOST_CHANGES = 20.0
+_MAX_CHANGES = 20.0
 #: So many values far out in a row, and the statistics start over; none are counted before there are KEPT values.
 _CHANGED = 10
 #: So many small blocks in a row, and they start over, too.
 _CHANGED_BLOCKS = 2
 #: Both are doubled so many times at most.
-_MOST_DOUBLED = 6
+_MAX_DOUBLED = 6
 #: The usual range is the mean over about so many blocks.
 _BLOCK_MEMORY = 100.0
 
@@ -96,8 +96,8 @@ def _bounds() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool
     low, high, whole = np.full(STATISTICS, -_LARGEST), np.full(STATISTICS, _LARGEST), np.zeros(STATISTICS, np.bool_)
     counted = [COUNT, FAR_OUT, IN_BLOCK, BLOCKS, SMALL, RESTARTS, ALIKE]
     low[[*counted, SQUARES, BEFORE_DEVIATION, BLOCK_SQUARES, DOUBTS]] = 0.0
-    high[[SQUARES, BLOCK_SQUARES]] = _MOST_SQUARES
-    high[BEFORE_DEVIATION] = np.sqrt(_MOST_SQUARES)
+    high[[SQUARES, BLOCK_SQUARES]] = _MAX_SQUARES
+    high[BEFORE_DEVIATION] = np.sqrt(_MAX_SQUARES)
     high[LAST_DOUBT], low[LAST_DOUBT] = 2.0 * _LARGEST, -2.0 * _LARGEST
     high[USUAL_RANGE], low[USUAL_RANGE] = _WIDEST, -_WIDEST
     high[counted], high[DOUBTS] = MOST_COUNT, 1.0
@@ -110,7 +110,7 @@ def _bounds() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool
     return np.concatenate([low, least, low]), np.concatenate([high, most, high]), np.concatenate([whole, counts, whole])
 
 
-LEAST, MOST, WHOLE = _bounds()
+MIN_STATISTICS, MAX_STATISTICS, WHOLE = _bounds()
 
 
 @kernel()
@@ -152,7 +152,7 @@ def including(value, column):
 @kernel()
 def _patience(column):
     """How many times as much as at first is asked for before the statistics start over."""
-    return 2.0 ** min(column[RESTARTS] // 2, _MOST_DOUBLED)
+    return 2.0 ** min(column[RESTARTS] // 2, _MAX_DOUBLED)
 
 
 @kernel()
@@ -279,7 +279,7 @@ def past_in_units(target, known, past):
             step = known[LAST + k + 1] - last
         else:
             step = target[MEAN] - last
-        past[k] = clipped(step / deviation, _MOST_CHANGES) if deviation > 0.0 else 0.0
+        past[k] = clipped(step / deviation, _MAX_CHANGES) if deviation > 0.0 else 0.0
 
 
 @kernel()

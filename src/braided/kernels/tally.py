@@ -34,7 +34,7 @@ _LARGEST_LOG_ODDS = 16.0
 _FIRST_BIN = 1.0 / (1.0 + math.exp(_LARGEST_LOG_ODDS))
 _PER_UNIT = ODDS_BINS / (2.0 * _LARGEST_LOG_ODDS)
 #: Probabilities are taken to be at least this, and at most 1 less this, as scikit-learn does it.
-_LEAST = float(np.finfo(np.float64).eps)
+_MIN_PROBABILITY = float(np.finfo(np.float64).eps)
 LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -85,7 +85,7 @@ def tally_classes(predictions, decided, truth, own, confusion, calibration, odds
         calibration[place, 2] += 1.0 if likeliest == label else 0.0
         right = predictions[t, label] if label < n_classes else 0.0
         sums[ANSWERED] += 1.0
-        sums[LOG_LOSS] -= np.log(min(max(right, _LEAST), 1.0 - _LEAST))
+        sums[LOG_LOSS] -= np.log(min(max(right, _MIN_PROBABILITY), 1.0 - _MIN_PROBABILITY))
         squares = 0.0
         for k in range(n_classes):
             gap = predictions[t, k] - (1.0 if k == label else 0.0)

@@ -18,9 +18,9 @@ from braided.state import ArrayRule, check_arrays
 
 Arrays = dict[str, NDArray[Any]]
 #: A network has so many layers, or blocks, at most.
-MOST_LAYERS = 1_000
+MAX_LAYERS = 1_000
 #: A learner's arrays have room for so many numbers at most, some 64 GiB of them.
-_MOST_NUMBERS = 2**34
+_MAX_NUMBERS = 2**34
 
 
 class LearnerConfig:
@@ -180,9 +180,9 @@ class CompiledLearner(ABC):
         old_views, self.views = self.views, {}
         plans = self.plan(capacity_features, capacity_outputs)
         total = sum(plan.size for plan in plans.values())
-        if total > _MOST_NUMBERS:
+        if total > _MAX_NUMBERS:
             raise BraidedError(
-                f"learner {self.name!r} would hold {total:,} numbers, and at most {_MOST_NUMBERS:,} are taken: make it "
+                f"learner {self.name!r} would hold {total:,} numbers, and at most {_MAX_NUMBERS:,} are taken: make it "
                 "smaller"
             )
         sizes = {False: 0, True: 0}

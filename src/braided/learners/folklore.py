@@ -21,9 +21,9 @@ from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.state import LARGE, ArrayRule, covariance_bounds
 
 #: Weights, of all classes together; P has the square of it.
-_MOST_WEIGHTS = 2_048
+_MAX_WEIGHTS = 2_048
 #: Newton steps of one record, and halvings of a step. They end when the scores move by less than `_CLOSE`.
-_MOST_NEWTON, _MOST_HALVINGS, _CLOSE = 50, 30, 1e-10
+_MAX_NEWTON, _MAX_HALVINGS, _CLOSE = 50, 30, 1e-10
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def _find_scores(g, jacobian, step, a, z, p, f, trial):
     n = z.shape[0]
     z[:] = 0.0
     misfit = _misfit(g, a, z, p, f)
-    for _ in range(_MOST_NEWTON):
+    for _ in range(_MAX_NEWTON):
         for k in range(n):
             step[k, 0] = -f[k]
             for j in range(n):
@@ -130,7 +130,7 @@ def _find_scores(g, jacobian, step, a, z, p, f, trial):
         length, largest = 1.0, 0.0
         for k in range(n):
             largest = max(largest, abs(step[k, 0]))
-        for _ in range(_MOST_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             for k in range(n):
                 trial[k] = z[k] + length * step[k, 0]
             found = _misfit(g, a, trial, p, f)
@@ -314,7 +314,7 @@ class Folklore(CompiledLearner):
 
     def numbers(self, n_features: int, n_outputs: int) -> int:
         """How many numbers the arrays hold for these sizes; it does not grow beyond its bound."""
-        size = min((1 + n_features) * n_outputs, _MOST_WEIGHTS)
+        size = min((1 + n_features) * n_outputs, _MAX_WEIGHTS)
         return size + size * size
 
     def rules(self) -> dict[str, ArrayRule]:
@@ -334,9 +334,9 @@ class Folklore(CompiledLearner):
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Grow; with a new class the weights of each input lie further apart."""
         size = (1 + n_features) * n_outputs
-        if size > _MOST_WEIGHTS:
+        if size > _MAX_WEIGHTS:
             raise BraidedError(
-                f"folklore would have {size:,} weights, and takes at most {_MOST_WEIGHTS:,}: use another learner, such "
+                f"folklore would have {size:,} weights, and takes at most {_MAX_WEIGHTS:,}: use another learner, such "
                 "as olr, or fewer features"
             )
         before = self.n_outputs

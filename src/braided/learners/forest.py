@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.inputs import MOST_FEATURES
+from braided.kernels.inputs import MAX_FEATURES
 from braided.kernels.mondrian import (
     COUNTS,
     FEATURE,
     FRAME,
     GAINS,
     KEY,
-    LEAST_IN_FRAME,
-    LEAST_IN_NODE,
     LEFT,
-    MOST_FORKS,
-    MOST_IN_FRAME,
-    MOST_IN_NODE,
-    MOST_NODES,
+    MAX_FORKS,
+    MAX_IN_FRAME,
+    MAX_IN_NODE,
+    MAX_NODES,
+    MIN_IN_FRAME,
+    MIN_IN_NODE,
     NOTHING,
     OUTPUTS,
     PARENT,
@@ -52,11 +52,11 @@ from braided.state import LARGE, check_arrays
 #: What every class's probability is mixed with before its logarithm is taken.
 _FLOOR = 1e-3
 #: Nodes are numbered in float32.
-_MOST_NODES = 2**24
+_MAX_NODES = 2**24
 #: The arrays that have rows for each node.
 _BY_NODE = ("nodes", "ranges")
 #: Bounds of what nodes, splits and frames count up to.
-_MOST_SUM, _FEWEST_RECORDS, _MOST_GAIN = 1e9, 1e-7, 1e30
+_MAX_SUM, _MIN_RECORDS, _MAX_GAIN = 1e9, 1e-7, 1e30
 _COUNT_IS_WHOLE = np.array([True, False, False])
 
 
@@ -84,7 +84,7 @@ class ForestConfig(LearnerConfig):
     inputs: Literal["steady", "plain", "filled", "scores"] = "steady"
 
     def __post_init__(self) -> None:
-        checks.sizes(self, 1, "trees", "nodes", most=_MOST_NODES)
+        checks.sizes(self, 1, "trees", "nodes", most=_MAX_NODES)
         checks.above(self, 0.0, "prior")
         checks.one_of(self, "inputs", ("steady", "plain", "filled", "scores"))
 
@@ -119,7 +119,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
     total[:] = 0
     for tree in range(shape[TREES]):
         if sizes[tree] > 0:
-            tree_says(shape, hyper, nodes, lower, tree * shape[MOST_NODES], work64, total)
+            tree_says(shape, hyper, nodes, lower, tree * shape[MAX_NODES], work64, total)
     if hyper[VALUES] > 0:
         total[0] /= shape[TREES]
         scores[0] = total[0]
@@ -246,7 +246,7 @@ class MondrianForest(CompiledLearner):
     update = _learn
 
     def _used(self, n_features: int) -> int:
-        return min(n_features, MOST_FEATURES)
+        return min(n_features, MAX_FEATURES)
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Sizes of trees; a row and a range for every node; gains of splits by feature; errors of numeric targets.
@@ -255,11 +255,11 @@ class MondrianForest(CompiledLearner):
         touched, so that a forest takes the memory of the nodes that it has.
         """
         size, used = self.config.trees * self.config.nodes, self._used(n_features)
-        nodes = np.concatenate([LEAST_IN_NODE, np.full(n_outputs, -_MOST_SUM if self._numeric else 0.0)])
-        most = np.concatenate([MOST_IN_NODE, np.full(n_outputs, _MOST_SUM)])
+        nodes = np.concatenate([MIN_IN_NODE, np.full(n_outputs, -_MAX_SUM if self._numeric else 0.0)])
+        most = np.concatenate([MAX_IN_NODE, np.full(n_outputs, _MAX_SUM)])
         most[[FEATURE, LEFT, RIGHT, PARENT]] = used - 1, *[self.config.nodes - 1] * 3
         if self._numeric:
-            nodes[RECORDS] = _FEWEST_RECORDS
+            nodes[RECORDS] = _MIN_RECORDS
         return {
             "sizes": ArrayPlan(
                 (self.config.trees,), double=True, low=0.0, high=self.config.nodes, whole=True, finite=True
@@ -268,10 +268,10 @@ class MondrianForest(CompiledLearner):
                 (size, COUNTS + n_outputs), low=nodes, high=most, whole=_links(COUNTS + n_outputs), finite=True
             ),
             "ranges": ArrayPlan((2 * size, used), low=-NOTHING, high=NOTHING, finite=True),
-            "gains": ArrayPlan((used, 2), double=True, low=(-_MOST_GAIN, 0.0), high=_MOST_GAIN, finite=True),
+            "gains": ArrayPlan((used, 2), double=True, low=(-_MAX_GAIN, 0.0), high=_MAX_GAIN, finite=True),
             "errors": ArrayPlan((2,), double=True, low=0.0, high=LARGE, finite=True),
             "frames": ArrayPlan(
-                (used, FRAME), double=True, low=LEAST_IN_FRAME, high=MOST_IN_FRAME, whole=_COUNT_IS_WHOLE, finite=True
+                (used, FRAME), double=True, low=MIN_IN_FRAME, high=MAX_IN_FRAME, whole=_COUNT_IS_WHOLE, finite=True
             ),
         }
 
@@ -372,7 +372,7 @@ class MondrianForest(CompiledLearner):
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
         """Values twice, weights of features and a row of outputs; the sides of forks that wait."""
-        return 3 * self._used(n_features) + n_outputs, 2 * (MOST_FORKS + 2), 0
+        return 3 * self._used(n_features) + n_outputs, 2 * (MAX_FORKS + 2), 0
 
 
 class MondrianForestRegressor(MondrianForest):

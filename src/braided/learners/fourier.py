@@ -87,7 +87,7 @@ _FREQUENCIES, _PHASES, _MOMENTS, _SUBSETS, _SINGLE = 9, 10, 11, 12, 13
 _DECAY, _TINY = 0.999, 1e-12
 #: Growth: while fewer records than this were learned, a new feature takes another's place in a function; later it is
 #: added, to a function of fewer features than this.
-_EARLY, _MOST_IN_SUBSET = 100, 8
+_EARLY, _MAX_IN_SUBSET = 100, 8
 
 
 @kernel()
@@ -271,7 +271,7 @@ def _draw_subsets(frequencies, key, first_row, most, early):
             elif early:
                 place = int(unit_interval(mix(draw, 1)) * n_members)
                 frequencies[members[place], k] = 0
-            elif n_members < _MOST_IN_SUBSET:
+            elif n_members < _MAX_IN_SUBSET:
                 place = n_members
                 n_members += 1
             else:

@@ -19,7 +19,7 @@ from braided.state import LARGE, ArrayRule, covariance_bounds
 PLANES = {"plain": PLAIN, "filled": FILLED, "scaled": SCALED, "scores": SCORES}
 
 #: A variance is never 0: a little less than `kernels.posterior` makes of one.
-_LEAST_VARIANCE = 0.9 * SMALLEST_VARIANCE
+_MIN_VARIANCE = 0.9 * SMALLEST_VARIANCE
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class GaussianLearner(CompiledLearner):
         """No weight comes to have a larger variance than the prior one, or none."""
         rules = super().rules()
         plain = rules["covariance"]
-        bounds = covariance_bounds(plain.shape, 2.0 * self.config.prior_variance, _LEAST_VARIANCE)
+        bounds = covariance_bounds(plain.shape, 2.0 * self.config.prior_variance, _MIN_VARIANCE)
         return rules | {"covariance": ArrayRule(plain.shape, plain.dtype, *bounds)}
 
     def numbers(self, n_features: int, n_outputs: int) -> int:

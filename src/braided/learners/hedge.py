@@ -17,7 +17,7 @@ from braided.kernels.compile import kernel
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward_head, step, step_row
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.kernels.record_weight import of_gradient
-from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner, LearnerConfig
+from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner, LearnerConfig
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class HedgeConfig(LearnerConfig):
 
     def __post_init__(self) -> None:
         checks.sizes(self, 1, "width", "aux_width")
-        checks.sizes(self, 1, "layers", most=MOST_LAYERS)
+        checks.sizes(self, 1, "layers", most=MAX_LAYERS)
         checks.sizes(self, 0, "aux_layer", "base_features", "expected_features")
         checks.at_least(self, 0.0, "learning_rate")
         checks.above(self, 0.0, "beta")

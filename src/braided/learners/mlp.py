@@ -25,13 +25,13 @@ from braided.kernels.dense import (
 from braided.kernels.encoding import encode_piecewise, knots
 from braided.kernels.inputs import FILLED, has_planes
 from braided.kernels.scale import PAST
-from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner
+from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
 #: A feature has so many bins at most: a checkpoint of a stranger may ask for any number.
-_MOST_BINS = 10_000
+_MAX_BINS = 10_000
 #: Units of a hidden layer.
-_MOST_WIDTH = 1_000_000
+_MAX_WIDTH = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,15 @@ class MLPConfig(StepConfig):
         super().__post_init__()
         checks.sizes(self, 0, "expected_features")
         checks.sizes(self, 1, "bins")
-        checks.at_most(self, _MOST_BINS, "bins")
+        checks.at_most(self, _MAX_BINS, "bins")
         checks.one_of(self, "encoding", ("plain", "piecewise"))
         checks.one_of(self, "inputs", ("plain", "filled"))
-        if len(self.hidden) > MOST_LAYERS:
-            raise BraidedError(f"MLPConfig.hidden has {len(self.hidden)} layers: give at most {MOST_LAYERS:,}")
+        if len(self.hidden) > MAX_LAYERS:
+            raise BraidedError(f"MLPConfig.hidden has {len(self.hidden)} layers: give at most {MAX_LAYERS:,}")
         for width in self.hidden:
-            if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= _MOST_WIDTH:
+            if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= _MAX_WIDTH:
                 raise BraidedError(
-                    f"MLPConfig.hidden is {self.hidden!r:.60}: give whole numbers from 1 to {_MOST_WIDTH:,}"
+                    f"MLPConfig.hidden is {self.hidden!r:.60}: give whole numbers from 1 to {_MAX_WIDTH:,}"
                 )
 
 

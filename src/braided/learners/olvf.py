@@ -128,7 +128,7 @@ class OLVF(CompiledLearner):
     name = "olvf"
     task = "classification"
     #: The model asks for this before it takes in a class.
-    most_classes = 2
+    max_classes = 2
     config: OLVFConfig
     forward = _forward
     update = _learn
@@ -141,7 +141,7 @@ class OLVF(CompiledLearner):
 
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Take in features; there are two classes."""
-        if n_outputs != self.most_classes:
+        if n_outputs != self.max_classes:
             raise BraidedError(f"olvf is a binary method and cannot have {n_outputs} outputs: use another model")
         super().grow(n_features, n_outputs)
 

@@ -14,7 +14,7 @@ from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.inputs import MOST_FEATURES, has_planes
+from braided.kernels.inputs import MAX_FEATURES, has_planes
 from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
@@ -27,7 +27,7 @@ _SCALES = len(RATES)
 _VALUE_INPUTS = PAST + 1
 _NOISE_MEMORY = 1_000.0
 #: Bounds of the noise and of its count, which is whole.
-_MOST_NOISE, _WHOLE_NOISE = np.array([LARGE, _NOISE_MEMORY]), np.array([False, True])
+_MAX_NOISE, _WHOLE_NOISE = np.array([LARGE, _NOISE_MEMORY]), np.array([False, True])
 #: A class that has not come lately has this share of a record, divided among all classes, and at least this logarithm.
 _SHARE, _FLOOR = 0.02, 1e-3
 
@@ -314,7 +314,7 @@ class RecentValues(RecentLabels):
     update = _learn_value
 
     def _n(self, n_features: int) -> int:
-        return _VALUE_INPUTS + (n_features if n_features <= MOST_FEATURES else 0)
+        return _VALUE_INPUTS + (n_features if n_features <= MAX_FEATURES else 0)
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Weights, their covariance, and the noise with its count."""
@@ -322,17 +322,17 @@ class RecentValues(RecentLabels):
         return {
             "weights": ArrayPlan((n,), double=True, low=-LARGE, high=LARGE, finite=True),
             "covariance": ArrayPlan((n, n), double=True),
-            "past": ArrayPlan((2,), double=True, low=0.0, high=_MOST_NOISE, whole=_WHOLE_NOISE, finite=True),
+            "past": ArrayPlan((2,), double=True, low=0.0, high=_MAX_NOISE, whole=_WHOLE_NOISE, finite=True),
         }
 
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Grow; where there are too many features, what is known of them is left."""
-        if self.n_features <= MOST_FEATURES < n_features:
+        if self.n_features <= MAX_FEATURES < n_features:
             for name in ("weights", "covariance"):
                 corner = tuple(slice(_VALUE_INPUTS) for _ in self.views[name].shape)
                 self.views[name] = self.views[name][corner].copy()
             self.n_features = 0
-            self._allocate(MOST_FEATURES + 1, 1)
+            self._allocate(MAX_FEATURES + 1, 1)
         super().grow(n_features, n_outputs)
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:

@@ -17,7 +17,7 @@ from braided.learners.base import Arrays
 from braided.values import shown
 
 #: A probability of zero has no logarithm; no class is less likely than this.
-_LEAST = 1e-6
+_MIN_PROBABILITY = 1e-6
 
 
 def takes_weight(model: Any) -> bool:
@@ -85,7 +85,7 @@ class RiverLearner:
         self.takes_weight = takes_weight(self.model)
         if isinstance(last, base.Classifier) and not last._multiclass:
             #: The estimator refuses a third class before it gets here.
-            self.most_classes = 2
+            self.max_classes = 2
 
     @staticmethod
     def _record(x: NDArray[np.float32], mask: NDArray[np.bool_]) -> dict[int, float]:
@@ -102,7 +102,7 @@ class RiverLearner:
         said = (known.get(place, 0.0) for place in range(self.n_outputs))
         probabilities = [self._number("predict_proba_one", p) for p in said]
         if self.kind == "log":
-            return np.array([math.log(max(p, _LEAST)) for p in probabilities], dtype=np.float32)
+            return np.array([math.log(max(p, _MIN_PROBABILITY)) for p in probabilities], dtype=np.float32)
         return np.array(probabilities, dtype=np.float32)
 
     def _number(self, method: str, found: Any) -> float:

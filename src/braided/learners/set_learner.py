@@ -26,7 +26,7 @@ from braided.kernels.dense import (
     step_row,
 )
 from braided.kernels.random import key_of, mix, unit_interval
-from braided.learners.base import MOST_LAYERS, ArrayPlan, CompiledLearner
+from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import StepConfig
 
 _NO_BINDING, _PRODUCT, _RELU, _SCALED = 0, 1, 2, 3
@@ -83,7 +83,7 @@ class SetConfig(StepConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.sizes(self, 1, "width", "embedding")
-        checks.sizes(self, 1, "blocks", "layers", most=MOST_LAYERS)
+        checks.sizes(self, 1, "blocks", "layers", most=MAX_LAYERS)
         checks.one_of(self, "binding", _BINDINGS)
         checks.one_of(self, "pooling", _POOLS)
         checks.one_of(self, "output", ("linear", "softmax"))
