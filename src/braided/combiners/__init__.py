@@ -1,15 +1,13 @@
-"""Ways to join the learners' scores, one per file, each registered here under its name."""
+"""Ways to join the learners' scores, each registered here under its name."""
 
 from __future__ import annotations
 
 from braided import checks
 from braided.combiners.base import Combiner
-from braided.combiners.ensemble import Ensemble
 from braided.combiners.greedy import Greedy
 from braided.combiners.kalman import KalmanTanh, KalmanWeights
 from braided.combiners.moe import MixtureOfExperts
-from braided.combiners.multiplication import Multiplication
-from braided.combiners.score_sum import ScoreSum
+from braided.combiners.paper import Ensemble, Multiplication, ScoreSum
 from braided.errors import BraidedError
 
 #: Name -> combiner class. Adding a combiner is its file and one line here.

@@ -13,6 +13,8 @@ from braided.kernels.loop import call_combine, call_gradients
 from braided.state import ArrayRule, check_arrays
 
 Arrays = dict[str, NDArray[Any]]
+#: The first place in every combiner's `shape`: whether targets are numbers.
+REGRESSION = 0
 
 
 class Combiner:
