@@ -32,8 +32,8 @@ from braided.kernels.scale import (
     remember_target,
 )
 from braided.learners import CompiledLearner, Learner
-from braided.learners.checked_answers import checked_learned, checked_scores
 from braided.learners.linear import LinearRegression
+from braided.learners.protocol import checked_learned, checked_scores
 
 _NO_WEIGHTS = np.zeros(0)
 _NO_DOUBTS = np.zeros((0, DOUBTS))

@@ -26,7 +26,7 @@ from braided.kernels.scale import (
     WHOLE,
 )
 from braided.learners import CompiledLearner, Learner
-from braided.learners.checked_answers import checked_state
+from braided.learners.protocol import checked_state
 from braided.state import MOST_COUNT, ArrayRule, check_arrays, counts
 
 Arrays = dict[str, NDArray[Any]]

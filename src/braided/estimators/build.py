@@ -15,7 +15,7 @@ from braided.errors import BraidedError
 from braided.estimators.features import ClassSpace
 from braided.estimators.tasks import REGRESSION
 from braided.learners import LEARNERS, Learner, LearnerConfig
-from braided.learners.checked_answers import check_methods, name_of
+from braided.learners.protocol import check_methods, name_of
 from braided.presets import Preset
 from braided.state import MOST_COUNT
 from braided.values import shown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from braided.errors import BraidedError
-from braided.learners.base import CompiledLearner, Learner, LearnerConfig
+from braided.learners.base import CompiledLearner, LearnerConfig
 from braided.learners.folklore import Folklore, FolkloreConfig
 from braided.learners.forest import ForestConfig, ForestValueConfig, MondrianForest, MondrianForestRegressor
 from braided.learners.fourier import FourierConfig, FourierLinear, FourierLinearConfig, FourierLogistic
@@ -12,6 +12,7 @@ from braided.learners.linear import LinearConfig, LinearRegression
 from braided.learners.logistic import LogisticConfig, LogisticRegression
 from braided.learners.mlp import MLP, MLPConfig
 from braided.learners.olvf import OLVF, OLVFConfig
+from braided.learners.protocol import Learner
 from braided.learners.recent import RecentConfig, RecentLabels, RecentValueConfig, RecentValues
 from braided.learners.river_learner import RiverLearner
 from braided.learners.set_learner import SetConfig, SetLearner

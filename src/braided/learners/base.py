@@ -1,4 +1,4 @@
-"""What a learner is, and the common part of learners with compiled kernels."""
+"""The common part of learners with compiled kernels: their configurations, arrays and growth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from braided.errors import BraidedError
 from braided.kernels.calls import COLUMNS, Entry, call_forward, call_learn, table_row
 from braided.kernels.random import fill_uniform, key_of
+from braided.learners.protocol import Arrays
 from braided.state import ArrayRule, check_arrays
 
-Arrays = dict[str, NDArray[Any]]
 #: A network has so many layers, or blocks, at most.
 MAX_LAYERS = 1_000
 #: A learner's arrays have room for so many numbers at most, some 64 GiB of them.
@@ -31,44 +31,6 @@ class LearnerConfig:
     def for_regression(self) -> LearnerConfig:
         """The settings of the learner that takes this one's place where targets are numbers; here the same."""
         return self
-
-
-@runtime_checkable
-class Learner(Protocol):
-    """One channel of the braid: it turns a record into scores and learns from dL/dscores. It knows no other learner."""
-
-    def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """The scores, (n_outputs,), of values x, (n_features,), of which `mask` are available. Changes nothing."""
-
-    def learn(
-        self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]
-    ) -> bool | None:
-        """Learn one record; return False if the update was not finite and was left out, or broken off where it was.
-
-        `y` is the class's place among the classes, or the target in units of its running statistics; `gradient` is
-        dL/dscores, (n_outputs,). Closed-form learners use `y`, the others `gradient`.
-        """
-
-    def grow(self, n_features: int, n_outputs: int) -> None:
-        """Make room: both counts only ever grow, and what is known of the old ones must not change.
-
-        It must not fail half-way: whatever can be refused is refused by an exception before anything has changed, at
-        the first call if possible. The record is then refused, and the learner goes on with its old sizes. Of several
-        learners in Python those before the one that raises have grown all the same.
-        """
-
-    def reset(self) -> None:
-        """Forget everything learned, keeping the sizes."""
-
-    # A learner may also have `raise_plasticity(factor, fresh)`, and `forget_features(slots)`, which it needs in a model
-    # with an `expire_after`; see `CompiledLearner`. The gradient has been multiplied by the record's weight; one that
-    # learns from `y` may have `takes_weight = True`, and `learn` a fifth argument for it.
-
-    def state(self) -> Arrays:
-        """All that was learned, as named arrays."""
-
-    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state` of a learner of the same sizes."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from river import base
 
 from braided.errors import BraidedError
-from braided.learners.base import Arrays
+from braided.learners.protocol import Arrays
 from braided.values import shown
 
 #: A probability of zero has no logarithm; no class is less likely than this.

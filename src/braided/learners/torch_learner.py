@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from braided import extras
 from braided.errors import BraidedError
 from braided.kernels.random import key_of
-from braided.learners.base import Arrays
+from braided.learners.protocol import Arrays
 
 #: Scores of known features may differ by rounding after the module has grown: a longer row is added up differently.
 _TOLERANCE = 1e-4

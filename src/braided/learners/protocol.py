@@ -1,20 +1,21 @@
-"""What a learner in Python gives back, checked: its author is told which method gave what, and what it must give.
+"""What a learner is, and the checks of one written in Python: its author is told which method gave what.
 
-What such a method raises by itself is left as it is: its author wants to see where.
+Whatever such a method raises by itself is left as it is: its author wants to see where.
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.learners.base import Arrays
 from braided.values import shown
 
+Arrays = dict[str, NDArray[Any]]
 #: How the methods of `Learner` are called, and those that a learner may have.
 _CALLS = {
     "scores": ("x", "mask"),
@@ -27,6 +28,45 @@ _CALLS = {
     "raise_plasticity": ("factor", "fresh"),
 }
 _DTYPES = ("float32", "float64", "int64")
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """One channel of the braid: it turns a record into scores and learns from dL/dscores. It knows no other learner."""
+
+    def scores(self, x: NDArray[np.float32], mask: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """The scores, (n_outputs,), of values x, (n_features,), of which `mask` are available. Changes nothing."""
+
+    def learn(
+        self, x: NDArray[np.float32], mask: NDArray[np.bool_], y: float, gradient: NDArray[np.float32]
+    ) -> bool | None:
+        """Learn one record; return False if the update was not finite and was left out, or broken off where it was.
+
+        `y` is the class's place among the classes, or the target in units of its running statistics; `gradient` is
+        dL/dscores, (n_outputs,). Closed-form learners use `y`, the others `gradient`.
+        """
+
+    def grow(self, n_features: int, n_outputs: int) -> None:
+        """Make room: both counts only ever grow, and what is known of the old ones must not change.
+
+        It must not fail half-way: whatever can be refused is refused by an exception before anything has changed, at
+        the first call if possible. The record is then refused, and the learner goes on with its old sizes. Of several
+        learners in Python those before the one that raises have grown all the same.
+        """
+
+    def reset(self) -> None:
+        """Forget everything learned, keeping the sizes."""
+
+    # A learner may also have `raise_plasticity(factor, fresh)`, and `forget_features(slots)`, which it needs in a model
+    # with an `expire_after`; see `CompiledLearner`. The gradient has been multiplied by the record's weight; one that
+    # learns from `y` may have `takes_weight = True`, and `learn` a fifth argument for it. One that cannot take more
+    # classes than some number says so by `max_classes`.
+
+    def state(self) -> Arrays:
+        """All that was learned, as named arrays."""
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state` of a learner of the same sizes."""
 
 
 def name_of(learner: Any) -> str:

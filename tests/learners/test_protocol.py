@@ -10,7 +10,7 @@ import pytest
 
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.learners import LogisticConfig, RiverLearner
-from braided.learners.checked_answers import checked_learned, checked_scores
+from braided.learners.protocol import checked_learned, checked_scores
 from constant_learner import Constant
 
 SHAPES: dict[str, tuple[Any, str]] = {
