@@ -14,28 +14,31 @@ from braided.kernels.mixture import add_softmax, best, normalise, own_loss_gradi
 from braided.state import ArrayRule, counts
 
 WINDOW = 100
+#: Place in `shape`, after the one of every combiner: K.
+_WINDOW = 1
+# `single`: the place in the window, then a row of hits for each learner.
+_PLACE, _HITS = 0, 1
 
 
 @entry(COMBINE)
 def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
-    n_learners, window = scores.shape[0], shape[1]
-    # `single` holds the ring's position, then a row of hits for each learner; weights = softmax(accuracy).
+    n_learners, window = scores.shape[0], shape[_WINDOW]
     prediction[:] = 0.0
     for i in range(n_learners):
         if usable[i]:
-            row = single[1 + i * window : 1 + (i + 1) * window]
+            row = single[_HITS + i * window : _HITS + (i + 1) * window]
             add_softmax(scores[i], np.exp(row.sum() / window), prediction)
     normalise(prediction)
 
 
 @entry(GRADIENTS)
 def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
-    window = shape[1]
-    place = min(max(int(single[0]), 0), window - 1)
+    window = shape[_WINDOW]
+    place = min(max(int(single[_PLACE]), 0), window - 1)
     for i in range(scores.shape[0]):
         own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
-        single[1 + i * window + place] = 1.0 if usable[i] and best(scores[i]) == int(y) else 0.0
-    single[0] = (place + 1) % window
+        single[_HITS + i * window + place] = 1.0 if usable[i] and best(scores[i]) == int(y) else 0.0
+    single[_PLACE] = (place + 1) % window
 
 
 class Greedy(Combiner):
@@ -66,14 +69,14 @@ class Greedy(Combiner):
 
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
         """One window per learner, made once."""
-        if self.single.size != 1 + n_learners * WINDOW:
-            self.single = np.zeros(1 + n_learners * WINDOW, dtype=np.float32)
+        if self.single.size != _HITS + n_learners * WINDOW:
+            self.single = np.zeros(_HITS + n_learners * WINDOW, dtype=np.float32)
 
     def terms(
         self, x: NDArray[np.float32], mask: NDArray[np.bool_], scores: NDArray[np.float32], usable: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """Every usable learner's distribution, weighted by the exponential of its recent accuracy."""
-        accuracy = self.single[1:].reshape(-1, WINDOW).mean(axis=1, dtype=np.float64)
+        accuracy = self.single[_HITS:].reshape(-1, WINDOW).mean(axis=1, dtype=np.float64)
         return distributions(scores, np.where(usable, np.exp(accuracy), 0.0))
 
     def state(self) -> Arrays:

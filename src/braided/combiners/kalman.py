@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.combiners.base import Arrays, Combiner
+from braided.combiners.base import REGRESSION, Arrays, Combiner
 from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
@@ -27,15 +27,19 @@ _MAX_VARIANCE = 1.0
 #: The noise of a numeric target is averaged over at most this many records.
 _NOISE_MEMORY = 1_000.0
 
-# `shape`: regression, learners, inputs (as many, or twice as many), their bound. `double`: the weights, their
-# covariance, noise variance and its count; then scratch: the inputs, three vectors, and the
-# probabilities between two steps of one record.
+# Places in `shape`, after the one of every combiner: learners, inputs (as many, or twice as many), their bound.
+_LEARNERS, _INPUTS, _BOUND = range(1, 4)
+# In `hyper`: P0, phi, and whether a numeric target that is far off counts for less.
+_PRIOR, _FORGETTING, _ROBUST = range(3)
+# `double`: the weights, their covariance, then these two, noise variance and its count; then scratch: the inputs, three
+# vectors, and the probabilities between two steps of one record.
+_NOISE, _NOISE_COUNT, _KEPT = range(3)
 
 
 @kernel()
 def _list_inputs(shape, scores, usable, inputs):
     """Centred scores within their bound, zeros where a learner cannot be used; then if wanted tanh of twice these."""
-    regression, n, n_outputs = shape[0] == 1, scores.shape[0], scores.shape[1]
+    regression, n, n_outputs = shape[REGRESSION] == 1, scores.shape[0], scores.shape[1]
     for i in range(n):
         mean = 0.0
         if not regression:
@@ -44,51 +48,49 @@ def _list_inputs(shape, scores, usable, inputs):
             mean /= n_outputs
         for k in range(n_outputs):
             value = np.float64(scores[i, k]) - mean if usable[i] else 0.0
-            inputs[i, k] = min(max(value, -shape[3]), shape[3])
+            inputs[i, k] = min(max(value, -shape[_BOUND]), shape[_BOUND])
             if inputs.shape[0] > n:
                 inputs[n + i, k] = np.tanh(2.0 * inputs[i, k])
 
 
 @entry(COMBINE)
 def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
-    n, n_outputs = shape[2], scores.shape[1]
-    at = n + n * n + 2
+    n, n_outputs = shape[_INPUTS], scores.shape[1]
+    at = n + n * n + _KEPT
     inputs = double[at : at + n * n_outputs].reshape(n, n_outputs)
     _list_inputs(shape, scores, usable, inputs)
     for k in range(n_outputs):
         prediction[k] = 0.0
         for i in range(n):
             prediction[k] += double[i] * inputs[i, k]
-    if shape[0] == 0:
+    if shape[REGRESSION] == 0:
         softmax(prediction, prediction)
 
 
 @entry(GRADIENTS)
 def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
-    n, n_outputs = shape[2], scores.shape[1]
-    at = n + n * n + 2
-    weights, covariance = double[:n], double[n : n + n * n].reshape(n, n)
+    n, n_outputs = shape[_INPUTS], scores.shape[1]
+    at = n + n * n + _KEPT
+    weights, covariance, noise = double[:n], double[n : n + n * n].reshape(n, n), double[n + n * n : at]
     inputs = double[at : at + n * n_outputs].reshape(n, n_outputs)
-    end = at + n * n_outputs + 3 * n
-    scratch, again = double[at + n * n_outputs : end].reshape(3, n), double[end : end + n_outputs]
-    if shape[0] == 1:
+    end = at + n * n_outputs + newton.SCRATCH * n
+    scratch, again = double[at + n * n_outputs : end].reshape(newton.SCRATCH, n), double[end : end + n_outputs]
+    if shape[REGRESSION] == 1:
         residual = y - prediction[0]
-        count = min(double[at - 1] + 1.0, _NOISE_MEMORY)
-        share = newton.trust(residual, max(double[at - 2], 1e-9)) if hyper[2] > 0 else 1.0
-        squared = share * min(residual * residual, shape[3] * shape[3])
-        double[at - 2] += (squared - double[at - 2]) / (count + 1.0)
-        double[at - 1] = count
-        for i in range(shape[1]):
+        count = min(noise[_NOISE_COUNT] + 1.0, _NOISE_MEMORY)
+        share = newton.trust(residual, max(noise[_NOISE], 1e-9)) if hyper[_ROBUST] > 0 else 1.0
+        squared = share * min(residual * residual, shape[_BOUND] * shape[_BOUND])
+        noise[_NOISE] += (squared - noise[_NOISE]) / (count + 1.0)
+        noise[_NOISE_COUNT] = count
+        for i in range(shape[_LEARNERS]):
             gradients[i, 0] = scores[i, 0] - y
-        precision = weight * share / max(double[at - 2], 1e-6)
-        newton.step_value(weights, covariance, inputs[:, 0], residual, precision, scratch[0])
+        precision = weight * share / max(noise[_NOISE], 1e-6)
+        newton.step_value(weights, covariance, inputs[:, 0], residual, precision, scratch[newton.PH])
     else:
-        for i in range(shape[1]):
+        for i in range(shape[_LEARNERS]):
             own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
-        newton.learn_class(
-            weights, covariance, inputs, prediction, int(y), weight, scratch[0], scratch[1], scratch[2], again
-        )
-    newton.relax(covariance, hyper[1], hyper[0])
+        newton.learn_class(weights, covariance, inputs, prediction, int(y), weight, scratch, again)
+    newton.relax(covariance, hyper[_FORGETTING], hyper[_PRIOR])
 
 
 class KalmanWeights(Combiner):
@@ -147,15 +149,16 @@ class KalmanWeights(Combiner):
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
         """Weights and covariance, made once; scratch for the inputs."""
         n = self.n_inputs(n_learners)
-        kept = n + n * n + 2
-        fresh = np.zeros(kept + n * n_outputs + 3 * n + n_outputs)
+        noise_at = n + n * n
+        kept = noise_at + _KEPT
+        fresh = np.zeros(kept + n * n_outputs + newton.SCRATCH * n + n_outputs)
         if self._n == n:
             fresh[:kept] = self.double[:kept]
         else:
             given = self.first_weights
             fresh[:n_learners] = given if given is not None and len(given) == n_learners else 1.0 / n_learners
-            fresh[n : n + n * n] = (np.eye(n) * PRIOR_VARIANCE).ravel()
-            fresh[kept - 2] = 1.0
+            fresh[n:noise_at] = (np.eye(n) * PRIOR_VARIANCE).ravel()
+            fresh[noise_at + _NOISE] = 1.0
         self.double, self._n = fresh, n
         bound = _LARGEST_CHANGES if self.regression and self.robust else LARGEST
         self.shape = np.array([int(self.regression), n_learners, n, bound], dtype=np.int64)
@@ -181,7 +184,7 @@ class KalmanWeights(Combiner):
 
     def state(self) -> Arrays:
         """Weights, their covariance, and the noise."""
-        return {"weights": self.double[: self._n + self._n**2 + 2].copy()}
+        return {"weights": self.double[: self._n + self._n**2 + _KEPT].copy()}
 
     def rules(self) -> dict[str, ArrayRule]:
         """Weights, a covariance, and the noise with its count, which is whole."""
@@ -205,7 +208,7 @@ class KalmanWeights(Combiner):
 
     def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Weights, covariance and noise."""
-        self.double[: self._n + self._n**2 + 2] = arrays["weights"]
+        self.double[: self._n + self._n**2 + _KEPT] = arrays["weights"]
 
 
 class KalmanTanh(KalmanWeights):

@@ -21,37 +21,59 @@ from braided.state import ArrayRule
 HIDDEN = 50
 LEARNING_RATE = 0.01
 
-#: Place in the work array of the flag that the gate is not finite.
-_RUN_AWAY = 0
-
+# Places in `shape`, after the one of every combiner: learners, hidden units, the key of what is drawn. In `hyper`: the
+# rate.
+_LEARNERS, _HIDDEN, _KEY = range(1, 4)
+_RATE = 0
+# `work`: the flag that the gate is not finite; then hidden units, gate, gradient of the gate, of the hidden units.
+_RUN_AWAY, _VECTORS = 0, 1
 # The flat weights: hidden bias, output bias, output weights by learner, then hidden weights by feature, which can grow.
+# And the three draws, of hidden bias, of what belongs to outputs, of features.
+_DRAW_BIAS, _DRAW_OUT, _DRAW_FEATURES = 1, 2, 3
+
+
+@kernel()
+def _starts(shape):
+    """Where output bias, output weights and the hidden weights of features start."""
+    n_learners, n_hidden = shape[_LEARNERS], shape[_HIDDEN]
+    return n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
+
+
+@kernel()
+def _vectors(shape, work):
+    """Hidden units, gate, gradient of the gate, of the hidden units."""
+    n_learners, n_hidden = shape[_LEARNERS], shape[_HIDDEN]
+    gate = _VECTORS + n_hidden
+    gate_gradient = gate + n_learners
+    end = gate_gradient + n_learners
+    return work[_VECTORS:gate], work[gate:gate_gradient], work[gate_gradient:end], work[end : end + n_hidden]
 
 
 @kernel()
 def _draw(weights, shape, first):
     """Draw the gate's weights from `first` feature on, and with the first feature everything else."""
-    n_learners, n_hidden, key = shape[1], shape[2], shape[3]
-    fixed = n_hidden + n_learners + n_learners * n_hidden
+    n_hidden, key = shape[_HIDDEN], shape[_KEY]
+    _, _, fixed = _starts(shape)
     n_features = (weights.shape[0] - fixed) // n_hidden
     bound = 1.0 / np.sqrt(max(n_features, 1))
     if first == 0:
-        draw_uniform(weights[:n_hidden].reshape(-1, 1), mix(key, 1), 0, 1, bound)
-        draw_uniform(weights[n_hidden:fixed].reshape(-1, 1), mix(key, 2), 0, 1, 1.0 / np.sqrt(n_hidden))
-    draw_uniform(weights[fixed:].reshape(n_features, n_hidden), mix(key, 3), first, n_hidden, bound)
+        draw_uniform(weights[:n_hidden].reshape(-1, 1), mix(key, _DRAW_BIAS), 0, 1, bound)
+        draw_uniform(weights[n_hidden:fixed].reshape(-1, 1), mix(key, _DRAW_OUT), 0, 1, 1.0 / np.sqrt(n_hidden))
+    draw_uniform(weights[fixed:].reshape(n_features, n_hidden), mix(key, _DRAW_FEATURES), first, n_hidden, bound)
 
 
 @entry(COMBINE)
 def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
-    n_learners, n_hidden = shape[1], shape[2]
-    out_bias, out, inputs = n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
-    hidden, gate = work[1 : 1 + n_hidden], work[1 + n_hidden : 1 + n_hidden + n_learners]
+    n_learners, n_hidden = shape[_LEARNERS], shape[_HIDDEN]
+    out_bias, out, inputs = _starts(shape)
+    hidden, gate, _, _ = _vectors(shape, work)
     hidden[:] = single[:n_hidden]
     for slot in active:
         start = inputs + slot * n_hidden
         add_row(single[start : start + n_hidden], x[slot], hidden)
     relu(hidden, single.dtype.type(0))
     forward_head(single[out:inputs], n_hidden, single[out_bias:out], hidden, gate)
-    # A gate that has run away says nothing: equal shares until it is drawn anew with the next label.
+    # A gate that has diverged has no use: equal shares until it is drawn again with the next label.
     work[_RUN_AWAY] = 0.0 if all_finite(hidden) and all_finite(gate) else 1.0
     if work[_RUN_AWAY] == 1.0:
         gate[:] = 0
@@ -71,12 +93,10 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
 @entry(GRADIENTS)
 def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
     kind = single.dtype.type
-    n_learners, n_hidden = shape[1], shape[2]
-    step_size = (kind(hyper[0] * of_gradient(weight)), kind(0), kind(0), kind(0))
-    out_bias, out, inputs = n_hidden, n_hidden + n_learners, n_hidden + n_learners + n_learners * n_hidden
-    hidden, gate = work[1 : 1 + n_hidden], work[1 + n_hidden : 1 + n_hidden + n_learners]
-    gate_gradient = work[1 + n_hidden + n_learners : 1 + n_hidden + 2 * n_learners]
-    hidden_gradient = work[1 + n_hidden + 2 * n_learners : 1 + 2 * n_hidden + 2 * n_learners]
+    n_learners, n_hidden = shape[_LEARNERS], shape[_HIDDEN]
+    step_size = (kind(hyper[_RATE] * of_gradient(weight)), kind(0), kind(0), kind(0))
+    out_bias, out, inputs = _starts(shape)
+    hidden, gate, gate_gradient, hidden_gradient = _vectors(shape, work)
     label = int(y)
     chance = max(prediction[label], 1e-30)
     for i in range(n_learners):
@@ -132,19 +152,18 @@ class MixtureOfExperts(Combiner):
         """A row of hidden weights for each new feature; the rest is made once."""
         key = key_of(self.seed, self.name) >> 1
         self.shape = np.array([int(self.regression), n_learners, HIDDEN, key], dtype=np.int64)
-        fixed = HIDDEN + n_learners + n_learners * HIDDEN
+        _, _, fixed = _starts(self.shape)
         fresh = np.zeros(fixed + n_features * HIDDEN, dtype=np.float32)
         made = self.single.size > 1
         _draw(fresh, self.shape, self._n_features if made else 0)
         if made:
             fresh[: self.single.size] = self.single
         self.single, self._n_features = fresh, n_features
-        self.work = np.zeros(1 + 2 * HIDDEN + 2 * n_learners, dtype=np.float32)
+        self.work = np.zeros(_VECTORS + 2 * HIDDEN + 2 * n_learners, dtype=np.float32)
 
     def forget_features(self, slots: NDArray[np.int64]) -> None:
         """Draw the hidden weights of some features as at first."""
-        n_learners = int(self.shape[1])
-        inputs = HIDDEN + n_learners + n_learners * HIDDEN
+        _, _, inputs = _starts(self.shape)
         fresh = np.zeros_like(self.single)
         _draw(fresh, self.shape, int(slots.min()))
         for slot in slots.tolist():
@@ -156,12 +175,12 @@ class MixtureOfExperts(Combiner):
     ) -> NDArray[np.float64]:
         """Every usable learner's distribution, weighted by the gate for this record."""
         self.combine(x, mask, scores, usable)  # leaves the gate in the work array
-        gate = self.work[1 + HIDDEN : 1 + HIDDEN + scores.shape[0]]
+        gate = self.work[_VECTORS + HIDDEN : _VECTORS + HIDDEN + scores.shape[0]]
         return distributions(scores, gate.astype(np.float64))
 
     def raise_plasticity(self, factor: float, fresh: bool) -> None:
         """Longer steps of the gate."""
-        self.hyper[0] = LEARNING_RATE * factor
+        self.hyper[_RATE] = LEARNING_RATE * factor
 
     def state(self) -> Arrays:
         """The gate's weights."""

@@ -48,6 +48,8 @@ ROUNDING = 1e-9
 # in units of the usual one, and their covariance.
 SCORES, USUAL_ERROR, MISSING_MEAN, MISSING_VARIANCE, ERROR_MEAN, ERROR_VARIANCE, COVARIANCE = range(7)
 NUMBERS = 7
+# Columns of what is counted for each level: records with a bound, and those within it.
+JUDGED, WITHIN = 0, 1
 #: How fast the usual error follows, and how many times itself an error may count for.
 _FOLLOW, _OUTLIER = 0.02, 10.0
 #: What none of the numbers is above: within twice the largest mean, no later record can take a moment beyond.
@@ -134,8 +136,8 @@ def _judge(score, bounds, levels, rates, ring, ordered, numbers, covered, delay)
         if bounds[i] == np.inf:
             continue
         within = score <= bounds[i]
-        covered[i, 0] += 1
-        covered[i, 1] += 1 if within else 0
+        covered[i, JUDGED] += 1
+        covered[i, WITHIN] += 1 if within else 0
         if not (within and bounds[i] <= 0.0):
             change = RATE / max(1.0, RATE * delay) * (1.0 - levels[i] - (0.0 if within else 1.0))
             rates[i] = min(max(rates[i] + change, -1.0), 1.0)

@@ -10,6 +10,8 @@ from braided.kernels.record_weight import counted
 
 #: From so many records on, a class's frequency is that of about so many of the last ones.
 MEMORY = 10_000
+#: The only place of `records`: how many records the counts are of.
+_RECORDS = 0
 
 
 @kernel()
@@ -17,7 +19,7 @@ def _choose(row, weights, costs, counts, records, balanced):
     """The place of the class with the least expected cost, of several the first; `costs` of no size is 1 per error."""
     n = weights.size
     # A record of the mean weight, so that the answer is the same whatever unit weights are in.
-    usual = counts.sum() / records[0] if records[0] > 0.0 else 1.0
+    usual = counts.sum() / records[_RECORDS] if records[_RECORDS] > 0.0 else 1.0
     best, least = -1, np.inf
     for k in range(n):
         expected = 0.0
@@ -33,11 +35,11 @@ def _choose(row, weights, costs, counts, records, balanced):
 @kernel()
 def count_label(label, weight, counts, records):
     """Count a label in by its weight; `MEMORY` records make room for it first."""
-    if records[0] + 1.0 > MEMORY:
-        counts *= (MEMORY - 1.0) / records[0]
-        records[0] = MEMORY - 1.0
+    if records[_RECORDS] + 1.0 > MEMORY:
+        counts *= (MEMORY - 1.0) / records[_RECORDS]
+        records[_RECORDS] = MEMORY - 1.0
     counts[label] += weight
-    records[0] += 1.0
+    records[_RECORDS] += 1.0
 
 
 @njit(cache=CACHED, nogil=True)
@@ -48,13 +50,13 @@ def decide(predictions, weights, costs, counts, records, balanced, places):
 
 
 @njit(cache=CACHED, nogil=True)
-def decide_and_count(predictions, truth, heavy, weights, costs, counts, records, balanced, places):
+def decide_and_count(predictions, truth, record_weights, weights, costs, counts, records, balanced, places):
     """The decided class of each record, by the labels before it; `weights` without places only counts labels.
 
-    `heavy` are the weights of the records themselves, or empty where each counts as one; they count within the bounds
-    of `kernels.record_weight`. `records[0]` is how many records the counts are of.
+    `record_weights` are those of the records themselves, or empty where each counts as one; they count within the
+    bounds of `kernels.record_weight`.
     """
     for t in range(truth.size):
         if weights.size:
             places[t] = _choose(predictions[t], weights, costs, counts, records, balanced)
-        count_label(int(truth[t]), counted(heavy, t), counts, records)
+        count_label(int(truth[t]), counted(record_weights, t), counts, records)

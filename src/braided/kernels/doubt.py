@@ -17,7 +17,18 @@ from braided.kernels.calls import DOUBLE, HYPER, INDEX, SHAPE, WORK64, doubles, 
 from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import MAX_FEATURES
-from braided.kernels.posterior import list_inputs
+from braided.kernels.posterior import (
+    COVARIANCE_AT,
+    FEATURES,
+    FORM,
+    INPUTS,
+    MEAN_AT,
+    NOISE,
+    PLANE,
+    STRIDE,
+    WITH_MASK,
+    list_inputs,
+)
 from braided.kernels.scale import COUNT, SQUARES
 
 #: Columns of what is known of a record's doubts.
@@ -25,8 +36,6 @@ OF_WEIGHTS, OF_MISSING, DEVIATION = 0, 1, 2
 DOUBTS = 3
 #: No doubt is larger.
 MAX_DOUBT = 1e6
-#: Place of s^2 in the learner's numbers.
-_NOISE = 2
 
 
 @kernel(fastmath=FAST)
@@ -83,11 +92,13 @@ def doubt(row, x, active, target, doubts):
     `target` are the target's statistics.
     """
     shape, double, u, index = ints(row, SHAPE), doubles(row, DOUBLE), doubles(row, WORK64), ints(row, INDEX)
-    with_mask, full, stride, size, mean_at, n_features = shape[1], shape[2], shape[3], shape[4], shape[5], shape[7]
-    n = list_inputs(x, active, with_mask, n_features, shape[8], index, u)
-    noise = doubles(row, HYPER)[_NOISE]
-    doubts[OF_WEIGHTS] = bounded(_variance(double[shape[6] :], full, stride, size, index, u, n) / noise)
+    with_mask, n_features, stride = shape[WITH_MASK], shape[FEATURES], shape[STRIDE]
+    n = list_inputs(x, active, with_mask, n_features, shape[PLANE], index, u)
+    covariance = double[shape[COVARIANCE_AT] :]
+    variance = _variance(covariance, shape[FORM], stride, shape[INPUTS], index, u, n)
+    doubts[OF_WEIGHTS] = bounded(variance / doubles(row, HYPER)[NOISE])
     doubts[DEVIATION] = np.sqrt(target[SQUARES] / target[COUNT]) if target[COUNT] > 0.0 else 0.0
     doubts[OF_MISSING] = 0.0
     if n_features <= MAX_FEATURES:
-        doubts[OF_MISSING] = bounded(_of_missing(double[mean_at : mean_at + stride], with_mask, n_features, active))
+        mean = double[shape[MEAN_AT] : shape[MEAN_AT] + stride]
+        doubts[OF_MISSING] = bounded(_of_missing(mean, with_mask, n_features, active))

@@ -70,7 +70,17 @@ GAPS = 8
 # over; the record that had it last, and z and s there; then for each gap how often it came back, and the sums for z
 # and s.
 VALUES, COUNT, MEAN, SQUARES, EPOCH, SEEN_AT, LAST_Z, LAST_S, BACK = range(9)
-FIGURES = BACK + 3 * GAPS
+_RETURNS, _SUM_Z, _SUM_S = range(3)
+_PER_GAP = 3
+FIGURES = BACK + _PER_GAP * GAPS
+# The memory: how many records there were; then kept values, figures and pairs. The pairs are N, and C of z and of s.
+RECORDS, _KEPT_AT = 0, 1
+_TOGETHER, _SUMS = 0, 1
+# The correlations, and how right what is carried is: of z, and of s.
+_OF_Z, _OF_S = 0, 1
+# After the planes of x, where targets are classes: the label that is no longer among the newest (-1 for none), and
+# whether the newest labels are to be left out.
+COME, LATE = -2, -1
 #: No normal score of a rank is larger.
 _MAX_SCORE = 10.0
 
@@ -83,7 +93,7 @@ def _bounds() -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], NDArray[
         least[place], most[place], whole[place] = -bound, bound, False
     most[SQUARES], whole[SQUARES] = _MAX_SCORE**2 * MOST_COUNT, False
     for gap in range(GAPS):
-        sums = slice(BACK + 3 * gap + 1, BACK + 3 * gap + 3)
+        sums = slice(BACK + _PER_GAP * gap + _SUM_Z, BACK + _PER_GAP * (gap + 1))
         least[sums], most[sums], whole[sums] = -(S_BOUND**2) * MOST_COUNT, S_BOUND**2 * MOST_COUNT, False
     return (least, most), whole
 
@@ -103,7 +113,7 @@ def has_planes(x, n_features):
 
 def memory_size(n: int) -> int:
     """Numbers kept for n features: records, kept values, figures, N, C of z, C of s."""
-    return 1 + n * KEPT + n * FIGURES + 3 * n * n
+    return _KEPT_AT + n * KEPT + n * FIGURES + 3 * n * n
 
 
 def scratch_size(n: int) -> int:
@@ -114,7 +124,7 @@ def scratch_size(n: int) -> int:
 @kernel()
 def _split(memory, n):
     """Kept values, figures, N, C of z, C of s."""
-    at = 1
+    at = _KEPT_AT
     kept = memory[at : at + n * KEPT].reshape(n, KEPT)
     at += n * KEPT
     figures = memory[at : at + n * FIGURES].reshape(n, FIGURES)
@@ -259,12 +269,12 @@ def _carry(figures, now, filled, by_rank, there, right, listed, n_listed):
     """List the missing features whose last values say something, with these; returns how many are listed then."""
     for j in range(there.shape[0]):
         if there[j] == 0 and figures[j, SEEN_AT] > 0:
-            place = BACK + 3 * _gap(now, figures[j, SEEN_AT])
-            known = SHRINK / (figures[j, place] + PRIOR_COUNT)
-            of_z, of_s = known * figures[j, place + 1], known * figures[j, place + 2]
+            place = BACK + _PER_GAP * _gap(now, figures[j, SEEN_AT])
+            known = SHRINK / (figures[j, place + _RETURNS] + PRIOR_COUNT)
+            of_z, of_s = known * figures[j, place + _SUM_Z], known * figures[j, place + _SUM_S]
             if of_z > MIN_CARRIED or of_s > MIN_CARRIED:
-                right[0, j] = min(of_z, 1.0) if of_z > MIN_CARRIED else 0.0
-                right[1, j] = min(of_s, 1.0) if of_s > MIN_CARRIED else 0.0
+                right[_OF_Z, j] = min(of_z, 1.0) if of_z > MIN_CARRIED else 0.0
+                right[_OF_S, j] = min(of_s, 1.0) if of_s > MIN_CARRIED else 0.0
                 filled[j] = figures[j, LAST_Z] if of_z > MIN_CARRIED else 0.0
                 by_rank[j] = figures[j, LAST_S] if of_s > MIN_CARRIED else 0.0
                 listed[n_listed] = j
@@ -303,11 +313,11 @@ def fill(stage, values, columns, x, active):
         n_listed = active.shape[0]
         for place in range(n_listed):
             listed[place] = active[place]
-            right[0, active[place]] = right[1, active[place]] = 1
+            right[_OF_Z, active[place]] = right[_OF_S, active[place]] = 1
         if stage[CARRY] > 0:
-            n_listed = _carry(figures, memory[0] + 1.0, filled, by_rank, there, right, listed, n_listed)
-        _complete(correlations[0], filled, right[0], listed[:n_listed], there, vectors)
-        _complete(correlations[1], by_rank, right[1], listed[:n_listed], there, vectors)
+            n_listed = _carry(figures, memory[RECORDS] + 1.0, filled, by_rank, there, right, listed, n_listed)
+        _complete(correlations[_OF_Z], filled, right[_OF_Z], listed[:n_listed], there, vectors)
+        _complete(correlations[_OF_S], by_rank, right[_OF_S], listed[:n_listed], there, vectors)
     for j in range(n):
         x[SCALED * n + j] = filled[j] * sigma[j]
         by_rank[j] *= sigma[j]
@@ -322,7 +332,7 @@ def take_in(stage, values, columns, statistics, x, active, doubtful):
     scratch = singles(stage, SCRATCH)
     scores, there = scratch[:n], scratch[2 * n : 3 * n]
     kept, figures, pairs = _split(memory, n)
-    memory[0] += 1.0
+    memory[RECORDS] += 1.0
     if doubtful:
         active = active[:0]
     for j in active:
@@ -333,21 +343,22 @@ def take_in(stage, values, columns, statistics, x, active, doubtful):
         q = rank_score(kept[j], min(max(int(figures[j, VALUES]), 0), KEPT), value)
         figures[j, COUNT], figures[j, MEAN], figures[j, SQUARES] = _including(q, figures[j])
         _keep(kept[j], figures[j], value, j)
-        together, of_z, of_s = pairs[0, j], pairs[1, j], pairs[2, j]
+        together, of_z, of_s = pairs[_TOGETHER, j], pairs[_SUMS + _OF_Z, j], pairs[_SUMS + _OF_S, j]
         z, s = np.float64(x[j]), np.float64(scores[j])
         for i in range(n):
             together[i] += there[i]
             of_z[i] += z * x[i]
             of_s[i] += s * scores[i]
         if figures[j, SEEN_AT] > 0:
-            place = BACK + 3 * _gap(memory[0], figures[j, SEEN_AT])
-            figures[j, place] += 1.0
-            figures[j, place + 1] += z * figures[j, LAST_Z]
-            figures[j, place + 2] += s * figures[j, LAST_S]
-        figures[j, SEEN_AT], figures[j, LAST_Z], figures[j, LAST_S] = memory[0], z, s
-    if memory[0] <= EVERY or memory[0] % EVERY == 0:
-        for which in range(2):
+            place = BACK + _PER_GAP * _gap(memory[RECORDS], figures[j, SEEN_AT])
+            figures[j, place + _RETURNS] += 1.0
+            figures[j, place + _SUM_Z] += z * figures[j, LAST_Z]
+            figures[j, place + _SUM_S] += s * figures[j, LAST_S]
+        figures[j, SEEN_AT], figures[j, LAST_Z], figures[j, LAST_S] = memory[RECORDS], z, s
+    if memory[RECORDS] <= EVERY or memory[RECORDS] % EVERY == 0:
+        for which in (_OF_Z, _OF_S):
             for j in range(n):
                 for i in range(n):
-                    correlations[which, j, i] = SHRINK * pairs[1 + which, j, i] / (pairs[0, j, i] + PRIOR_COUNT)
+                    product, count = pairs[_SUMS + which, j, i], pairs[_TOGETHER, j, i]
+                    correlations[which, j, i] = SHRINK * product / (count + PRIOR_COUNT)
                 correlations[which, j, j] = 1

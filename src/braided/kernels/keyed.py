@@ -29,6 +29,12 @@ RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
 RESIDUAL_RATES = (0.3, 0.05)
 #: What is weighed: the shared score and a key's own, and its frequencies; of numbers, its own scores and its past.
 CLASS_INPUTS, VALUE_INPUTS = 1 + OWN + len(RATES), VALUE_OWN + 4 + len(RESIDUAL_RATES)
+# Places among them. Of classes: the shared score, the key's own, the frequencies.
+_SHARED, _OWN_SCORES, _FREQUENCIES = 0, 1, 1 + OWN
+# Of numbers, after the key's own scores: the last residual and its running means, the last target beside the shared
+# value, the last change, the last residual around the first target.
+_LAST_RESIDUAL, _RESIDUAL_MEANS = VALUE_OWN, VALUE_OWN + 1
+_FROM_LAST, _LAST_CHANGE, _LAST_FREE_RESIDUAL = range(VALUE_INPUTS - 3, VALUE_INPUTS)
 #: Prior variances of the fleet's weights, of classes and of numbers, and of what a key's differ from them; forgetting.
 FLEET_VARIANCE, FLEET_VALUE_VARIANCE, KEY_VARIANCE, WEIGHT_FORGETTING = 0.03, 0.3, 0.003, 1e-4
 #: A shared probability counts for this much at least, and a score for this much at most.
@@ -180,14 +186,15 @@ def _list_class(row, shape, shared, u, waves, inputs):
     n_outputs = shape[N_OUTPUTS]
     for i in range(CLASS_INPUTS):
         mean, total = 0.0, _SHARE
-        start = shape[PAST] + max(i - 1 - OWN, 0) * shape[OUTPUTS]
+        start = shape[PAST] + max(i - _FREQUENCIES, 0) * shape[OUTPUTS]
         for k in range(n_outputs):
             total += row[start + k]
         for k in range(n_outputs):
-            if i == 0:
+            if i == _SHARED:
                 value = np.log(max(shared[k], FLOOR))
-            elif i <= OWN:
-                value = _own_scores(row, shape, i - 1, waves if i - 1 == WAVES else u, k)
+            elif i < _FREQUENCIES:
+                own = i - _OWN_SCORES
+                value = _own_scores(row, shape, own, waves if own == WAVES else u, k)
             else:
                 value = np.log((row[start + k] + _SHARE / n_outputs) / total + _FREQUENCY_FLOOR)
             inputs[i, k] = value
@@ -217,7 +224,7 @@ def _learn_class(row, past, shape, fleet, label, weight, u, waves, inputs, laten
     own_weights, own_covariance = row[shape[WEIGHTS] : start], row[start : start + n * n].reshape(n, n)
     weights, covariance = fleet[:n], fleet[n : n + n * n].reshape(n, n)
     softmax(latent, p)
-    newton.step_class(own_weights, own_covariance, inputs, p, label, weight, scratch[0], scratch[1], scratch[2])
+    newton.step_class(own_weights, own_covariance, inputs, p, label, weight, scratch)
     newton.relax(own_covariance, WEIGHT_FORGETTING, KEY_VARIANCE)
     _tame(own_weights)
     if past[COUNT] > 0.0 and shape[HELD] == 0:
@@ -226,11 +233,11 @@ def _learn_class(row, past, shape, fleet, label, weight, u, waves, inputs, laten
             for i in range(n):
                 p[k] += weights[i] * inputs[i, k]
         softmax(p, p)
-        newton.step_class(weights, covariance, inputs, p, label, weight, scratch[0], scratch[1], scratch[2])
+        newton.step_class(weights, covariance, inputs, p, label, weight, scratch)
         _relax(covariance, 1, FLEET_VARIANCE)
         _tame(weights)
     for own in range(OWN):
-        _learn_own_class(row, shape, own, waves if own == WAVES else u, inputs[0], label, weight, latent, p, pu)
+        _learn_own_class(row, shape, own, waves if own == WAVES else u, inputs[_SHARED], label, weight, latent, p, pu)
     for s in range(len(RATES)):
         start = shape[PAST] + s * shape[OUTPUTS]
         for k in range(n_outputs):
@@ -247,13 +254,12 @@ def _predict_value(row, past, shape, fleet, shared, u, waves, inputs):
     for own in range(VALUE_OWN):
         inputs[own] = _own_scores(row, shape, own, waves if own == WAVES else u, 0)
     inputs[FREE] = inputs[FREE] + (past[FIRST] - shared) * inverse if past[COUNT] > 0.0 else 0.0
-    inputs[VALUE_OWN] = past[RESIDUAL] * inverse
+    inputs[_LAST_RESIDUAL] = past[RESIDUAL] * inverse
     for k in range(len(RESIDUAL_RATES)):
-        inputs[VALUE_OWN + 1 + k] = past[RUNNING + k] * inverse
-    at = VALUE_OWN + 1 + len(RESIDUAL_RATES)
-    inputs[at] = (past[LAST] - shared) * inverse if past[COUNT] > 0.0 else 0.0
-    inputs[at + 1] = (past[LAST] - past[BEFORE_LAST]) * inverse if past[COUNT] > 1.0 else 0.0
-    inputs[at + 2] = past[FREE_RESIDUAL] * inverse
+        inputs[_RESIDUAL_MEANS + k] = past[RUNNING + k] * inverse
+    inputs[_FROM_LAST] = (past[LAST] - shared) * inverse if past[COUNT] > 0.0 else 0.0
+    inputs[_LAST_CHANGE] = (past[LAST] - past[BEFORE_LAST]) * inverse if past[COUNT] > 1.0 else 0.0
+    inputs[_LAST_FREE_RESIDUAL] = past[FREE_RESIDUAL] * inverse
     total = 0.0
     for i in range(VALUE_INPUTS):
         inputs[i] = clipped(inputs[i], LARGEST_VALUE)
@@ -286,7 +292,7 @@ def _learn_own_value(row, shape, own, u, residual, precision, pu):
 
 @kernel()
 def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, predicted, pu):
-    """Learn a target that the shared model had a say on."""
+    """Learn a target that the shared model had predicted."""
     n = VALUE_INPUTS
     more = fleet[n + n * n :]
     start = shape[WEIGHT_COVARIANCE]
@@ -336,25 +342,25 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
 @njit(cache=CACHED, nogil=True)
 def run(
     shape, values, columns, places, statistics, pairs, frequencies, phases, single, double, slots, fleet, shared,
-    spoken, targets, weights, learn, x, active, predictions,
+    answered, targets, weights, learn, x, active, predictions,
 ):  # fmt: skip
     """Predict, and if `learn` then learn, record by record.
 
-    `slots[t]` is the key's row, -1 for one that is not known, for which the shared model speaks alone. `shared[t]` are
-    the shared model's probabilities or its value, before it learned the record, and `spoken[t]` whether it could say
-    anything yet. `columns[place]` is where the value of the feature in that place stands, -1 for nowhere. A record of
+    `slots[t]` is the key's row, -1 for one that is not known, for which the shared model answers alone. `shared[t]` are
+    the shared model's probabilities or its value, before it learned the record, and `answered[t]` whether it had one
+    yet. `columns[place]` is where the value of the feature in that place stands, -1 for nowhere. A record of
     weight 0 is predicted. `active` and `x` are as in `kernels.scale.encode`. With `shape[HELD]`, what all keys share
     stays as it is: `fleet` and `statistics`.
     """
     n_outputs = shape[N_OUTPUTS]
-    most = max(shape[INPUTS], 1 + COSINES)
-    u, waves, pu = np.zeros(shape[INPUTS]), np.zeros(1 + COSINES), np.zeros(most)
+    widest = max(shape[INPUTS], 1 + COSINES)
+    u, waves, pu = np.zeros(shape[INPUTS]), np.zeros(1 + COSINES), np.zeros(widest)
     inputs, of_value = np.zeros((CLASS_INPUTS, n_outputs)), np.zeros(VALUE_INPUTS)
     latent, p, prediction, scratch = (
         np.zeros(n_outputs),
         np.zeros(n_outputs),
         np.zeros(n_outputs),
-        np.zeros((3, CLASS_INPUTS)),
+        np.zeros((newton.SCRATCH, CLASS_INPUTS)),
     )
     for t in range(values.shape[0]):
         n_active = encode(values[t], columns, places, statistics, True, x, active)
@@ -365,22 +371,22 @@ def run(
             _list_inputs(x, active[:n_active], shape, pairs, frequencies, phases, u, waves)
             row, past = single[slot], double[slot]
             if shape[REGRESSION] == 1:
-                said = clipped(shared[t, 0], _LARGEST_TARGET)
-                found = _predict_value(row, past, shape, fleet, said, u, waves, of_value)
+                value = clipped(shared[t, 0], _LARGEST_TARGET)
+                residual = _predict_value(row, past, shape, fleet, value, u, waves, of_value)
                 unit = np.sqrt(fleet[VALUE_INPUTS + VALUE_INPUTS * VALUE_INPUTS + UNIT])
-                predictions[t, 0] = shared[t, 0] + found * unit if past[COUNT] > 0.0 else shared[t, 0]
+                predictions[t, 0] = shared[t, 0] + residual * unit if past[COUNT] > 0.0 else shared[t, 0]
                 if learned:
                     y = clipped(targets[t], _LARGEST_TARGET)
                     if past[COUNT] == 0.0:
                         past[FIRST] = y
-                    if spoken[t]:
+                    if answered[t]:
                         weight = counted(weights, t)
-                        _learn_value(row, past, shape, fleet, said, y, weight, u, waves, of_value, found, pu)
+                        _learn_value(row, past, shape, fleet, value, y, weight, u, waves, of_value, residual, pu)
                     past[BEFORE_LAST], past[LAST] = past[LAST], y
                     past[COUNT] += 1.0
             else:
                 _predict_class(row, past, shape, fleet, shared[t], u, waves, inputs, latent, prediction)
-                # Beyond the classes that keys have learners for, the shared model speaks alone.
+                # Beyond the classes that keys have learners for, the shared model answers alone.
                 mass = shared[t, :n_outputs].sum() if shared.shape[1] > n_outputs and past[COUNT] > 0.0 else 1.0
                 predictions[t] = shared[t]
                 predictions[t, :n_outputs] = prediction * mass

@@ -28,7 +28,12 @@ NOTHING = np.float32(3e38)
 OUTPUTS, USED, TREES, MAX_NODES, NODE_ROW, RANGE_ROW, NODES, RANGES, SIZES, GAINS, ERRORS, FRAMES, ALL, PLANE = range(
     14
 )
-PRIOR, VALUES, KEY = 0, 1, 2
+PRIOR, VALUES, KEY_HIGH, KEY_LOW = range(4)
+# Columns of the gains by feature: their sum, and over how many visits; of the errors: the same.
+GAINED, VISITS = 0, 1
+_SQUARED, _ERRORS_SEEN = 0, 1
+# What is left to walk: a node, and its share of the answer.
+_NODE, _SHARE = 0, 1
 #: The `plane` of values that are put back into the frame of the first ones. A feature's frame: count, mean, squares.
 STEADY = -1
 _COUNT, _MEAN, _SQUARES = range(3)
@@ -155,11 +160,11 @@ def tree_says(shape, hyper, nodes, values, first, stack, out):
     feature both sides go on, by how many records each has; past so many forks, the larger side alone.
     """
     pending = stack[: 2 * (MAX_FORKS + 2)].reshape(MAX_FORKS + 2, 2)
-    pending[0, 0], pending[0, 1] = first, _ONE
+    pending[0, _NODE], pending[0, _SHARE] = first, _ONE
     depth, forks = 1, 0
     while depth > 0:
         depth -= 1
-        node, left_over = int(pending[depth, 0]), np.float32(pending[depth, 1])
+        node, left_over = int(pending[depth, _NODE]), np.float32(pending[depth, _SHARE])
         while True:
             feature = int(nodes[node, FEATURE])
             if feature < 0:
@@ -178,7 +183,7 @@ def tree_says(shape, hyper, nodes, values, first, stack, out):
                 node = left if part >= 0.5 else right
                 continue
             forks += 1
-            pending[depth, 0], pending[depth, 1] = right, left_over * (_ONE - part)
+            pending[depth, _NODE], pending[depth, _SHARE] = right, left_over * (_ONE - part)
             depth += 1
             node, left_over = left, left_over * part
         _add(shape, hyper, nodes, node, left_over, out)
@@ -245,7 +250,7 @@ def weigh_features(shape, double, weights):
     gains = double[shape[GAINS] : shape[GAINS] + 2 * used].reshape(used, 2)
     total = 0.0
     for j in range(used):
-        gain = np.sqrt(max(gains[j, 0], 0.0) / (gains[j, 1] + FIRST_VISITS))
+        gain = np.sqrt(max(gains[j, GAINED], 0.0) / (gains[j, VISITS] + FIRST_VISITS))
         weights[j] = gain
         total += gain
     scale = (1.0 - FLOOR) * used / total if total > 1e-9 else 0.0
@@ -260,9 +265,9 @@ def weigh_features(shape, double, weights):
 def follow_error(shape, double, error):
     """Take a squared error of the forest into their mean; returns the one before."""
     errors = double[shape[ERRORS] : shape[ERRORS] + 2]
-    mean = (errors[0] + 1.0) / (errors[1] + 1.0)
-    errors[0] += error - _ERROR_RATE * errors[0]
-    errors[1] += 1.0 - _ERROR_RATE * errors[1]
+    mean = (errors[_SQUARED] + 1.0) / (errors[_ERRORS_SEEN] + 1.0)
+    errors[_SQUARED] += error - _ERROR_RATE * errors[_SQUARED]
+    errors[_ERRORS_SEEN] += 1.0 - _ERROR_RATE * errors[_ERRORS_SEEN]
     return mean
 
 
@@ -391,14 +396,14 @@ def _split_within(shape, nodes, ranges, sizes, first, tree, node, lower, weights
 
 
 @kernel()
-def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, heavy, error, gains, key):
-    """Let one tree learn a record; `weights` are those of features, and `heavy` is its own."""
+def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, weight, error, gains, key):
+    """Let one tree learn a record; `weights` are those of features, `weight` is the record's own."""
     first, used = tree * shape[MAX_NODES], shape[USED]
     if sizes[tree] == 0:
         _clear(shape, nodes, ranges, first, 0.0, -1)
         sizes[tree] = 1
         _extend(ranges[2 * first, :used], ranges[2 * first + 1, :used], lower, upper)
-        _count(hyper, nodes, first, shape[OUTPUTS], y, heavy)
+        _count(hyper, nodes, first, shape[OUTPUTS], y, weight)
         return
     leaf = first
     while nodes[leaf, FEATURE] >= 0:
@@ -428,8 +433,8 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
         node = _next(shape, nodes, node, first, lower, key)
     if new >= 0:
         _extend(ranges[2 * new, :used], ranges[2 * new + 1, :used], lower, upper)
-        _count(hyper, nodes, new, shape[OUTPUTS], y, heavy)
-        _go_up(shape, hyper, nodes, first, node, True, lower, y, heavy, error, gains)
+        _count(hyper, nodes, new, shape[OUTPUTS], y, weight)
+        _go_up(shape, hyper, nodes, first, node, True, lower, y, weight, error, gains)
         return
     while (
         hyper[VALUES] == 0
@@ -440,7 +445,7 @@ def teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, 
     ):
         leaf = _next(shape, nodes, leaf, first, lower, key)
         _extend(ranges[2 * leaf, :used], ranges[2 * leaf + 1, :used], lower, upper)
-    _go_up(shape, hyper, nodes, first, leaf, False, lower, y, heavy, error, gains)
+    _go_up(shape, hyper, nodes, first, leaf, False, lower, y, weight, error, gains)
 
 
 @kernel()
@@ -448,28 +453,28 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, weight, error, g
     """From a leaf, or from a node that was split beside its record, to the root: odds, gains and counts."""
     prior, numeric = np.float32(hyper[PRIOR]), hyper[VALUES] > 0
     each = prior / np.float32(shape[OUTPUTS])
-    # What is below the node and the child itself have said of y: of a new leaf, which has said nothing, 1.
+    # The likelihoods of y by what is below the node, and by the child itself: 1 of a leaf that is new.
     below, child, scale = _ONE, np.float32(-1), np.float32(-0.5 / error)
     while True:
         if numeric:
             gap = nodes[node, COUNTS] / nodes[node, RECORDS] - np.float32(y)
             good = -gap * gap
-            said = np.exp(max(-scale * good, np.float32(-50)))
+            likelihood = np.exp(max(-scale * good, np.float32(-50)))
         else:
-            said = (nodes[node, COUNTS + int(y)] + each) / (nodes[node, RECORDS] + prior)
-            good = said
+            likelihood = (nodes[node, COUNTS + int(y)] + each) / (nodes[node, RECORDS] + prior)
+            good = likelihood
         feature = int(nodes[node, FEATURE])
         if feature < 0:
-            below = said
+            below = likelihood
         else:
             odds = nodes[node, ODDS]
-            shifted = odds * said / below if weight == _ONE else odds * (said / below) ** weight
+            shifted = odds * likelihood / below if weight == _ONE else odds * (likelihood / below) ** weight
             nodes[node, ODDS] = min(max(shifted, _ONE / MAX_ODDS), MAX_ODDS)
-            below = (odds * said + below) / (_ONE + odds)
+            below = (odds * likelihood + below) / (_ONE + odds)
             feature = min(feature, shape[USED] - 1)
             if not beside and values[feature] < NOTHING:
-                gains[feature, 0] += weight * (child - good)
-                gains[feature, 1] += weight
+                gains[feature, GAINED] += weight * (child - good)
+                gains[feature, VISITS] += weight
         beside, child = False, good
         _count(hyper, nodes, node, shape[OUTPUTS], y, weight)
         if node == first:

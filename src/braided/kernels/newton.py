@@ -12,6 +12,9 @@ from braided.kernels.activations import softmax
 from braided.kernels.compile import kernel
 from braided.kernels.record_weight import LARGEST_MOVE, n_steps
 
+#: Rows of the scratch of a step for a class: h, P h, and the means of the inputs over the classes.
+H, PH, MEANS = range(3)
+SCRATCH = 3
 #: A class that is less likely than this adds nothing to the curvature.
 _NEGLIGIBLE = 1e-12
 #: Degrees of freedom of the noise that a residual far off is taken for.
@@ -50,9 +53,10 @@ def add(weights, covariance, h, amount):
 
 
 @kernel()
-def step_class(weights, covariance, inputs, p, label, part, h, ph, means):
-    """The step for `part` of a record of class `label` that was predicted as p; `h`, `ph` and `means` are scratch."""
+def step_class(weights, covariance, inputs, p, label, part, scratch):
+    """The step for `part` of a record of class `label` that was predicted as p."""
     n, n_outputs = inputs.shape
+    h, ph, means = scratch[H], scratch[PH], scratch[MEANS]
     for i in range(n):
         means[i] = 0.0
         for c in range(n_outputs):
@@ -78,17 +82,17 @@ def _bounded(covariance, h, part):
 
 
 @kernel()
-def learn_class(weights, covariance, inputs, p, label, weight, h, ph, means, again):
-    """All steps for a record of this weight; after the first, p is found anew, in `again`."""
+def learn_class(weights, covariance, inputs, p, label, weight, scratch, again):
+    """All steps for a record of this weight; after the first, p is worked out again, in `again`."""
     n = n_steps(weight)
-    step_class(weights, covariance, inputs, p, label, weight / n, h, ph, means)
+    step_class(weights, covariance, inputs, p, label, weight / n, scratch)
     for _ in range(1, n):
         for c in range(inputs.shape[1]):
             again[c] = 0.0
             for i in range(inputs.shape[0]):
                 again[c] += weights[i] * inputs[i, c]
         softmax(again, again)
-        step_class(weights, covariance, inputs, again, label, weight / n, h, ph, means)
+        step_class(weights, covariance, inputs, again, label, weight / n, scratch)
 
 
 @kernel()

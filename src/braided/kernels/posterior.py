@@ -17,6 +17,14 @@ from braided.kernels.inputs import has_planes
 
 DIAGONAL, FULL, UPPER = range(3)
 SMALLEST_VARIANCE = 1e-30
+# Places in `shape` of every learner with such a posterior, as `learners.gaussian` writes them: outputs; whether u has
+# the mask; the form of P, one of the three above; row length of m and P; inputs in use; where m and P start; features;
+# the plane of x.
+OUTPUTS, WITH_MASK, FORM, STRIDE, INPUTS, MEAN_AT, COVARIANCE_AT, FEATURES, PLANE = range(9)
+#: How many places that is: a learner with more has its own from here on.
+PLACES = 9
+# In `hyper`: phi and P0; for a numeric target then the noise variance.
+FORGETTING, PRIOR, NOISE = range(3)
 
 
 @kernel()

@@ -75,12 +75,15 @@ SEEN = STATISTICS
 LAST = SEEN + 1
 PAST = LAGS + len(MEAN_RATES)
 OUTSIDE = LAST + PAST
-CHANGES = OUTSIDE + 2
+WAITING = OUTSIDE + 1
+CHANGES = WAITING + 1
 #: A target outside of FAR deviations waits until so many in a row were there, near each other; past VERY_FAR, so many.
 _CONFIRMED, _VERY_FAR, _CONFIRMED_VERY_FAR = 2, 1_000.0, 10
 TARGET_STATISTICS = CHANGES + STATISTICS
 #: A step of the target's past is within this many usual changes.
 _MAX_CHANGES = 20.0
+# A ring of targets whose labels come late: how many there were, then the last ones.
+_LATE_COUNT, _LATE_TARGETS = 0, 1
 #: So many values far out in a row, and the statistics start over; none are counted before there are KEPT values.
 _CHANGED = 10
 #: So many small blocks in a row, and they start over, too.
@@ -293,15 +296,15 @@ def usual_change(target):
 def _is_level(y, target, known):
     """Whether y is where the target is: within its usual range, or outside of it several times in a row.
 
-    One that is outside waits in the second place of OUTSIDE, with how many there were in the first.
+    One that is outside waits in WAITING; OUTSIDE has how many in a row there were.
     """
     far, change = distance(y, target), usual_change(target)
     if far <= FAR or change == 0.0 or abs(y - known[LAST]) <= FAR * change:
         known[OUTSIDE] = 0.0
         return True
-    near = known[OUTSIDE] > 0.0 and abs(y - known[OUTSIDE + 1]) <= FAR * change
+    near = known[OUTSIDE] > 0.0 and abs(y - known[WAITING]) <= FAR * change
     known[OUTSIDE] = known[OUTSIDE] + 1.0 if near else 1.0
-    known[OUTSIDE + 1] = y
+    known[WAITING] = y
     return known[OUTSIDE] >= (_CONFIRMED if far <= _VERY_FAR else _CONFIRMED_VERY_FAR)
 
 
@@ -324,16 +327,16 @@ def remember_target(y, target, known):
 @kernel()
 def leaving(late):
     """The target that is no longer too new to be known when the next one comes; NaN if there is none."""
-    wait, count = late.shape[0] - 1, max(int(late[0]), 0)
-    return late[1 + count % wait] if count >= wait else np.nan
+    wait, count = late.shape[0] - _LATE_TARGETS, max(int(late[_LATE_COUNT]), 0)
+    return late[_LATE_TARGETS + count % wait] if count >= wait else np.nan
 
 
 @kernel()
 def keep_late(y, late):
     """Put a target into the place of the one that is leaving."""
-    wait = late.shape[0] - 1
-    late[1 + max(int(late[0]), 0) % wait] = y
-    late[0] += 1.0
+    wait = late.shape[0] - _LATE_TARGETS
+    late[_LATE_TARGETS + max(int(late[_LATE_COUNT]), 0) % wait] = y
+    late[_LATE_COUNT] += 1.0
 
 
 def target_deviation(target: NDArray[np.float64]) -> float:

@@ -24,6 +24,16 @@ CLASS_SUMS = 3
 # The last two are those of huge ones, in units of HUGE_UNIT squared.
 COUNT, MEAN, DEVIATIONS, SQUARED_ERRORS, HUGE_DEVIATIONS, HUGE_ERRORS = 0, 1, 2, 3, 4, 5
 VALUE_SUMS = 6
+# Columns of the calibration's bins: records, the sum of their highest probabilities, and how many had that class.
+_IN_BIN, _SUM_OF_TOP, _RIGHT = 0, 1, 2
+# Rows of the odds of a class: of records of other classes, and of its own.
+_OTHERS, _OWN = 0, 1
+# A curve's numbers: records so far, those from one point to the next, and the points. A point: the record, the sums.
+_RECORDS, _INTERVAL, _POINTS = 0, 1, 2
+_AT_RECORD, _TOTALS = 0, 1
+# The two plain guesses; and of the targets that have come, how many there are and their sum.
+_USUAL_GUESS, _LAST_GUESS = 0, 1
+_COME, _SUM = 0, 1
 HUGE_UNIT = 1e160
 _HUGE = 1e150
 #: Bins of equal width for the probability of the predicted class.
@@ -55,34 +65,34 @@ def tally_classes(predictions, decided, truth, own, confusion, calibration, odds
 
     `predictions[t]` are the probabilities of the classes known so far, all 0 where there was no answer; `decided[t]` is
     the place of the class that was answered, or if there are none the likeliest is; `truth[t]` is the label's place,
-    `own[t, i]` the place that learner i alone would have said. `odds[k, 1]` counts the probabilities
-    of class k over the records of that class, `odds[k, 0]` over the others; it has as many classes as are followed.
+    `own[t, i]` the place that learner i alone would have answered. `odds[k]` counts the probabilities
+    of class k in two rows, over the records of other classes and over its own; it has as many classes as are followed.
     `losses[t]` receives 1 or 0 for the answer and for each learner.
     """
     n_classes = predictions.shape[1]
     n_known = confusion.shape[0]
     for t in range(predictions.shape[0]):
         label = min(max(truth[t], 0), n_known - 1)
-        said = -1
+        answer = -1
         top = 0.0
         for k in range(n_classes):
             if predictions[t, k] > top:
                 top = predictions[t, k]
-                said = k
-        likeliest = said
-        if decided.size and said >= 0:
-            said = decided[t]
-        losses[t, ANSWER] = 1.0 if said != label else 0.0
+                answer = k
+        likeliest = answer
+        if decided.size and answer >= 0:
+            answer = decided[t]
+        losses[t, ANSWER] = 1.0 if answer != label else 0.0
         for i in range(own.shape[1]):
             losses[t, LEARNERS + i] = 1.0 if own[t, i] != label else 0.0
-        confusion[label, said if said >= 0 else n_known] += 1
-        if said < 0:
+        confusion[label, answer if answer >= 0 else n_known] += 1
+        if answer < 0:
             continue
         place = int(min(top, 1.0) * CALIBRATION_BINS)
         place = min(max(place, 0), CALIBRATION_BINS - 1)
-        calibration[place, 0] += 1.0
-        calibration[place, 1] += top
-        calibration[place, 2] += 1.0 if likeliest == label else 0.0
+        calibration[place, _IN_BIN] += 1.0
+        calibration[place, _SUM_OF_TOP] += top
+        calibration[place, _RIGHT] += 1.0 if likeliest == label else 0.0
         right = predictions[t, label] if label < n_classes else 0.0
         sums[ANSWERED] += 1.0
         sums[LOG_LOSS] -= np.log(min(max(right, _MIN_PROBABILITY), 1.0 - _MIN_PROBABILITY))
@@ -93,7 +103,7 @@ def tally_classes(predictions, decided, truth, own, confusion, calibration, odds
         sums[BRIER] += squares if label < n_classes else squares + 1.0
         for k in range(odds.shape[0]):
             probability = predictions[t, k] if k < n_classes else 0.0
-            odds[k, 1 if k == label else 0, odds_bin(probability)] += 1
+            odds[k, _OWN if k == label else _OTHERS, odds_bin(probability)] += 1
 
 
 @kernel()
@@ -146,61 +156,63 @@ def add_losses(losses, totals, since, numbers, points, within):
         for j in range(width):
             totals[j] = _kept(totals[j] + losses[t, j])
             since[j] = _kept(since[j] + losses[t, j])
-        numbers[0] += 1
-        if numbers[0] % numbers[1] == 0 and numbers[2] == points.shape[0]:
-            numbers[1] *= 2
-            numbers[2] //= 2
-            for i in range(numbers[2]):
+        numbers[_RECORDS] += 1
+        if numbers[_RECORDS] % numbers[_INTERVAL] == 0 and numbers[_POINTS] == points.shape[0]:
+            numbers[_INTERVAL] *= 2
+            numbers[_POINTS] //= 2
+            for i in range(numbers[_POINTS]):
                 for j in range(width):
                     within[i, j] = _kept(within[2 * i, j] + within[2 * i + 1, j])
-                    points[i, 1 + j] = points[2 * i + 1, 1 + j]
-                points[i, 0] = points[2 * i + 1, 0]
-        if numbers[0] % numbers[1] == 0:
-            place = numbers[2]
-            points[place, 0] = numbers[0]
+                    points[i, _TOTALS + j] = points[2 * i + 1, _TOTALS + j]
+                points[i, _AT_RECORD] = points[2 * i + 1, _AT_RECORD]
+        if numbers[_RECORDS] % numbers[_INTERVAL] == 0:
+            place = numbers[_POINTS]
+            points[place, _AT_RECORD] = numbers[_RECORDS]
             for j in range(width):
-                points[place, 1 + j] = totals[j]
+                points[place, _TOTALS + j] = totals[j]
                 within[place, j] = since[j]
                 since[j] = 0.0
-            numbers[2] += 1
+            numbers[_POINTS] += 1
 
 
 @njit(cache=CACHED, nogil=True)
-def guess_classes(truth, come, seen, said, losses):
+def guess_classes(truth, come, seen, guesses, losses):
     """What the plain guesses get wrong: the most frequent class of those that have come, and the one that came last.
 
     `come[t]` is the place of the label that comes after record t and before the next, -1 for none. `seen[k]` counts the
-    labels of class k that have come; `said` holds the two guesses, -1 for none. `losses[t]` receives 1 or 0 for each.
+    labels of class k that have come; `guesses` holds the two guesses, -1 for none. `losses[t]` receives 1 or 0 for
+    each.
     """
     for t in range(truth.size):
-        losses[t, USUAL] = 1.0 if said[0] != truth[t] else 0.0
-        losses[t, LAST] = 1.0 if said[1] != truth[t] else 0.0
+        losses[t, USUAL] = 1.0 if guesses[_USUAL_GUESS] != truth[t] else 0.0
+        losses[t, LAST] = 1.0 if guesses[_LAST_GUESS] != truth[t] else 0.0
         label = min(come[t], seen.shape[0] - 1)
         if label < 0:
             continue
         seen[label] += 1
-        if said[0] < 0 or seen[label] > seen[min(said[0], seen.shape[0] - 1)]:
-            said[0] = label
-        said[1] = label
+        usual = guesses[_USUAL_GUESS]
+        if usual < 0 or seen[label] > seen[min(usual, seen.shape[0] - 1)]:
+            guesses[_USUAL_GUESS] = label
+        guesses[_LAST_GUESS] = label
 
 
 @njit(cache=CACHED, nogil=True)
-def guess_values(truth, come, seen, said, losses):
+def guess_values(truth, come, seen, guesses, losses):
     """How far off the plain guesses are: the mean of the targets that have come, and the one that came last.
 
     `come[t]` is the target that comes after record t and before the next, NaN for none. `seen` is how many have come
-    and their sum; `said` holds the two guesses, 0 before the first. `losses[t]` receives the absolute error of each.
+    and their sum; `guesses` holds the two guesses, 0 before the first. `losses[t]` receives the absolute error of each.
     """
     for t in range(truth.size):
-        losses[t, USUAL] = _error(said[0], truth[t])
-        losses[t, LAST] = _error(said[1], truth[t])
+        losses[t, USUAL] = _error(guesses[_USUAL_GUESS], truth[t])
+        losses[t, LAST] = _error(guesses[_LAST_GUESS], truth[t])
         y = come[t]
         if y != y:
             continue
-        seen[0] += 1.0
-        seen[1] = _kept(seen[1] + y)
-        said[0] = seen[1] / seen[0]
-        said[1] = y
+        seen[_COME] += 1.0
+        seen[_SUM] = _kept(seen[_SUM] + y)
+        guesses[_USUAL_GUESS] = seen[_SUM] / seen[_COME]
+        guesses[_LAST_GUESS] = y
 
 
 @njit(cache=CACHED, nogil=True)

@@ -50,6 +50,11 @@ class FolkloreConfig(LearnerConfig):
 _OUTPUTS, _FEATURES, _INPUTS, _STRIDE, _COVARIANCE_AT = 0, 1, 2, 3, 4
 # In `hyper`: eta.
 _ETA = 0
+# The scratch. Squares: G; a matrix and what it is solved for; eta H. Vectors: a, the scores z, p, then F of Newton's
+# method or g + eta H (a - z), and a trial of z or how far the weights move.
+_G, _MATRIX, _SOLUTION, _HESSIAN = range(4)
+_A, _Z, _P, _RESIDUAL, _TRIAL = range(5)
+_SQUARES, _VECTORS = 4, 5
 
 
 @kernel()
@@ -82,15 +87,15 @@ def _solve(matrix, right, n):
 
 @kernel()
 def _parts(shape, work64):
-    """The scratch: u; B = P X^T; G = X B; two K x K matrices and one more; the vectors a, z, p, F and a trial of z."""
+    """The scratch after u: B = P X^T, the squares and the vectors."""
     n_outputs, n_inputs = shape[_OUTPUTS], shape[_INPUTS]
     square = n_outputs * n_outputs
     at = n_inputs
     b = work64[at : at + n_inputs * square].reshape(n_inputs * n_outputs, n_outputs)
     at += n_inputs * square
-    squares = work64[at : at + 4 * square].reshape(4, n_outputs, n_outputs)
-    at += 4 * square
-    vectors = work64[at : at + 5 * n_outputs].reshape(5, n_outputs)
+    squares = work64[at : at + _SQUARES * square].reshape(_SQUARES, n_outputs, n_outputs)
+    at += _SQUARES * square
+    vectors = work64[at : at + _VECTORS * n_outputs].reshape(_VECTORS, n_outputs)
     return b, squares, vectors
 
 
@@ -151,7 +156,7 @@ def _score(shape, double, work64, index, n):
     n_outputs, stride, start = shape[_OUTPUTS], shape[_STRIDE], shape[_COVARIANCE_AT]
     size = shape[_INPUTS] * n_outputs
     b, squares, vectors = _parts(shape, work64)
-    g, a = squares[0], vectors[0]
+    g, a = squares[_G], vectors[_A]
     b[:] = 0.0
     for i in range(n):
         for k in range(n_outputs):
@@ -167,7 +172,9 @@ def _score(shape, double, work64, index, n):
             a[k] += work64[i] * double[place]
             for j in range(n_outputs):
                 g[k, j] += work64[i] * b[place, j]
-    _find_scores(g, squares[1], squares[2], a, vectors[1], vectors[2], vectors[3], vectors[4])
+    _find_scores(
+        g, squares[_MATRIX], squares[_SOLUTION], a, vectors[_Z], vectors[_P], vectors[_RESIDUAL], vectors[_TRIAL]
+    )
 
 
 @kernel()
@@ -176,8 +183,8 @@ def _step(shape, hyper, double, work64, y, part):
     n_outputs, stride, start = shape[_OUTPUTS], shape[_STRIDE], shape[_COVARIANCE_AT]
     size = shape[_INPUTS] * n_outputs
     b, squares, vectors = _parts(shape, work64)
-    g, matrix, m, hessian = squares[0], squares[1], squares[2], squares[3]
-    a, z, p, r, moved = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4]
+    g, matrix, m, hessian = squares[_G], squares[_MATRIX], squares[_SOLUTION], squares[_HESSIAN]
+    a, z, p, r, moved = vectors[_A], vectors[_Z], vectors[_P], vectors[_RESIDUAL], vectors[_TRIAL]
     softmax(z, p)
     eta = part * hyper[_ETA]
     for k in range(n_outputs):
@@ -238,9 +245,9 @@ def _shrink(flat, stride, size, b, m, scaled):
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
     n = list_inputs(x, active, False, shape[_FEATURES], PLAIN, index, work64)
     _score(shape, double, work64, index, n)
-    z = _parts(shape, work64)[2][1]
+    _, _, vectors = _parts(shape, work64)
     for k in range(shape[_OUTPUTS]):
-        scores[k] = z[k]
+        scores[k] = vectors[_Z, k]
 
 
 @entry(LEARN)
@@ -372,4 +379,4 @@ class Folklore(CompiledLearner):
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
         """u, B, four K x K matrices and five vectors; the places of u."""
         n = 1 + n_features
-        return 0, n + n * n_outputs**2 + 4 * n_outputs**2 + 5 * n_outputs, n
+        return 0, n + n * n_outputs**2 + _SQUARES * n_outputs**2 + _VECTORS * n_outputs, n

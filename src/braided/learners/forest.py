@@ -18,7 +18,8 @@ from braided.kernels.mondrian import (
     FEATURE,
     FRAME,
     GAINS,
-    KEY,
+    KEY_HIGH,
+    KEY_LOW,
     LEFT,
     MAX_FORKS,
     MAX_IN_FRAME,
@@ -141,11 +142,12 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
     weigh_features(shape, double, weights)
     error = follow_error(shape, double, (work[3 * used] - y) ** 2) if hyper[VALUES] > 0 else 1.0
     gains = double[shape[GAINS] : shape[GAINS] + 2 * used].reshape(used, 2)
-    heavy = np.float32(weight)
-    key = mix(np.uint64(hyper[KEY]) * np.uint64(4294967296) + np.uint64(hyper[KEY + 1]), np.uint64(step))
+    own_weight = np.float32(weight)
+    seed = np.uint64(hyper[KEY_HIGH]) * np.uint64(4294967296) + np.uint64(hyper[KEY_LOW])
+    key = mix(seed, np.uint64(step))
     for tree in range(shape[TREES]):
         draw = mix(key, np.uint64(tree))
-        teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, heavy, error, gains, draw)
+        teach_tree(shape, hyper, nodes, ranges, sizes, tree, lower, upper, weights, y, own_weight, error, gains, draw)
     return True
 
 
@@ -317,7 +319,7 @@ class MondrianForest(CompiledLearner):
             views["gains"][slot], views["frames"][slot] = 0.0, 0.0
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Sizes, row lengths, where the arrays start, all features and the plane of x."""
+        """The places of `kernels.mondrian` in `shape`, in order."""
         features, outputs = self._capacities
         sizes = [self.n_outputs, self._used(self.n_features), self.config.trees, self.config.nodes]
         rows = [COUNTS + outputs, self._used(features)]
@@ -359,7 +361,7 @@ class MondrianForest(CompiledLearner):
             raise BraidedError(f"state of learner {self.name!r}: its arrays are not trees; give a file written by save")
 
     def hyper_numbers(self) -> list[float]:
-        """The prior, whether targets are numbers, and the key in two halves."""
+        """`PRIOR`, `VALUES`, `KEY_HIGH` and `KEY_LOW`, in order."""
         key = key_of(self.seed, self.name, self.place)
         return [self.config.prior, float(self._numeric), float(key >> 32), float(key & 0xFFFFFFFF)]
 

@@ -17,7 +17,18 @@ from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import CACHED, kernel
 from braided.kernels.dense import add_row
 from braided.kernels.inputs import has_planes
-from braided.kernels.posterior import UPPER
+from braided.kernels.posterior import (
+    COVARIANCE_AT,
+    FEATURES,
+    FORM,
+    INPUTS,
+    MEAN_AT,
+    OUTPUTS,
+    PLACES,
+    PLANE,
+    STRIDE,
+    UPPER,
+)
 from braided.kernels.random import fill_normal, key_of, mix, unit_interval
 from braided.kernels.record_weight import of_gradient
 from braided.learners import linear, logistic
@@ -81,8 +92,9 @@ class FourierLinearConfig(FourierConfig, linear.LinearConfig):
 
 # Places in `shape` after those of every Gaussian learner: where frequencies, phases and their moments start, and
 # whether the functions are of some features each, and P in float32.
-_FEATURES, _PLANE = 7, 8
-_FREQUENCIES, _PHASES, _MOMENTS, _SUBSETS, _SINGLE = 9, 10, 11, 12, 13
+_FREQUENCIES, _PHASES, _MOMENTS, _SUBSETS, _SINGLE = range(PLACES, PLACES + 5)
+#: The last place in `hyper`, after those of either recursion: the rate of the functions.
+_FREQUENCY_RATE = -1
 #: Decay of the mean squares that steps of the frequencies are divided by, and what is added to these.
 _DECAY, _TINY = 0.999, 1e-12
 #: Growth: while fewer records than this were learned, a new feature takes another's place in a function; later it is
@@ -95,14 +107,14 @@ def _scale(shape, x, active):
     """What the sum of frequencies times values is multiplied by."""
     if shape[_SUBSETS]:
         return 1.0
-    whole = shape[_PLANE] > 0 and has_planes(x, shape[_FEATURES])
-    return 1.0 / np.sqrt(max(shape[_FEATURES] if whole else active.shape[0], 1))
+    whole = shape[PLANE] > 0 and has_planes(x, shape[FEATURES])
+    return 1.0 / np.sqrt(max(shape[FEATURES] if whole else active.shape[0], 1))
 
 
 @kernel()
 def _list_functions(shape, single, x, active, work, index, u):
     """u = [1 ; sqrt(2) cos(scale w . x + phase)]; returns its length. `work` then holds the angles."""
-    n, n_features, plane = shape[4], shape[_FEATURES], shape[_PLANE]
+    n, n_features, plane = shape[INPUTS], shape[FEATURES], shape[PLANE]
     angle = work[: n - 1]
     angle[:] = 0
     if plane > 0 and has_planes(x, n_features):
@@ -138,14 +150,14 @@ def _move(shape, hyper, single, x, active, work):
 
     With g_k = dL/du_k (-sqrt(2) sin theta_k), one moment for all frequencies of a function.
     """
-    n, n_features, plane = shape[4] - 1, shape[_FEATURES], shape[_PLANE]
+    n, n_features, plane = shape[INPUTS] - 1, shape[FEATURES], shape[PLANE]
     kind = single.dtype.type
     whole = plane > 0 and has_planes(x, n_features)
     angle, slopes, factor = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
     moments, phase_moments = (
         single[shape[_MOMENTS] : shape[_MOMENTS] + n], single[shape[_MOMENTS] + n : shape[_MOMENTS] + 2 * n]
     )  # fmt: skip
-    rate, decay, share, tiny = kind(hyper[-1]), kind(_DECAY), kind(1.0 - _DECAY), kind(_TINY)
+    rate, decay, share, tiny = kind(hyper[_FREQUENCY_RATE]), kind(_DECAY), kind(1.0 - _DECAY), kind(_TINY)
     squares = kind(0)
     count = n_features if whole else active.shape[0]
     for i in range(count):
@@ -177,7 +189,7 @@ def _move(shape, hyper, single, x, active, work):
 @kernel()
 def _in_single(shape, work, u):
     """The inputs as float32, and as much room again; after the angles, slopes and steps."""
-    n, at = shape[4], 3 * (shape[4] - 1)
+    n, at = shape[INPUTS], 3 * (shape[INPUTS] - 1)
     copied = work[at : at + n]
     for k in range(n):
         copied[k] = u[k]
@@ -192,8 +204,8 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
-    if hyper[-1] > 0:
-        n_outputs, stride, mean_at, n = shape[0], shape[3], shape[5], shape[4] - 1
+    if hyper[_FREQUENCY_RATE] > 0:
+        n_outputs, stride, mean_at, n = shape[OUTPUTS], shape[STRIDE], shape[MEAN_AT], shape[INPUTS] - 1
         latent = work64[2 * stride : 2 * stride + n_outputs]
         p = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
         softmax(latent, p)
@@ -204,14 +216,15 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
             start = mean_at + row * stride
             error = p[k] - (1.0 if k == int(y) else 0.0)
             _pull(double[start : start + stride], of_gradient(weight) * error, slopes)
-    u, pu = work64[: shape[3]], work64[shape[3] : 2 * shape[3]]
+    u, pu = work64[: shape[STRIDE]], work64[shape[STRIDE] : 2 * shape[STRIDE]]
     if shape[_SINGLE]:
         u32, pu32 = _in_single(shape, work, u)
-        flat = single[shape[6] :]
-        fine = logistic.update(shape, hyper, double, flat, u32, pu32, work64, index, shape[4], y, weight)
+        covariance = single[shape[COVARIANCE_AT] :]
+        fine = logistic.update(shape, hyper, double, covariance, u32, pu32, work64, index, shape[INPUTS], y, weight)
     else:
-        fine = logistic.update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, shape[4], y, weight)
-    if fine and hyper[-1] > 0:
+        covariance = double[shape[COVARIANCE_AT] :]
+        fine = logistic.update(shape, hyper, double, covariance, u, pu, work64, index, shape[INPUTS], y, weight)
+    if fine and hyper[_FREQUENCY_RATE] > 0:
         _move(shape, hyper, single, x, active, work)
     return fine
 
@@ -224,26 +237,28 @@ def _forward_linear(shape, hyper, single, double, x, active, step, work, work64,
 
 @entry(LEARN)
 def _learn_linear(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
-    if hyper[-1] > 0:
-        n, start, stride = shape[4] - 1, shape[5], shape[3]
+    if hyper[_FREQUENCY_RATE] > 0:
+        n, start, stride = shape[INPUTS] - 1, shape[MEAN_AT], shape[STRIDE]
         slopes = work[n : 2 * n]
         slopes[:] = 0
-        error = linear.score(shape, double, work64, index, shape[4]) - y
+        error = linear.score(shape, double, work64, index, shape[INPUTS]) - y
         _pull(double[start : start + stride], of_gradient(weight) * error, slopes)
-    u, pu = work64[: shape[3]], work64[shape[3] : 2 * shape[3]]
+    u, pu = work64[: shape[STRIDE]], work64[shape[STRIDE] : 2 * shape[STRIDE]]
     if shape[_SINGLE]:
         u32, pu32 = _in_single(shape, work, u)
-        fine = linear.update(shape, hyper, double, single[shape[6] :], u32, pu32, index, shape[4], y, weight)
+        covariance = single[shape[COVARIANCE_AT] :]
+        fine = linear.update(shape, hyper, double, covariance, u32, pu32, index, shape[INPUTS], y, weight)
     else:
-        fine = linear.update(shape, hyper, double, double[shape[6] :], u, pu, index, shape[4], y, weight)
-    if fine and hyper[-1] > 0:
+        covariance = double[shape[COVARIANCE_AT] :]
+        fine = linear.update(shape, hyper, double, covariance, u, pu, index, shape[INPUTS], y, weight)
+    if fine and hyper[_FREQUENCY_RATE] > 0:
         _move(shape, hyper, single, x, active, work)
     return fine
 
 
 @njit(cache=CACHED)
-def _draw_subsets(frequencies, key, first_row, most, early):
-    """Give the features from `first_row` on to functions of 1 to `most` features each; frequencies are drawn before.
+def _draw_subsets(frequencies, key, first_row, max_size, early):
+    """Give the features from `first_row` on to functions of 1 to `max_size` features each, once frequencies are drawn.
 
     A feature that is number j takes part in a function of size s with probability s / j, in the place of one that is
     drawn from its members, so that every set of s features is as likely as any other. Where that is too late for what
@@ -253,7 +268,7 @@ def _draw_subsets(frequencies, key, first_row, most, early):
     members = np.empty(n_features, dtype=np.int64)
     for k in range(n_functions):
         function_key = mix(key, k)
-        size = 1 + int(unit_interval(function_key) * most)
+        size = 1 + int(unit_interval(function_key) * max_size)
         n_members = 0
         for j in range(first_row):
             if frequencies[j, k] != 0:
@@ -377,11 +392,11 @@ class FourierLogistic(GaussianLearner):
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """Those of every Gaussian learner, then where frequencies, phases and moments start, and whether of subsets."""
-        places = [offsets["frequencies"], offsets["phases"], offsets.get("moments", 0)]
+        starts = [offsets["frequencies"], offsets["phases"], offsets.get("moments", 0)]
         numbers = super().shape_numbers(offsets)
         if self.full and self.config.single:
-            numbers[2] = UPPER
-        return [*numbers, *places, int(self.config.subset > 0), int(self.config.single)]
+            numbers[FORM] = UPPER
+        return [*numbers, *starts, int(self.config.subset > 0), int(self.config.single)]
 
     def hyper_numbers(self) -> list[float]:
         """Those of the logistic learner: Kalman gain, logits, no clamp; then the frequencies' rate."""

@@ -146,14 +146,11 @@ class GaussianLearner(CompiledLearner):
             self.initialise("covariance", self.views["covariance"][self._in_use()["covariance"]], (0, 0), 0.0)
 
     def hyper_numbers(self) -> list[float]:
-        """phi and P0."""
+        """`FORGETTING` and `PRIOR` of `kernels.posterior`, in order."""
         return [self.config.forgetting, self.variance_at_start()]
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, mask, full, row length of mean and covariance, inputs in use, start of mean, of covariance.
-
-        Then the features, and the plane of x.
-        """
+        """The places of `kernels.posterior`, in order."""
         stride = self.n_inputs(self._capacities[0])
         return [
             self.n_outputs,

@@ -84,11 +84,13 @@ class HedgeConfig(LearnerConfig):
 
 # Places in `shape`: sizes, then for each layer its width, whether it has an exit, and where its weights, bias, exit
 # weights and exit bias start.
-_OUTPUTS, _FEATURES, _LAYERS, _FAST, _AUX, _BASE, _AUX_INPUTS, _DROP_IN_PREDICTION, _TWICE, _KEY = range(10)
-_TOTAL, _PER_LAYER, _FIRST = 10, 6, 11
-_WIDTH, _EXIT, _WEIGHTS, _BIAS, _HEAD, _HEAD_BIAS = range(6)
+_OUTPUTS, _FEATURES, _LAYERS, _FAST, _AUX, _BASE, _AUX_INPUTS, _DROP_IN_PREDICTION, _TWICE, _KEY, _TOTAL = range(11)
+_FIRST, _PER_LAYER = 11, 6
+_WIDTH, _EXIT, _WEIGHTS, _BIAS, _HEAD, _HEAD_BIAS = range(_PER_LAYER)
 # Places in `hyper`.
 _RATE, _BETA, _SMOOTHING, _DROPOUT = range(4)
+# Rows of the scratch: the gradients of a layer's output and of its inputs; they change places from layer to layer.
+_ABOVE, _BELOW = 0, 1
 
 
 @kernel()
@@ -156,13 +158,12 @@ def _network(shape, hyper, single, alphas, x, active, at_random, step_number, wo
         if layer == aux:
             _drop(out, shape, hyper, active, step_number, at_random)
         if shape[at + _EXIT] == 1:
-            head, head_bias = shape[at + _HEAD], shape[at + _HEAD_BIAS]
-            said = work[exit_at : exit_at + n_outputs]
-            forward_head(
-                single[head : head + n_outputs * width], width, single[head_bias : head_bias + n_outputs], out, said
-            )
-            softmax(said, said)
-            add_row(said, single.dtype.type(alphas[n_exit]), mixture)
+            head = single[shape[at + _HEAD] : shape[at + _HEAD] + n_outputs * width]
+            head_bias = single[shape[at + _HEAD_BIAS] : shape[at + _HEAD_BIAS] + n_outputs]
+            probabilities = work[exit_at : exit_at + n_outputs]
+            forward_head(head, width, head_bias, out, probabilities)
+            softmax(probabilities, probabilities)
+            add_row(probabilities, single.dtype.type(alphas[n_exit]), mixture)
             exit_at += n_outputs
             n_exit += 1
         layer_in, n_in = out, width
@@ -171,19 +172,19 @@ def _network(shape, hyper, single, alphas, x, active, at_random, step_number, wo
 
 
 @kernel()
-def _exit_loss(said, label, twice, gradient):
+def _exit_loss(probabilities, label, twice, gradient):
     """Cross-entropy of one exit; `gradient` receives dL/dlogits."""
-    kind = said.dtype.type
+    kind = probabilities.dtype.type
     if not twice:
-        for k in range(said.shape[0]):
-            gradient[k] = said[k] - (kind(1) if k == label else kind(0))
-        return -np.log(max(np.float64(said[label]), 1e-30))
-    softmax(said, gradient)
+        for k in range(probabilities.shape[0]):
+            gradient[k] = probabilities[k] - (kind(1) if k == label else kind(0))
+        return -np.log(max(np.float64(probabilities[label]), 1e-30))
+    softmax(probabilities, gradient)
     loss = -np.log(max(np.float64(gradient[label]), 1e-30))
     gradient[label] -= kind(1)
-    along = dot(said, gradient)
-    for k in range(said.shape[0]):
-        gradient[k] = said[k] * (gradient[k] - along)
+    along = dot(probabilities, gradient)
+    for k in range(probabilities.shape[0]):
+        gradient[k] = probabilities[k] * (gradient[k] - along)
     return loss
 
 
@@ -213,7 +214,8 @@ def _learn_fast(shape, hyper, single, alphas, x, active, label, weight, step_num
     kind = work.dtype.type
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
     step_size = (kind(hyper[_RATE] * weight), kind(0), kind(0), kind(0))
-    above, below, exit_gradient = scratch[0], scratch[1], work[work.shape[0] - (n_layers + 1) * n_outputs :][:n_outputs]
+    above, below = scratch[_ABOVE], scratch[_BELOW]
+    exit_gradient = work[work.shape[0] - (n_layers + 1) * n_outputs :][:n_outputs]
     at, end, n_exit = _FIRST + n_layers * _PER_LAYER, _outputs_end(shape), losses.shape[0]
     exit_at = work.shape[0] - n_layers * n_outputs + n_exit * n_outputs
     above[:] = 0
@@ -226,8 +228,8 @@ def _learn_fast(shape, hyper, single, alphas, x, active, label, weight, step_num
         if shape[at + _EXIT] == 1:
             n_exit -= 1
             exit_at -= n_outputs
-            said = work[exit_at : exit_at + n_outputs]
-            losses[n_exit] = _exit_loss(said, label, shape[_TWICE] == 1, exit_gradient)
+            probabilities = work[exit_at : exit_at + n_outputs]
+            losses[n_exit] = _exit_loss(probabilities, label, shape[_TWICE] == 1, exit_gradient)
             for k in range(n_outputs):
                 exit_gradient[k] *= kind(alphas[n_exit])
             head = single[shape[at + _HEAD] : shape[at + _HEAD] + n_outputs * width]
@@ -261,9 +263,9 @@ def _learn_slow(shape, hyper, single, alphas, x, active, label, weight, step_num
         top_width = shape[top_at + _WIDTH]
         top_end += top_width
         if shape[top_at + _EXIT] == 1:
-            above, below = scratch[0], scratch[1]
-            said = work[exit_at : exit_at + n_outputs]
-            losses[n_exit] = _exit_loss(said, label, shape[_TWICE] == 1, exit_gradient)
+            above, below = scratch[_ABOVE], scratch[_BELOW]
+            probabilities = work[exit_at : exit_at + n_outputs]
+            losses[n_exit] = _exit_loss(probabilities, label, shape[_TWICE] == 1, exit_gradient)
             for k in range(n_outputs):
                 exit_gradient[k] *= kind(alphas[n_exit])
             above[:] = 0
@@ -457,7 +459,7 @@ class HedgeNetwork(CompiledLearner):
                 self.initialise("weights 1", self.views["weights 1"][: slot + 1], (slot, plan.shape[1]), plan.bound)
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Sizes and settings, then six numbers per layer."""
+        """The places above the kernels, in order: sizes and settings, then six numbers per layer."""
         config = self.config
         numbers = [
             self.n_outputs,

@@ -9,7 +9,26 @@ import numpy as np
 from braided import checks
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.posterior import correct, forget, inner, list_inputs, n_listed, shrink, times_covariance
+from braided.kernels.posterior import (
+    COVARIANCE_AT,
+    FEATURES,
+    FORGETTING,
+    FORM,
+    INPUTS,
+    MEAN_AT,
+    NOISE,
+    PLANE,
+    PRIOR,
+    STRIDE,
+    WITH_MASK,
+    correct,
+    forget,
+    inner,
+    list_inputs,
+    n_listed,
+    shrink,
+    times_covariance,
+)
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 
 
@@ -33,15 +52,11 @@ class LinearConfig(GaussianConfig):
         checks.above(self, 0.0, "noise_variance")
 
 
-#: Place in `hyper`, after the two of every Gaussian learner.
-_NOISE = 2
-
-
 @kernel()
 def score(shape, double, work64, index, n):
     """u . m for the n inputs listed in `index` and `work64`."""
-    stride, mean_at = shape[3], shape[5]
-    return inner(double[mean_at : mean_at + stride], shape[2], index, work64, n)
+    mean_at = shape[MEAN_AT]
+    return inner(double[mean_at : mean_at + shape[STRIDE]], shape[FORM], index, work64, n)
 
 
 @kernel()
@@ -50,10 +65,10 @@ def update(shape, hyper, double, covariance, u, pu, index, n, y, weight):
 
     `covariance`, `u` and `pu` may be of float64 or of float32.
     """
-    full, stride, size, mean_at = shape[2], shape[3], shape[4], shape[5]
+    full, stride, size, mean_at = shape[FORM], shape[STRIDE], shape[INPUTS], shape[MEAN_AT]
     mean = double[mean_at : mean_at + stride]
     innovation = y - inner(mean, full, index, u, n)
-    innovation_variance = hyper[_NOISE] / weight + times_covariance(covariance, full, stride, size, index, u, n, pu)
+    innovation_variance = hyper[NOISE] / weight + times_covariance(covariance, full, stride, size, index, u, n, pu)
     if not innovation_variance > 0:
         return False
     amount = innovation / innovation_variance
@@ -61,21 +76,21 @@ def update(shape, hyper, double, covariance, u, pu, index, n, y, weight):
         return False
     correct(mean, full, size, index, n, pu, amount)
     shrink(covariance, full, stride, size, index, n, pu, 1.0 / innovation_variance)
-    forget(covariance, full, stride, size, hyper[0], hyper[1])
+    forget(covariance, full, stride, size, hyper[FORGETTING], hyper[PRIOR])
     return True
 
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    n = list_inputs(x, active, shape[1], shape[7], shape[8], index, work64)
+    n = list_inputs(x, active, shape[WITH_MASK], shape[FEATURES], shape[PLANE], index, work64)
     scores[0] = score(shape, double, work64, index, n)
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
-    n, stride = n_listed(x, active, shape[1], shape[7], shape[8]), shape[3]
+    n, stride = n_listed(x, active, shape[WITH_MASK], shape[FEATURES], shape[PLANE]), shape[STRIDE]
     u, pu = work64[:stride], work64[stride : 2 * stride]
-    return update(shape, hyper, double, double[shape[6] :], u, pu, index, n, y, weight)
+    return update(shape, hyper, double, double[shape[COVARIANCE_AT] :], u, pu, index, n, y, weight)
 
 
 class LinearRegression(GaussianLearner):
@@ -110,5 +125,5 @@ class LinearRegression(GaussianLearner):
     update = _learn
 
     def hyper_numbers(self) -> list[float]:
-        """Those of every Gaussian learner, and the noise variance."""
+        """Those of every Gaussian learner, then `NOISE`."""
         return [*super().hyper_numbers(), self.config.noise_variance]

@@ -11,7 +11,26 @@ from braided import checks
 from braided.kernels.activations import all_finite, sigmoid, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.posterior import correct, forget, inner, list_inputs, n_listed, shrink, times_covariance
+from braided.kernels.posterior import (
+    COVARIANCE_AT,
+    FEATURES,
+    FORGETTING,
+    FORM,
+    INPUTS,
+    MEAN_AT,
+    OUTPUTS,
+    PLANE,
+    PRIOR,
+    STRIDE,
+    WITH_MASK,
+    correct,
+    forget,
+    inner,
+    list_inputs,
+    n_listed,
+    shrink,
+    times_covariance,
+)
 from braided.kernels.record_weight import LARGEST_MOVE, n_steps
 from braided.learners.gaussian import GaussianConfig, GaussianLearner
 from braided.learners.linear import LinearConfig
@@ -58,18 +77,18 @@ _GAIN, _AS_PROBABILITY, _CLAMP = 2, 3, 4
 @kernel()
 def _find_latent(shape, hyper, double, work64, index, n):
     """The latent scores of the n inputs listed in `index` and `work64`, into `work64`."""
-    n_outputs, stride, mean_at = shape[0], shape[3], shape[5]
+    n_outputs, stride, mean_at = shape[OUTPUTS], shape[STRIDE], shape[MEAN_AT]
     clamp = hyper[_CLAMP]
     latent = work64[2 * stride : 2 * stride + n_outputs]
     if n_outputs == 2:
-        a = inner(double[mean_at : mean_at + stride], shape[2], index, work64, n)
+        a = inner(double[mean_at : mean_at + stride], shape[FORM], index, work64, n)
         if clamp > 0:
             a = min(max(a, -clamp), clamp)
         latent[0], latent[1] = -a / 2.0, a / 2.0
     else:
         for k in range(n_outputs):
             start = mean_at + k * stride
-            latent[k] = inner(double[start : start + stride], shape[2], index, work64, n)
+            latent[k] = inner(double[start : start + stride], shape[FORM], index, work64, n)
             if clamp > 0:
                 latent[k] = min(max(latent[k], -clamp), clamp)
 
@@ -77,7 +96,7 @@ def _find_latent(shape, hyper, double, work64, index, n):
 @kernel()
 def score(shape, hyper, double, work64, index, n, scores):
     """The scores for the n inputs listed in `index` and `work64`."""
-    n_outputs, stride = shape[0], shape[3]
+    n_outputs, stride = shape[OUTPUTS], shape[STRIDE]
     _find_latent(shape, hyper, double, work64, index, n)
     latent = work64[2 * stride : 2 * stride + n_outputs]
     if hyper[_AS_PROBABILITY]:
@@ -102,15 +121,15 @@ def update(shape, hyper, double, covariance, u, pu, work64, index, n, y, weight)
             _find_latent(shape, hyper, double, work64, index, n)
         if not _step(shape, hyper, double, covariance, u, pu, work64, index, n, y, weight / steps):
             return False
-    forget(covariance, shape[2], shape[3], shape[4], hyper[0], hyper[1])
+    forget(covariance, shape[FORM], shape[STRIDE], shape[INPUTS], hyper[FORGETTING], hyper[PRIOR])
     return True
 
 
 @kernel()
 def _step(shape, hyper, double, covariance, u, pu, work64, index, n, y, part):
     """One step, for part of a record; false if it would not be finite."""
-    n_outputs, full, stride, size, mean_at = shape[0], shape[2], shape[3], shape[4], shape[5]
-    gain = hyper[_GAIN]
+    n_outputs, full, stride, size = shape[OUTPUTS], shape[FORM], shape[STRIDE], shape[INPUTS]
+    gain, mean_at = hyper[_GAIN], shape[MEAN_AT]
     latent = work64[2 * stride : 2 * stride + n_outputs]
     probability = work64[2 * stride + n_outputs : 2 * stride + 2 * n_outputs]
     if n_outputs == 2:
@@ -150,15 +169,15 @@ def _step(shape, hyper, double, covariance, u, pu, work64, index, n, y, part):
 
 @entry(FORWARD)
 def _forward(shape, hyper, single, double, x, active, step, work, work64, index, scores):
-    n = list_inputs(x, active, shape[1], shape[7], shape[8], index, work64)
+    n = list_inputs(x, active, shape[WITH_MASK], shape[FEATURES], shape[PLANE], index, work64)
     score(shape, hyper, double, work64, index, n, scores)
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
-    n, stride = n_listed(x, active, shape[1], shape[7], shape[8]), shape[3]
+    n, stride = n_listed(x, active, shape[WITH_MASK], shape[FEATURES], shape[PLANE]), shape[STRIDE]
     u, pu = work64[:stride], work64[stride : 2 * stride]
-    return update(shape, hyper, double, double[shape[6] :], u, pu, work64, index, n, y, weight)
+    return update(shape, hyper, double, double[shape[COVARIANCE_AT] :], u, pu, work64, index, n, y, weight)
 
 
 class LogisticRegression(GaussianLearner):

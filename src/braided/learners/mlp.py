@@ -26,7 +26,7 @@ from braided.kernels.encoding import encode_piecewise, knots
 from braided.kernels.inputs import FILLED, has_planes
 from braided.kernels.scale import PAST
 from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
-from braided.learners.steps import StepConfig
+from braided.learners.steps import STEP_PLACES, StepConfig, step_size_of
 
 #: A feature has so many bins at most: a checkpoint of a stranger may ask for any number.
 _MAX_BINS = 10_000
@@ -86,10 +86,15 @@ class MLPConfig(StepConfig):
                 )
 
 
-# Places in `shape`: sizes, then the widths of the hidden layers, then two offsets per layer (weights, bias).
+# Places in `shape`: outputs, features, inputs per feature, whether with the mask, hidden layers, row length of the
+# output's weights, whether filled, inputs of the target's past; then the hidden widths; then two offsets per layer.
 _OUTPUTS, _FEATURES, _PER_FEATURE, _WITH_MASK, _LAYERS, _ROW, _FILLED, _PAST, _WIDTHS = range(9)
+# Of each layer, and last of the output: where its weights and its bias start.
+_WEIGHTS, _BIAS, _PER_LAYER = 0, 1, 2
 #: Place in `hyper`, after the step's numbers, where the knots of the encoding start; there are none if it is plain.
-_KNOTS = 4
+_KNOTS = STEP_PLACES
+#: The last place of the list of inputs: how many are not zero.
+_LISTED = -1
 
 
 @kernel()
@@ -100,7 +105,7 @@ def _list_inputs(shape, hyper, x, active, layer_in, listed):
     out again, so that the work grows with what is there and not with what is known.
     """
     per_feature, knots, first = shape[_PER_FEATURE], hyper[_KNOTS:], shape[_PAST]
-    for k in range(listed[-1]):
+    for k in range(listed[_LISTED]):
         layer_in[listed[k]] = 0
     if first > 0 and x.shape[0] >= shape[_FEATURES] + PAST:
         layer_in[:PAST] = x[-PAST:]
@@ -126,7 +131,7 @@ def _list_inputs(shape, hyper, x, active, layer_in, listed):
             for at in range(first + slot * per_feature, first + (slot + 1) * per_feature):
                 listed[n] = at
                 n += layer_in[at] != 0
-    listed[-1] = n
+    listed[_LISTED] = n
 
 
 @entry(FORWARD)
@@ -139,27 +144,29 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
     place = n_in
     for layer in range(n_layers):
         width = shape[_WIDTHS + layer]
-        weights = single[shape[at] : shape[at] + n_in * width].reshape(n_in, width)
-        bias = single[shape[at + 1] : shape[at + 1] + width]
+        weights_at, bias_at = shape[at + _WEIGHTS], shape[at + _BIAS]
+        weights = single[weights_at : weights_at + n_in * width].reshape(n_in, width)
+        bias = single[bias_at : bias_at + width]
         layer_out = work[place : place + width]
         if layer == 0:
             layer_out[:] = bias
-            accumulate_listed(weights, layer_in, listed, listed[-1], layer_out)
+            accumulate_listed(weights, layer_in, listed, listed[_LISTED], layer_out)
         else:
             forward(weights, bias, layer_in, others, layer_out)
         relu(layer_out, work.dtype.type(0))
         layer_in, n_in = layer_out, width
         place += width
-        at += 2
+        at += _PER_LAYER
     row, n_out = shape[_ROW], shape[_OUTPUTS]
-    head = single[shape[at] : shape[at] + n_out * row]
-    forward_head(head, row, single[shape[at + 1] : shape[at + 1] + n_out], layer_in, scores)
+    weights_at, bias_at = shape[at + _WEIGHTS], shape[at + _BIAS]
+    head, bias = single[weights_at : weights_at + n_out * row], single[bias_at : bias_at + n_out]
+    forward_head(head, row, bias, layer_in, scores)
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step_number, y, weight, gradient, work, work64, index):
     kind = work.dtype.type
-    step_size = (kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]))
+    step_size = step_size_of(hyper, single)
     n_layers = shape[_LAYERS]
     n_first = shape[_PAST] + shape[_FEATURES] * shape[_PER_FEATURE]
     end = n_first
@@ -168,14 +175,14 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, weig
         end += shape[_WIDTHS + layer]
         widest = max(widest, shape[_WIDTHS + layer])
     above, below = work[end : end + widest], work[end + widest : end + 2 * widest]
-    at = _WIDTHS + 3 * n_layers
+    at = _WIDTHS + n_layers + n_layers * _PER_LAYER
     n_in = shape[_WIDTHS + n_layers - 1] if n_layers > 0 else n_first
     row, n_out = shape[_ROW], shape[_OUTPUTS]
     if not all_finite(gradient):
         return False
     below[:n_in] = 0
-    head = slice(shape[at], shape[at] + n_out * row)
-    bias = slice(shape[at + 1], shape[at + 1] + n_out)
+    weights_at, bias_at = shape[at + _WEIGHTS], shape[at + _BIAS]
+    head, bias = slice(weights_at, weights_at + n_out * row), slice(bias_at, bias_at + n_out)
     backward_head(single[head], second[head], row, work[end - n_in : end], gradient, below, step_size)
     step(single[bias], second[bias], gradient, step_size)
     for layer in range(n_layers - 1, -1, -1):
@@ -187,9 +194,9 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, weig
         if not all_finite(layer_gradient):
             return False
         end -= width
-        at -= 2
-        block = slice(shape[at], shape[at] + n_in * width)
-        bias = slice(shape[at + 1], shape[at + 1] + width)
+        at -= _PER_LAYER
+        weights_at, bias_at = shape[at + _WEIGHTS], shape[at + _BIAS]
+        block, bias = slice(weights_at, weights_at + n_in * width), slice(bias_at, bias_at + width)
         weights, moments = single[block].reshape(n_in, width), second[block].reshape(n_in, width)
         layer_in = work[end - n_in : end]
         if layer > 0:
@@ -197,7 +204,7 @@ def _learn(shape, hyper, single, second, double, x, active, step_number, y, weig
             backward(weights, moments, layer_in, layer_gradient, index[n_first + 2 :], below, True, step_size)
         else:
             listed = index[: n_first + 2]
-            for k in range(listed[-1]):
+            for k in range(listed[_LISTED]):
                 j = listed[k]
                 step_row(weights[j], moments[j], layer_in[j], layer_gradient, step_size)
         step(single[bias], second[bias], layer_gradient, step_size)
@@ -270,7 +277,7 @@ class MLP(CompiledLearner):
         return arrays
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """Outputs, features, inputs per feature, mask, layers, head's row, filled, past; widths; offsets per layer."""
+        """`_OUTPUTS` to `_PAST`, in order, then the hidden widths, then two offsets per layer."""
         hidden = self.config.hidden
         row = self._widths(self._capacities[0])[-1]
         numbers = [self.n_outputs, self.n_features, self._per_feature(), int(self.config.mask_inputs)]

@@ -43,8 +43,11 @@ class OLVFConfig(LearnerConfig):
         checks.at_least(self, 0.0, "feature_rate", "radius")
 
 
-# `double` holds w, w-bar and whether a feature has been learned, each as long as `shape[1]`.
+# Places in `shape`: features in use, and the distance of the arrays. `double` holds w, w-bar and whether a feature has
+# been learned, one after another. In `hyper`: C, Cbar, B, lambda. In `work64`: the margin.
 _SIZE, _STRIDE = 0, 1
+_LARGEST_STEP, _FEATURE_RATE, _SHARE_KEPT, _RADIUS = range(4)
+_MARGIN = 0
 
 
 @entry(FORWARD)
@@ -52,17 +55,17 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
     margin = 0.0
     for slot in active:
         margin += double[slot] * x[slot]
-    work64[0] = margin
+    work64[_MARGIN] = margin
     scores[0], scores[1] = -margin / 2.0, margin / 2.0
 
 
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     size, stride = shape[_SIZE], shape[_STRIDE]
-    largest_step, feature_rate = weight * hyper[0], of_gradient(weight) * hyper[1]
-    share_kept, radius = hyper[2], hyper[3]
+    largest_step, feature_rate = weight * hyper[_LARGEST_STEP], of_gradient(weight) * hyper[_FEATURE_RATE]
+    share_kept, radius = hyper[_SHARE_KEPT], hyper[_RADIUS]
     w, feature_w, known = double[:stride], double[stride : 2 * stride], double[2 * stride : 3 * stride]
-    margin = work64[0]
+    margin = work64[_MARGIN]
     sign = 1.0 if y == 1.0 else -1.0
     square, in_record, in_old = 0.0, 0.0, 0.0
     for slot in active:

@@ -14,7 +14,7 @@ from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.compile import kernel
-from braided.kernels.inputs import MAX_FEATURES, has_planes
+from braided.kernels.inputs import COME, LATE, MAX_FEATURES, has_planes
 from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
@@ -80,7 +80,7 @@ class RecentValueConfig(RecentConfig):
 # then the rates.
 # `work64`: the inputs, one row per rate, then three vectors; for classes also the probabilities.
 _OUTPUTS, _CAPACITY, _WEIGHTS, _COVARIANCE, _PAST, _ALL = range(6)
-_RATES_AT = 2
+_FORGETTING, _PRIOR, _RATES_AT = range(3)
 
 
 @kernel()
@@ -106,7 +106,7 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
     n_outputs, capacity = shape[_OUTPUTS], shape[_CAPACITY]
     weights, _ = _parts(shape, double)
     inputs = work64[: _SCALES * n_outputs].reshape(_SCALES, n_outputs)
-    behind = x.shape[0] >= shape[_ALL] + PAST and x[-1] > 0
+    behind = x.shape[0] >= shape[_ALL] + PAST and x[LATE] > 0
     scores[:] = 0
     for s in range(_SCALES):
         start = shape[_PAST] + (s + _SCALES * behind) * capacity
@@ -130,24 +130,25 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
     weights, covariance = _parts(shape, double)
     at = _SCALES * n_outputs
     inputs = work64[:at].reshape(_SCALES, n_outputs)
-    scratch = work64[at : at + 3 * _SCALES].reshape(3, _SCALES)
-    p = work64[at + 3 * _SCALES : at + 3 * _SCALES + n_outputs]
+    end = at + newton.SCRATCH * _SCALES
+    scratch, p = work64[at:end].reshape(newton.SCRATCH, _SCALES), work64[end : end + n_outputs]
     for c in range(n_outputs):
         p[c] = 0.0
         for s in range(_SCALES):
             p[c] += weights[s] * inputs[s, c]
     softmax(p, p)
-    newton.learn_class(weights, covariance, inputs, p, label, weight, scratch[0], scratch[1], scratch[2], p)
-    newton.relax(covariance, hyper[0], hyper[1])
+    newton.learn_class(weights, covariance, inputs, p, label, weight, scratch, p)
+    newton.relax(covariance, hyper[_FORGETTING], hyper[_PRIOR])
     _count(shape, hyper, double, 0, label)
-    if x.shape[0] >= shape[_ALL] + PAST and x[-2] >= 0:
-        _count(shape, hyper, double, _SCALES, int(x[-2]))
+    if x.shape[0] >= shape[_ALL] + PAST and x[COME] >= 0:
+        _count(shape, hyper, double, _SCALES, int(x[COME]))
     return True
 
 
 # For numbers: the noise and its count stand in the place of the past, which comes with x. More places in `shape`: the
 # features that are used (0 if there are too many), and the plane of x.
 _FEATURES, _PLANE = 6, 7
+_NOISE, _NOISE_COUNT, _NOISE_PLACES = 0, 1, 2
 
 
 @kernel()
@@ -179,21 +180,21 @@ def _forward_value(shape, hyper, single, double, x, active, step, work, work64, 
 @entry(LEARN)
 def _learn_value(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     capacity, n = shape[_CAPACITY], _VALUE_INPUTS + shape[_FEATURES]
-    noise = double[shape[_PAST] : shape[_PAST] + 2]
+    noise = double[shape[_PAST] : shape[_PAST] + _NOISE_PLACES]
     weights = double[shape[_WEIGHTS] : shape[_WEIGHTS] + n]
     square = double[shape[_COVARIANCE] : shape[_COVARIANCE] + capacity * capacity].reshape(capacity, capacity)
     covariance, h, ph = square[:n, :n], work64[:n], work64[n : 2 * n]
     residual = y
     for i in range(n):
         residual -= weights[i] * h[i]
-    if noise[1] == 0:
-        noise[0] = 1.0
-    noise[1] = min(noise[1] + 1.0, _NOISE_MEMORY)
-    variance = max(noise[0], 1e-4)
+    if noise[_NOISE_COUNT] == 0:
+        noise[_NOISE] = 1.0
+    noise[_NOISE_COUNT] = min(noise[_NOISE_COUNT] + 1.0, _NOISE_MEMORY)
+    variance = max(noise[_NOISE], 1e-4)
     share = newton.trust(residual, variance)
-    noise[0] += (share * residual * residual - noise[0]) / noise[1]
+    noise[_NOISE] += (share * residual * residual - noise[_NOISE]) / noise[_NOISE_COUNT]
     newton.step_value(weights, covariance, h, residual, weight * share / variance, ph)
-    newton.relax(covariance, hyper[0], hyper[1])
+    newton.relax(covariance, hyper[_FORGETTING], hyper[_PRIOR])
     return True
 
 
@@ -277,7 +278,7 @@ class RecentLabels(CompiledLearner):
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
         """Inputs, three vectors and the probabilities."""
-        return 0, (_SCALES + 1) * max(n_outputs, 1) + 3 * _SCALES, 0
+        return 0, (_SCALES + 1) * max(n_outputs, 1) + newton.SCRATCH * _SCALES, 0
 
 
 class RecentValues(RecentLabels):
@@ -322,7 +323,7 @@ class RecentValues(RecentLabels):
         return {
             "weights": ArrayPlan((n,), double=True, low=-LARGE, high=LARGE, finite=True),
             "covariance": ArrayPlan((n, n), double=True),
-            "past": ArrayPlan((2,), double=True, low=0.0, high=_MAX_NOISE, whole=_WHOLE_NOISE, finite=True),
+            "past": ArrayPlan((_NOISE_PLACES,), double=True, low=0.0, high=_MAX_NOISE, whole=_WHOLE_NOISE, finite=True),
         }
 
     def grow(self, n_features: int, n_outputs: int) -> None:

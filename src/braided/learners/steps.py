@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from braided import checks
+from braided.kernels.compile import kernel
 from braided.learners.base import LearnerConfig
+
+# Places in `hyper` of a learner that steps along its gradient; a learner with more numbers has its own from
+# `STEP_PLACES` on.
+RATE, DECAY, SHARE, EPSILON = range(4)
+STEP_PLACES = 4
+
+
+@kernel()
+def step_size_of(hyper, single):
+    """rate, decay, share and epsilon in the weights' own type, as `kernels.dense` takes them."""
+    kind = single.dtype.type
+    return kind(hyper[RATE]), kind(hyper[DECAY]), kind(hyper[SHARE]), kind(hyper[EPSILON])
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,7 @@ class StepConfig(LearnerConfig):
         checks.above(self, 0.0, "epsilon")
 
     def step_numbers(self) -> list[float]:
-        """rate, decay, share, epsilon as `braided.kernels.dense` reads them."""
+        """`RATE`, `DECAY`, `SHARE` and `EPSILON`, in order, as `kernels.dense` reads them."""
         if self.optimiser == "sgd":
             return [self.learning_rate, 0.0, 0.0, 0.0]
         if self.optimiser == "rmsprop":
