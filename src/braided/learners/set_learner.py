@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from braided.kernels.dense import (
 )
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
-from braided.learners.steps import StepConfig
+from braided.learners.steps import STEP_PLACES, StepConfig, step_size_of
 
 _NO_BINDING, _PRODUCT, _RELU, _SCALED = 0, 1, 2, 3
 _BINDINGS = {"none": _NO_BINDING, "product": _PRODUCT, "relu": _RELU, "scaled": _SCALED}
@@ -97,16 +97,24 @@ class SetConfig(StepConfig):
         return replace(self, output="linear") if self.output == "softmax" else self
 
 
-# Places in `shape`: the settings, then from `_AT` on where each array starts: the encoder's two, then for each
-# block its own six and two per layer.
-_OUTPUTS, _WIDTH, _BLOCKS, _LAYERS, _EMBEDDING, _BINDING, _POOLING = 0, 1, 2, 3, 4, 5, 6
-_NORMALISE, _DROP_IN_PREDICTION, _SOFTMAX, _KEY, _AT = 7, 8, 9, 10, 11
+# Places in `shape`: the settings, where the encoder's two arrays start, then those of each block: its own six, and two
+# per layer.
+_OUTPUTS, _WIDTH, _BLOCKS, _LAYERS, _EMBEDDING, _BINDING, _POOLING = range(7)
+_NORMALISE, _DROP_IN_PREDICTION, _SOFTMAX, _KEY, _IDS, _ENCODER, _FIRST_BLOCK = range(7, 14)
 _BLOCK_ARRAYS = ("scale", "shift", "skip", "head", "head bias", "projection")
-_SCALE, _SHIFT, _SKIP, _HEAD, _HEAD_BIAS, _PROJECTION, _FIRST_LAYER = 0, 1, 2, 3, 4, 5, 6
-# Places in `hyper`, after the four of the step.
-_DROPOUT, _SLOPE, _OUTPUT_SCALE = 4, 5, 6
-# What a block leaves in `work` for the backward pass, each of one width; the layers' outputs follow.
-_HAT, _INPUT, _OUT, _SUM, _LAYER_OUT = 0, 1, 2, 3, 4
+_SCALE, _SHIFT, _SKIP, _HEAD, _HEAD_BIAS, _PROJECTION, _FIRST_LAYER = range(7)
+_WEIGHTS, _BIAS, _PER_LAYER = 0, 1, 2
+# Places in `hyper`, after those of the step.
+_DROPOUT, _SLOPE, _OUTPUT_SCALE = range(STEP_PLACES, STEP_PLACES + 3)
+# The pooled vector: the sum of values, their count, the embeddings, then values times embeddings.
+_VALUE, _COUNT, _ID = range(3)
+# What a block leaves in `work` for the backward pass, each of one width; the layers' outputs follow, then the deviation
+# of its input and the outputs.
+_HAT, _INPUT, _OUT, _SUM, _LAYER_OUT = range(5)
+_DEVIATION, _AFTER_DEVIATION = 0, 1
+# Gradients in the scratch, each of one width: of a layer's output and input, of x_r and x_{r-1}, of t_r.
+_LAYER, _BELOW, _X_OUT, _X_IN, _TOTAL = range(5)
+_WIDE_GRADIENTS = 5
 
 
 @kernel()
@@ -120,13 +128,26 @@ def _n_pooled(shape):
     """Length of the pooled vector: value, 1, embedding, and with the product binding value times embedding."""
     if shape[_BINDING] == _RELU or shape[_BINDING] == _SCALED:
         return 0
-    return 2 + shape[_EMBEDDING] * (2 if shape[_BINDING] == _PRODUCT else 1)
+    return _ID + shape[_EMBEDDING] * (2 if shape[_BINDING] == _PRODUCT else 1)
 
 
 @kernel()
 def _block_work(shape):
     """Length of one block's part of `work`: its vectors, a deviation, and one number per output."""
-    return (_LAYER_OUT + shape[_LAYERS]) * shape[_WIDTH] + 1 + shape[_OUTPUTS]
+    return (_LAYER_OUT + shape[_LAYERS]) * shape[_WIDTH] + _AFTER_DEVIATION + shape[_OUTPUTS]
+
+
+@kernel()
+def _per_block(shape):
+    """How many places of `shape` a block has."""
+    return _FIRST_LAYER + _PER_LAYER * shape[_LAYERS]
+
+
+@kernel()
+def _layer_arrays(shape, block_at, layer):
+    """Where weights and bias of a layer start."""
+    at = block_at + _FIRST_LAYER + _PER_LAYER * layer
+    return shape[at + _WEIGHTS], shape[at + _BIAS]
 
 
 @kernel()
@@ -141,7 +162,7 @@ def _pool_factor(pooling, n):
 def _encode(shape, single, x, active, pooled, index, out):
     """x_0 from the available features."""
     width, n_embedding, binding = shape[_WIDTH], shape[_EMBEDDING], shape[_BINDING]
-    ids, encoder = shape[_AT], shape[_AT + 1]
+    ids, encoder = shape[_IDS], shape[_ENCODER]
     factor = out.dtype.type(_pool_factor(shape[_POOLING], active.shape[0]))
     if binding == _RELU:
         out[:] = 0
@@ -165,57 +186,15 @@ def _encode(shape, single, x, active, pooled, index, out):
     pooled[:] = 0
     for slot in active:
         embedding = single[ids + slot * n_embedding : ids + (slot + 1) * n_embedding]
-        pooled[0] += x[slot]
-        pooled[1] += 1
-        add_row(embedding, out.dtype.type(1), pooled[2:])
+        pooled[_VALUE] += x[slot]
+        pooled[_COUNT] += 1
+        add_row(embedding, out.dtype.type(1), pooled[_ID:])
         if binding == _PRODUCT:
-            add_row(embedding, x[slot], pooled[2 + n_embedding :])
+            add_row(embedding, x[slot], pooled[_ID + n_embedding :])
     for i in range(pooled.shape[0]):
         pooled[i] *= factor
     out[:] = 0
     accumulate(_part(single, encoder, pooled.shape[0], width), pooled, index, out)
-
-
-@kernel()
-def _encode_backward(
-    shape, single, second, x, active, pooled, out, gradient, index, pooled_gradient, id_gradient, step_size
-):
-    """Steps of the encoder and of the available features' embeddings, from the gradient of x_0."""
-    width, n_embedding, binding = shape[_WIDTH], shape[_EMBEDDING], shape[_BINDING]
-    ids, encoder = shape[_AT], shape[_AT + 1]
-    factor = gradient.dtype.type(_pool_factor(shape[_POOLING], active.shape[0]))
-    if binding == _RELU:
-        for slot in active:
-            own = slice(ids + slot * 2 * width, ids + (slot + 1) * 2 * width)
-            row = single[own]
-            value = x[slot]
-            for i in range(width):
-                g = factor * gradient[i] if value * row[i] + row[width + i] > 0 else gradient.dtype.type(0)
-                id_gradient[i] = g * value
-                id_gradient[width + i] = g
-            step(row, second[own], id_gradient[: 2 * width], step_size)
-        step(single[encoder : encoder + width], second[encoder : encoder + width], gradient, step_size)
-        return
-    if binding == _SCALED:
-        relu_backward(out, gradient.dtype.type(0), gradient)
-        for slot in active:
-            own = slice(ids + slot * width, ids + (slot + 1) * width)
-            step_row(single[own], second[own], factor * x[slot], gradient, step_size)
-        step(single[encoder : encoder + width], second[encoder : encoder + width], gradient, step_size)
-        return
-    n_pooled = pooled.shape[0]
-    pooled_gradient[:] = 0
-    backward(
-        _part(single, encoder, n_pooled, width), _part(second, encoder, n_pooled, width), pooled, gradient,
-        index, pooled_gradient, False, step_size,
-    )  # fmt: skip
-    for slot in active:
-        own = slice(ids + slot * n_embedding, ids + (slot + 1) * n_embedding)
-        for i in range(n_embedding):
-            id_gradient[i] = factor * pooled_gradient[2 + i]
-            if binding == _PRODUCT:
-                id_gradient[i] += factor * x[slot] * pooled_gradient[2 + n_embedding + i]
-        step(single[own], second[own], id_gradient[:n_embedding], step_size)
 
 
 @kernel()
@@ -245,20 +224,20 @@ def _network(shape, hyper, single, x, active, drop, step_number, work, index, sc
     block_in = work[n_pooled : n_pooled + width]
     _encode(shape, single, x, active, work[:n_pooled], index, block_in)
     scores[:] = 0
-    at, place = _AT + 2, n_pooled + width
+    at, place = _FIRST_BLOCK, n_pooled + width
     for block in range(n_blocks):
         vectors = _part(work, place, _LAYER_OUT + n_layers, width)
         place += vectors.size
         layer_in = block_in
         if shape[_NORMALISE]:
             scale, shift = shape[at + _SCALE], shape[at + _SHIFT]
-            work[place] = normalise(
+            work[place + _DEVIATION] = normalise(
                 block_in, single[scale : scale + width], single[shift : shift + width], kind(_EPSILON), vectors[_HAT],
                 vectors[_INPUT],
             )  # fmt: skip
             layer_in = vectors[_INPUT]
         for layer in range(n_layers):
-            weights, bias = shape[at + _FIRST_LAYER + 2 * layer], shape[at + _FIRST_LAYER + 2 * layer + 1]
+            weights, bias = _layer_arrays(shape, at, layer)
             layer_out = vectors[_LAYER_OUT + layer]
             forward(_part(single, weights, width, width), single[bias : bias + width], layer_in, index, layer_out)
             relu(layer_out, slope)
@@ -266,7 +245,7 @@ def _network(shape, hyper, single, x, active, drop, step_number, work, index, sc
                 _drop(layer_out, hyper[_DROPOUT], shape[_KEY], step_number, block)
             layer_in = layer_out
         head = single[shape[at + _HEAD] : shape[at + _HEAD] + n_outputs * width]
-        outputs = work[place + 1 : place + 1 + n_outputs]
+        outputs = work[place + _AFTER_DEVIATION : place + _AFTER_DEVIATION + n_outputs]
         if shape[_SOFTMAX]:
             total = vectors[_SUM]
             total[:] = 0
@@ -284,8 +263,8 @@ def _network(shape, hyper, single, x, active, drop, step_number, work, index, sc
             forward(_part(single, shape[at + _SKIP], width, width), layer_in, block_in, index, block_out)
             relu(block_out, kind(0))
             block_in = block_out
-        place += 1 + n_outputs
-        at += _FIRST_LAYER + 2 * n_layers
+        place += _AFTER_DEVIATION + n_outputs
+        at += _per_block(shape)
 
 
 @entry(FORWARD)
@@ -294,111 +273,214 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
     _network(shape, hyper, single, x, active, drop, step_number, work, index, scores)
 
 
+class _Weights(NamedTuple):
+    """All weights, the moments of their steps, and the step: rate, decay, share and epsilon."""
+
+    values: Any
+    moments: Any
+    step_size: Any
+
+
+class _Block(NamedTuple):
+    """Block r after the forward pass: its number from 0, its places in `shape`, and what it left in `work`."""
+
+    number: Any
+    at: Any
+    vectors: Any
+    deviation: Any
+    outputs: Any
+    x: Any  # x_{r-1}
+    x_from_relu: Any  # then zeros of x_{r-1} have no gradient
+
+
+class _Gradients(NamedTuple):
+    """Gradients of the loss by a layer's output and input, x_r and x_{r-1}, t_r, and the outputs."""
+
+    layer: Any
+    below: Any
+    x_out: Any
+    x_in: Any
+    total: Any
+    outputs: Any
+
+
+@kernel()
+def _block_at(shape, work, number):
+    """What the forward pass left of a block."""
+    width, n_layers = shape[_WIDTH], shape[_LAYERS]
+    encoded = _n_pooled(shape)
+    start = encoded + width + number * _block_work(shape)
+    vectors = _part(work, start, _LAYER_OUT + n_layers, width)
+    after = start + vectors.size
+    outputs = work[after + _AFTER_DEVIATION : after + _AFTER_DEVIATION + shape[_OUTPUTS]]
+    x_at = encoded if number == 0 else start - _block_work(shape) + _OUT * width
+    x_from_relu = number > 0 or shape[_BINDING] == _SCALED
+    at = _FIRST_BLOCK + number * _per_block(shape)
+    return _Block(number, at, vectors, work[after + _DEVIATION], outputs, work[x_at : x_at + width], x_from_relu)
+
+
+@kernel()
+def _step_part(weights, start, gradient):
+    """The step of the weights from `start` on, as many as there are gradients."""
+    own = slice(start, start + gradient.shape[0])
+    step(weights.values[own], weights.moments[own], gradient, weights.step_size)
+
+
+@kernel()
+def _square_backward(shape, weights, start, x, gradient, index, x_gradient, rectified):
+    """`dense.backward` of a matrix of the full width."""
+    width = shape[_WIDTH]
+    values, moments = _part(weights.values, start, width, width), _part(weights.moments, start, width, width)
+    backward(values, moments, x, gradient, index, x_gradient, rectified, weights.step_size)
+
+
+@kernel()
+def _outputs_backward(shape, hyper, weights, block, gradients, index):
+    """Steps of a block's outputs, from their gradient; adds to those of its last layer and of t_r."""
+    n_outputs, width = shape[_OUTPUTS], shape[_WIDTH]
+    last = block.vectors[_LAYER_OUT + shape[_LAYERS] - 1]
+    head = slice(shape[block.at + _HEAD], shape[block.at + _HEAD] + n_outputs * width)
+    values, moments = weights.values[head], weights.moments[head]
+    if not shape[_SOFTMAX]:
+        backward_head(values, moments, width, last, gradients.outputs, gradients.layer, weights.step_size)
+        return
+    mean = dot(block.outputs, gradients.outputs)
+    for k in range(n_outputs):
+        gradients.outputs[k] = block.outputs[k] * (gradients.outputs[k] - mean)
+    total = block.vectors[_SUM]
+    backward_head(values, moments, width, total, gradients.outputs, gradients.total, weights.step_size)
+    _step_part(weights, shape[block.at + _HEAD_BIAS], gradients.outputs)
+    rectified = hyper[_SLOPE] == 0
+    _square_backward(
+        shape, weights, shape[block.at + _PROJECTION], last, gradients.total, index, gradients.layer, rectified
+    )
+
+
+@kernel()
+def _skip_backward(shape, weights, block, gradients, index):
+    """Steps of W_r, from the gradient of x_r; adds to those of the last layer and of x_{r-1}. False if not finite."""
+    kind = gradients.x_out.dtype.type
+    relu_backward(block.vectors[_OUT], kind(0), gradients.x_out)
+    if not all_finite(gradients.x_out):
+        return False
+    add_row(gradients.x_out, kind(1), gradients.layer)
+    _square_backward(
+        shape, weights, shape[block.at + _SKIP], block.x, gradients.x_out, index, gradients.x_in, block.x_from_relu
+    )
+    return True
+
+
+@kernel()
+def _layers_backward(shape, hyper, weights, block, gradients, index, step_number):
+    """Steps of a block's layers and its normalisation; adds to the gradient of x_{r-1}. False if not finite."""
+    vectors, slope = block.vectors, block.vectors.dtype.type(hyper[_SLOPE])
+    gradient, below = gradients.layer, gradients.below
+    for layer in range(shape[_LAYERS] - 1, -1, -1):
+        if layer == 0 and hyper[_DROPOUT] > 0:
+            _drop_backward(gradient, hyper[_DROPOUT], shape[_KEY], step_number, block.number)
+        relu_backward(vectors[_LAYER_OUT + layer], slope, gradient)
+        if not all_finite(gradient):
+            return False
+        matrix, bias = _layer_arrays(shape, block.at, layer)
+        if layer > 0:
+            below[:] = 0
+            layer_in = vectors[_LAYER_OUT + layer - 1]
+            _square_backward(shape, weights, matrix, layer_in, gradient, index, below, slope == 0)
+        elif shape[_NORMALISE]:
+            below[:] = 0
+            _square_backward(shape, weights, matrix, vectors[_INPUT], gradient, index, below, False)
+        else:
+            _square_backward(shape, weights, matrix, block.x, gradient, index, gradients.x_in, block.x_from_relu)
+        _step_part(weights, bias, gradient)
+        gradient, below = below, gradient
+    if shape[_NORMALISE]:
+        # After the last swap, `gradient` is that of the normalised input.
+        _normalise_backward(shape, weights, block, gradient, gradients.x_in)
+    return True
+
+
+@kernel()
+def _normalise_backward(shape, weights, block, gradient, x_gradient):
+    """Steps of a block's normalisation, from the gradient of what it gave; adds to the gradient of x_{r-1}."""
+    hat, scale = block.vectors[_HAT], shape[block.at + _SCALE]
+    values = weights.values[scale : scale + gradient.shape[0]]
+    normalise_backward(hat, block.deviation, values, gradient.dtype.type(_EPSILON), gradient, x_gradient)
+    _step_part(weights, shape[block.at + _SHIFT], gradient)
+    for i in range(gradient.shape[0]):
+        gradient[i] *= hat[i]
+    _step_part(weights, scale, gradient)
+
+
+@kernel()
+def _encode_backward(shape, weights, x, active, pooled, out, gradient, index, pooled_gradient, id_gradient):
+    """Steps of the encoder and of the available features' embeddings, from the gradient of x_0."""
+    width, n_embedding, binding = shape[_WIDTH], shape[_EMBEDDING], shape[_BINDING]
+    ids, encoder = shape[_IDS], shape[_ENCODER]
+    factor = gradient.dtype.type(_pool_factor(shape[_POOLING], active.shape[0]))
+    if binding == _RELU:
+        for slot in active:
+            start = ids + slot * 2 * width
+            row = weights.values[start : start + 2 * width]
+            value = x[slot]
+            for i in range(width):
+                g = factor * gradient[i] if value * row[i] + row[width + i] > 0 else gradient.dtype.type(0)
+                id_gradient[i] = g * value
+                id_gradient[width + i] = g
+            _step_part(weights, start, id_gradient[: 2 * width])
+        _step_part(weights, encoder, gradient)
+        return
+    if binding == _SCALED:
+        relu_backward(out, gradient.dtype.type(0), gradient)
+        for slot in active:
+            own = slice(ids + slot * width, ids + (slot + 1) * width)
+            step_row(weights.values[own], weights.moments[own], factor * x[slot], gradient, weights.step_size)
+        _step_part(weights, encoder, gradient)
+        return
+    n_pooled = pooled.shape[0]
+    pooled_gradient[:] = 0
+    values, moments = _part(weights.values, encoder, n_pooled, width), _part(weights.moments, encoder, n_pooled, width)
+    backward(values, moments, pooled, gradient, index, pooled_gradient, False, weights.step_size)
+    for slot in active:
+        for i in range(n_embedding):
+            id_gradient[i] = factor * pooled_gradient[_ID + i]
+            if binding == _PRODUCT:
+                id_gradient[i] += factor * x[slot] * pooled_gradient[_ID + n_embedding + i]
+        _step_part(weights, ids + slot * n_embedding, id_gradient[:n_embedding])
+
+
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step_number, y, weight, gradient, work, work64, index):
-    kind = work.dtype.type
-    step_size = (kind(hyper[0]), kind(hyper[1]), kind(hyper[2]), kind(hyper[3]))
-    n_outputs, width, n_blocks, n_layers = shape[_OUTPUTS], shape[_WIDTH], shape[_BLOCKS], shape[_LAYERS]
-    slope = kind(hyper[_SLOPE])
-    n_pooled = _n_pooled(shape)
-    rectified = slope == 0
-    end = n_pooled + width + n_blocks * _block_work(shape)
-    scratch = _part(work, end, 5, width)
-    layer_gradient, below, out_gradient, in_gradient, sum_gradient = (
-        scratch[0], scratch[1], scratch[2], scratch[3], scratch[4],
-    )  # fmt: skip
-    after = end + 5 * width
-    head_gradient = work[after : after + n_outputs]
-    pooled_gradient = work[after + n_outputs : after + n_outputs + n_pooled]
-    id_gradient = work[after + n_outputs + n_pooled :]
     if not all_finite(gradient):
         return False
-    drop = hyper[_DROPOUT] > 0
-    if drop and shape[_DROP_IN_PREDICTION] == 0:
-        _network(shape, hyper, single, x, active, True, step_number, work, index, head_gradient)
-    out_gradient[:] = 0
-    sum_gradient[:] = 0
-    per_block = _FIRST_LAYER + 2 * n_layers
-    at = _AT + 2 + n_blocks * per_block
-    place = end
-    for block in range(n_blocks - 1, -1, -1):
-        at -= per_block
-        place -= _block_work(shape)
-        vectors = _part(work, place, _LAYER_OUT + n_layers, width)
-        outputs = work[place + vectors.size + 1 : place + vectors.size + 1 + n_outputs]
-        block_in = work[n_pooled : n_pooled + width]
-        from_relu = block > 0 or shape[_BINDING] == _SCALED  # zeros of x_{r-1} then have no gradient
-        if block > 0:
-            before = place - _block_work(shape) + _OUT * width
-            block_in = work[before : before + width]
-        last = vectors[_LAYER_OUT + n_layers - 1]
-        layer_gradient[:] = 0
-        in_gradient[:] = 0
+    n_outputs, width, n_blocks, n_pooled = shape[_OUTPUTS], shape[_WIDTH], shape[_BLOCKS], _n_pooled(shape)
+    weights = _Weights(single, second, step_size_of(hyper, single))
+    pooled, encoded = work[:n_pooled], work[n_pooled : n_pooled + width]
+    end = n_pooled + width + n_blocks * _block_work(shape)
+    scratch = _part(work, end, _WIDE_GRADIENTS, width)
+    end += scratch.size
+    of_outputs, of_pooled = work[end : end + n_outputs], work[end + n_outputs : end + n_outputs + n_pooled]
+    of_ids = work[end + n_outputs + n_pooled :]
+    if hyper[_DROPOUT] > 0 and shape[_DROP_IN_PREDICTION] == 0:
+        _network(shape, hyper, single, x, active, True, step_number, work, index, of_outputs)
+    x_out, x_in, of_total = scratch[_X_OUT], scratch[_X_IN], scratch[_TOTAL]
+    x_out[:] = 0
+    of_total[:] = 0
+    for number in range(n_blocks - 1, -1, -1):
+        block = _block_at(shape, work, number)
+        gradients = _Gradients(scratch[_LAYER], scratch[_BELOW], x_out, x_in, of_total, of_outputs)
+        gradients.layer[:] = 0
+        x_in[:] = 0
         for k in range(n_outputs):
-            head_gradient[k] = kind(hyper[_OUTPUT_SCALE]) * gradient[k]
-        head = slice(shape[at + _HEAD], shape[at + _HEAD] + n_outputs * width)
-        if shape[_SOFTMAX]:
-            mean = dot(outputs, head_gradient)
-            for k in range(n_outputs):
-                head_gradient[k] = outputs[k] * (head_gradient[k] - mean)
-            backward_head(single[head], second[head], width, vectors[_SUM], head_gradient, sum_gradient, step_size)
-            bias = slice(shape[at + _HEAD_BIAS], shape[at + _HEAD_BIAS] + n_outputs)
-            step(single[bias], second[bias], head_gradient, step_size)
-            projection = shape[at + _PROJECTION]
-            backward(
-                _part(single, projection, width, width), _part(second, projection, width, width), last, sum_gradient,
-                index, layer_gradient, rectified, step_size,
-            )  # fmt: skip
-        else:
-            backward_head(single[head], second[head], width, last, head_gradient, layer_gradient, step_size)
-        if block + 1 < n_blocks:
-            relu_backward(vectors[_OUT], kind(0), out_gradient)
-            if not all_finite(out_gradient):
-                return False
-            add_row(out_gradient, kind(1), layer_gradient)
-            skip = shape[at + _SKIP]
-            backward(
-                _part(single, skip, width, width), _part(second, skip, width, width), block_in, out_gradient, index,
-                in_gradient, from_relu, step_size,
-            )  # fmt: skip
-        for layer in range(n_layers - 1, -1, -1):
-            if layer == 0 and drop:
-                _drop_backward(layer_gradient, hyper[_DROPOUT], shape[_KEY], step_number, block)
-            relu_backward(vectors[_LAYER_OUT + layer], slope, layer_gradient)
-            if not all_finite(layer_gradient):
-                return False
-            weights = shape[at + _FIRST_LAYER + 2 * layer]
-            bias = slice(shape[at + _FIRST_LAYER + 2 * layer + 1], shape[at + _FIRST_LAYER + 2 * layer + 1] + width)
-            matrix, moments = _part(single, weights, width, width), _part(second, weights, width, width)
-            if layer > 0:
-                below[:] = 0
-                backward(
-                    matrix, moments, vectors[_LAYER_OUT + layer - 1], layer_gradient, index, below, rectified, step_size
-                )
-            elif shape[_NORMALISE]:
-                below[:] = 0
-                backward(matrix, moments, vectors[_INPUT], layer_gradient, index, below, False, step_size)
-            else:
-                backward(matrix, moments, block_in, layer_gradient, index, in_gradient, from_relu, step_size)
-            step(single[bias], second[bias], layer_gradient, step_size)
-            layer_gradient, below = below, layer_gradient
-        if shape[_NORMALISE]:
-            # After the last swap, the gradient of the normalised input is in `layer_gradient`.
-            scale = slice(shape[at + _SCALE], shape[at + _SCALE] + width)
-            shift = slice(shape[at + _SHIFT], shape[at + _SHIFT] + width)
-            deviation = work[place + vectors.size]
-            normalise_backward(vectors[_HAT], deviation, single[scale], kind(_EPSILON), layer_gradient, in_gradient)
-            for i in range(width):
-                below[i] = layer_gradient[i] * vectors[_HAT, i]
-            step(single[scale], second[scale], below, step_size)
-            step(single[shift], second[shift], layer_gradient, step_size)
-        out_gradient, in_gradient = in_gradient, out_gradient
-    if not all_finite(out_gradient):
+            of_outputs[k] = work.dtype.type(hyper[_OUTPUT_SCALE]) * gradient[k]
+        _outputs_backward(shape, hyper, weights, block, gradients, index)
+        if number + 1 < n_blocks and not _skip_backward(shape, weights, block, gradients, index):
+            return False
+        if not _layers_backward(shape, hyper, weights, block, gradients, index, step_number):
+            return False
+        x_out, x_in = x_in, x_out
+    if not all_finite(x_out):
         return False
-    _encode_backward(
-        shape, single, second, x, active, work[:n_pooled], work[n_pooled : n_pooled + width], out_gradient, index,
-        pooled_gradient, id_gradient, step_size,
-    )  # fmt: skip
+    _encode_backward(shape, weights, x, active, pooled, encoded, x_out, index, of_pooled, of_ids)
     return True
 
 
@@ -458,7 +540,7 @@ class SetLearner(CompiledLearner):
             id_bound = 1.0 / math.sqrt(max(n_features, 1)) if config.pooling == "sum" else 1.0
             arrays = {"ids": ArrayPlan((n_features, per_feature), id_bound), "encoder": ArrayPlan((1, width))}
         else:
-            n_pooled = 2 + config.embedding * (2 if config.binding == "product" else 1)
+            n_pooled = _ID + config.embedding * (2 if config.binding == "product" else 1)
             id_bound = 1.0 if config.binding == "product" else 1.0 / math.sqrt(150.0)
             arrays = {
                 "ids": ArrayPlan((n_features, config.embedding), id_bound),
@@ -517,8 +599,8 @@ class SetLearner(CompiledLearner):
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
         """The pooled vector, x_0, each block's part; gradients: five widths, outputs, pooled, an ID; places."""
         config = self.config
-        n_pooled = 2 + 2 * config.embedding
-        block = (_LAYER_OUT + config.layers) * config.width + 1 + n_outputs
-        gradients = 5 * config.width + n_outputs + n_pooled + max(2 * config.width, config.embedding)
+        n_pooled = _ID + 2 * config.embedding
+        block = (_LAYER_OUT + config.layers) * config.width + _AFTER_DEVIATION + n_outputs
+        gradients = _WIDE_GRADIENTS * config.width + n_outputs + n_pooled + max(2 * config.width, config.embedding)
         work = n_pooled + config.width + config.blocks * block + gradients
         return work, 0, max(n_pooled, config.width) + 1
