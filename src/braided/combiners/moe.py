@@ -125,7 +125,7 @@ class MixtureOfExperts(Combiner):
 
     and the gate's weights follow their gradient, times the record's weight (10 at most), by plain steps. x is zero
     where a feature is missing. A learner whose scores are not finite has no share; a gate that is not finite (plain
-    steps on badly scaled values) gives equal shares and is drawn anew.
+    steps on badly scaled values) gives equal shares and is drawn again.
 
     Examples
     --------

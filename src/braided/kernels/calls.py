@@ -5,7 +5,7 @@ them on first use; its machine-code address goes into an integer array, and the 
 models, calls through that address (about 8 ns per call). The arrays a learner owns travel as (address, length) pairs in
 the same way, so that a call from Python passes a handful of arguments whatever the number of learners.
 
-The addresses stay valid as long as the learner keeps the arrays: `braided.engine` collects them anew whenever an array
+The addresses stay valid as long as the learner keeps the arrays: `braided.engine` collects them again whenever an array
 has been replaced.
 """
 
@@ -111,7 +111,7 @@ _doubles_at = _pointer(types.float64)
 
 @kernel()
 def ints(row, column):
-    """The integer array whose address and length stand in `row` at `column` and `column + 1`."""
+    """The integer array whose address and length are in `row` at `column` and `column + 1`."""
     return carray(_ints_at(row[column]), (row[column + 1],))
 
 

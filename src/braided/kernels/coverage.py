@@ -10,7 +10,7 @@ whatever the stream does. With a slower rate where labels come late, a_t does no
 records later. Below 1 / (n + 1), where the bound would be infinite, it is the largest score times
 1 + (1 / (n + 1) - a_t) / (4 RATE); where the bound is 0 and held, nothing narrower can be given, and a_t stays. Nothing
 is promised while (n / max(1, delay / DEPENDENT) + 1) a < 1: errors of answers that were given before any of their
-labels came are alike, and count as one in so many.
+labels came are alike: DEPENDENT of them count as one.
 
 **Numbers**: s is the absolute error over the one that is usual for such a record,
 
@@ -38,11 +38,11 @@ WINDOW = 1_000
 #: The levels whose coverage is followed; others lie between them.
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 RATE = 0.01
-#: Of a delay, so many records count as one of their own.
+#: This many records of a delay count as one independent record.
 DEPENDENT = 10.0
 #: No score is larger: one mistake in a stream of constants must leave numbers.
 MAX_SCORE = 1e9
-#: Of 0.9, as a double, a little less than a tenth is left of 1: nine scores are to be enough for it.
+#: Of 0.9, as a double, a little less than a tenth is left of 1: nine scores must be enough for it.
 ROUNDING = 1e-9
 # Places in the numbers: how many scores there were; the usual error; mean and variance of `of_missing` and of the error
 # in units of the usual one, and their covariance.
@@ -60,7 +60,7 @@ MAX_NUMBERS = np.array([
 #: Of the slope: records that it is of, how many there are at least, and standard errors.
 MEMORY, MIN_RECORDS, SURE = 1_000.0, 20.0, 2.0
 MIN_SCALE = 0.25
-#: So many deviations above its mean, a doubt is one that no error is known of.
+#: A doubt this many deviations above its mean is beyond those whose errors are known.
 UNUSUAL = 3.0
 _LARGEST = float(np.finfo(np.float64).max)
 

@@ -8,7 +8,7 @@ from numba import njit
 from braided.kernels.compile import CACHED, kernel
 from braided.kernels.record_weight import counted
 
-#: From so many records on, a class's frequency is that of about so many of the last ones.
+#: A class's frequency is that of about this many of the last records.
 MEMORY = 10_000
 #: The only place of `records`: how many records the counts are of.
 _RECORDS = 0

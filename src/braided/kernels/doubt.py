@@ -5,7 +5,7 @@ With N(m, P) the posterior of `learners.linear`, u a record's inputs and s^2 the
     of_weights = u P u / s^2                                 what is not known of the weights, in units of the noise
     of_missing = sqrt(sum of m_j^2 over the missing j)       how far the score moves with what is missing
 
-the second in deviations of the target, for standardised values; beside them stands what such a deviation is. With more
+the second in deviations of the target, for standardised values; the third number is such a deviation. With more
 features than are filled in (`kernels.inputs`) the second is 0: it would cost more than all else.
 """
 
@@ -81,7 +81,7 @@ def _of_missing(mean, with_mask, n_features, active):
 
 @kernel()
 def bounded(number):
-    """A doubt within its bounds; none where it is no number."""
+    """A doubt within its bounds; 0 for NaN."""
     return min(max(number, 0.0), MAX_DOUBT) if number == number else 0.0
 
 

@@ -13,7 +13,7 @@ For z, and in the same way for s: C_ij is the sum of z_i z_j over the past recor
 
     rho_ij = SHRINK C_ij / (N_ij + PRIOR_COUNT),   rho_ii = 1
 
-worked out anew at each of the first EVERY records and then at every EVERY-th. With A the available features, a comes
+worked out at each of the first EVERY records and then at every EVERY-th. With A the available features, a comes
 from a few steps of conjugate gradients on rho_AA a = z_A, and a missing value is its conditional mean
 z_j = sum_{i in A} rho_ji a_i, within +-FILL_BOUND: linear regression on whatever is there, by correlations alone.
 
@@ -21,8 +21,8 @@ A missing feature's own past takes part. It was last seen g records ago, with th
 range of g from one power of two to the next, S is the sum of z_j l_j over the past records where j came back, n of
 them, and r_j = SHRINK S / (n + PRIOR_COUNT). If that is over MIN_CARRIED, l_j is taken as a reading of z_j that is
 right by r_j: it joins A as one more feature, whose correlation with feature i is r_j rho_ij. So a sensor that is silent
-is filled from what it said last and from its neighbours, by what each is worth. Nothing is carried where labels come
-late: records are learned with their labels, and what a feature said last is then old.
+is filled from its last reading and from its neighbours, by what each is worth. Nothing is carried where labels come
+late: records are learned with their labels, and a feature's last reading is then old.
 
 A doubtful record (`kernels.scale`) says nothing of all this. When a feature's statistics start over, because its unit
 has changed, so do its kept values.
@@ -35,7 +35,7 @@ The planes of x, each as long as there are features:
     SCORES   s_j sigma_j, filled
 
 After them x has PAST numbers: where the target is one, its past in units of its statistics (`kernels.scale`). For
-classes the last of them says whether the newest labels are to be left out, and the one before it has the label that no
+classes the last of them says whether to leave out the newest labels, and the one before it has the label that no
 longer is (`kernels.loop`).
 """
 
@@ -79,14 +79,14 @@ _TOGETHER, _SUMS = 0, 1
 # The correlations, and how right what is carried is: of z, and of s.
 _OF_Z, _OF_S = 0, 1
 # After the planes of x, where targets are classes: the label that is no longer among the newest (-1 for none), and
-# whether the newest labels are to be left out.
+# whether to leave out the newest labels.
 COME, LATE = -2, -1
 #: No normal score of a rank is larger.
 _MAX_SCORE = 10.0
 
 
 def _bounds() -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]:
-    """What each figure lies between, for those who check what was read from a file, and whether it is whole."""
+    """The bounds of each figure, to check what was read from a file, and whether it is a whole number."""
     most = np.full(FIGURES, MOST_COUNT)
     least, whole = np.zeros(FIGURES), np.ones(FIGURES, dtype=np.bool_)
     for place, bound in ((MEAN, _MAX_SCORE), (LAST_Z, S_BOUND), (LAST_S, S_BOUND)):

@@ -1,7 +1,7 @@
-"""The keys' own learners beside a shared model: closed form, a few kilobytes each, one record after the other.
+"""The keys' own learners next to a shared model: closed form, a few kilobytes each, one record after the other.
 
 A key's numbers are one row of `single` (float32: weights, covariances, frequencies) and one of `double` (its past). The
-formulas are in `fleet.key_learners.KeyLearners`; `fleet.layout` says where what stands.
+formulas are in `fleet.key_learners.KeyLearners`; `fleet.layout` has the places.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESIDUAL_RATES = (0.3, 0.05)
 CLASS_INPUTS, VALUE_INPUTS = 1 + OWN + len(RATES), VALUE_OWN + 4 + len(RESIDUAL_RATES)
 # Places among them. Of classes: the shared score, the key's own, the frequencies.
 _SHARED, _OWN_SCORES, _FREQUENCIES = 0, 1, 1 + OWN
-# Of numbers, after the key's own scores: the last residual and its running means, the last target beside the shared
+# Of numbers, after the key's own scores: the last residual and its running means, the last target less the shared
 # value, the last change, the last residual around the first target.
 _LAST_RESIDUAL, _RESIDUAL_MEANS = VALUE_OWN, VALUE_OWN + 1
 _FROM_LAST, _LAST_CHANGE, _LAST_FREE_RESIDUAL = range(VALUE_INPUTS - 3, VALUE_INPUTS)
@@ -43,9 +43,9 @@ FLOOR, LARGEST = 1e-4, 10.0
 LARGEST_VALUE, LARGEST_RESIDUAL = 20.0, 50.0
 #: No weight of a key or of the fleet is larger.
 MAX_WEIGHT = 1e4
-#: Averages of squares are over so many records at most, and start as if there had been so many; no noise is smaller.
+#: Averages of squares are over at most MEMORY records, and start as if there had been BEFORE; no noise is smaller.
 MEMORY, BEFORE, MIN_NOISE = 1_000.0, 5.0, 1e-4
-#: So many residuals, and one that is far off counts for less in their unit.
+#: After this many residuals, one that is far off counts for less in their unit.
 _TRUSTED = 10.0
 _LARGEST_TARGET = 1e140
 _SMALLEST_VARIANCE = 1e-12
@@ -348,7 +348,7 @@ def run(
 
     `slots[t]` is the key's row, -1 for one that is not known, for which the shared model answers alone. `shared[t]` are
     the shared model's probabilities or its value, before it learned the record, and `answered[t]` whether it had one
-    yet. `columns[place]` is where the value of the feature in that place stands, -1 for nowhere. A record of
+    yet. `columns[place]` is the column of the feature in that place, -1 for none. A record of
     weight 0 is predicted. `active` and `x` are as in `kernels.scale.encode`. With `shape[HELD]`, what all keys share
     stays as it is: `fleet` and `statistics`.
     """

@@ -1,7 +1,7 @@
 """Mondrian trees over flat buffers: what a tree says of a record, and how it learns one.
 
 The rules and their formulas are in `learners.forest`. A tree's nodes are numbered from 0, its root; those of tree t
-stand in the rows from t MAX_NODES on. A row of `nodes` is what a walk needs of a node, one cache line with up to eight
+are the rows from t MAX_NODES on. A row of `nodes` is what a walk needs of a node, one cache line with up to eight
 classes; the ranges, which only learning looks at, and only near the leaves, lie elsewhere.
 
 What makes it cheap: weights are kept as odds between a node and what is below it, which need neither logarithms nor a
@@ -49,10 +49,10 @@ _SIDE, _WAIT, _WHICH, _PLACE = range(4)
 MAX_ODDS = np.float32(1e12)
 #: A leaf of fewer records is not split within its range.
 _MIN_TO_SPLIT = np.float32(2.0)
-#: A node that has come to so many records halves its counts: float32 would soon not count on.
+#: A node with this many records halves its counts: float32 would soon not count on.
 _MAX_RECORDS = np.float32(4194304.0)
 _LATEST = 1e30
-#: At most so many splits on missing features are followed on both sides in one tree.
+#: At most this many splits on missing features are followed on both sides in one tree.
 MAX_FORKS = 2
 #: The part of a feature's weight that does not depend on its gain, and visits that a gain is taken to rest on at first.
 FLOOR = 0.6
@@ -60,7 +60,7 @@ FIRST_VISITS = 100.0
 #: How fast the mean squared error of numeric targets forgets.
 _ERROR_RATE = 0.001
 _ONE, _NONE = np.float32(1), np.float32(0)
-#: Bounds of a node's row up to its counts, and of a frame, for those who check what was read from a file; the largest
+#: Bounds of a node's row up to its counts, and of a frame, to check what was read from a file; the largest
 #: feature and links depend on the forest.
 MIN_IN_NODE = np.array([-1.0, -NOTHING, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
 MAX_IN_NODE = np.array([0.0, NOTHING, 0.0, 0.0, 0.0, MAX_ODDS, _MAX_RECORDS, np.float32(_LATEST)], dtype=np.float64)
@@ -157,7 +157,7 @@ def tree_says(shape, hyper, nodes, values, first, stack, out):
     """Add what one tree says of a record to `out`: the mean over its prunings, by their weights.
 
     Down from the root, each node takes its share of what is left, and the leaf the rest. At a split on a missing
-    feature both sides go on, by how many records each has; past so many forks, the larger side alone.
+    feature both sides go on, by how many records each has; past MAX_FORKS of them, the larger side alone.
     """
     pending = stack[: 2 * (MAX_FORKS + 2)].reshape(MAX_FORKS + 2, 2)
     pending[0, _NODE], pending[0, _SHARE] = first, _ONE
@@ -284,7 +284,7 @@ def _clear(shape, nodes, ranges, node, time, parent):
 
 @kernel()
 def _copy(shape, nodes, ranges, node, to, time, parent):
-    """Make `to` what a node is but for its time and parent; its children are not told."""
+    """Copy a node to `to`, but for its time and parent; its children keep their parent."""
     row, used = COUNTS + shape[OUTPUTS], shape[USED]
     nodes[to, :row] = nodes[node, :row]
     nodes[to, TIME] = time

@@ -23,7 +23,7 @@ _DEGREES = 2.0
 
 @kernel()
 def reduce(covariance, h, weight, ph):
-    """P <- (P^-1 + weight h h^T)^-1, by the formula of Sherman and Morrison; a P that is no covariance stays."""
+    """P <- (P^-1 + weight h h^T)^-1, by the formula of Sherman and Morrison; a P that is not a covariance stays."""
     n = h.shape[0]
     q = 0.0
     for i in range(n):

@@ -1,4 +1,4 @@
-"""The parts of a recursive Gaussian posterior N(m, P) over linear weights, for inputs of which most may be zero.
+"""The parts of a recursive Gaussian posterior N(m, P) over linear weights, for inputs that may mostly be zero.
 
 An input vector u is given as a list: `index[k]` is the place of the k-th input that is not missing, `u[k]` its value.
 P is a full symmetric matrix, or its diagonal; `flat` holds either, and `full` says which: DIAGONAL, FULL, or UPPER for

@@ -6,7 +6,7 @@ was counted, so that one huge reading cannot wreck the statistics or an unscaled
     x <- min(max(x, -B), B),   B = BOUND max(1, typical size of the feature), and 1e140 always.
 
 The typical size is the root mean square of the past once that rests on ten values. The first ten values are kept,
-and the typical size is the median of their magnitudes; as each of them arrives all are bounded anew, so that even a
+and the typical size is the median of their magnitudes; as each of them arrives all are bounded again, so that even a
 huge first value is put in its place by the ones that follow. Standardised,
 
     z = (x - m') / s',   |z| <= Z_BOUND,
@@ -16,7 +16,7 @@ only when the record is learned), makes |z| <= sqrt(n), and lets the second reco
 
 One feature may be far out: many are, now and then. A record of which half of the values are, and two at least, FAR
 deviations or more, is taken for a mistake, and does not count; nor does a target that is, or a change of it that is
-FAR_CHANGE deviations out. So they hide nothing of the others. They do count where they are no mistakes: if more than
+FAR_CHANGE deviations out. So they hide nothing of the others. They do count where they are not mistakes: if more than
 DOUBTFUL_SHARE of the targets that came lately were doubtful (DOUBTFUL_RECORDS of the records), or the last ALIKE_DOUBTS
 doubtful values lay on the same side and were of about the same size. A record counts if that holds for half of its
 values: two signs may look like one side to a feature that is far from zero.
@@ -25,7 +25,7 @@ A feature whose unit has changed (a sensor replaced) starts over, and what learn
 units. It has, if
 
 - its values lie beyond Z_BOUND standard deviations ten times in a row. A feature that was constant until then has no
-  unit yet, and its statistics go on: what moves in steps would start over for ever. Or
+  unit yet, and its statistics go on: what moves in steps would start over again and again. Or
 - in two blocks of BLOCK values in a row the range (highest less lowest) is under 1/SHRUNK of the usual one, which is
   the geometric mean over the blocks before, and of the deviation. It then starts over from the last block's values. A
   block without any range says nothing.
@@ -47,12 +47,12 @@ _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
 #: More squared deviations there cannot be, nor a logarithm of a range further from 0.
 _MAX_SQUARES, _WIDEST = 1e300, 1e3
-#: So many deviations from its mean a value or a target is far out, and a target's change.
+#: Deviations from the mean from which a value or a target is far out, and a target's change.
 FAR, FAR_CHANGE = 10.0, 20.0
-#: Doubtful values count if they are more than this share of about the last fifty, or if so many in a row were alike.
-#: One record in twenty that is bad comes to 0.15 of the last fifty every few thousand records, and to 0.25 hardly ever.
+#: Doubtful values count if they are more than this share of about the last fifty, or if enough in a row are alike.
+#: If one record in twenty is bad, their share reaches 0.15 every few thousand records, and 0.25 hardly ever.
 DOUBTFUL_SHARE, DOUBTFUL_RECORDS, _DOUBT_RATE, ALIKE_DOUBTS, _ALIKE_FACTOR = 0.15, 0.25, 0.02, 20, 4.0
-#: A target that is taken for a mistake is learned as one that is so many deviations off.
+#: A target that is taken for a mistake is learned as one this many deviations off.
 DOUBTFUL_BOUND = 1.0
 # Columns of the statistics: three running figures; how many values in a row lay far out, and mean and standard
 # deviation from before them; the first values; the block in hand, its values, mean, squared deviations, lowest and
@@ -77,20 +77,20 @@ PAST = LAGS + len(MEAN_RATES)
 OUTSIDE = LAST + PAST
 WAITING = OUTSIDE + 1
 CHANGES = WAITING + 1
-#: A target outside of FAR deviations waits until so many in a row were there, near each other; past VERY_FAR, so many.
+#: A target outside of FAR deviations waits until _CONFIRMED in a row were there, near each other; past _VERY_FAR, more.
 _CONFIRMED, _VERY_FAR, _CONFIRMED_VERY_FAR = 2, 1_000.0, 10
 TARGET_STATISTICS = CHANGES + STATISTICS
 #: A step of the target's past is within this many usual changes.
 _MAX_CHANGES = 20.0
 # A ring of targets whose labels come late: how many there were, then the last ones.
 _LATE_COUNT, _LATE_TARGETS = 0, 1
-#: So many values far out in a row, and the statistics start over; none are counted before there are KEPT values.
+#: Values far out in a row after which the statistics start over; they are counted once there are KEPT values.
 _CHANGED = 10
-#: So many small blocks in a row, and they start over, too.
+#: Small blocks in a row after which they start over, too.
 _CHANGED_BLOCKS = 2
-#: Both are doubled so many times at most.
+#: Both are doubled at most this many times.
 _MAX_DOUBLED = 6
-#: The usual range is the mean over about so many blocks.
+#: The usual range is the mean over about this many blocks.
 _BLOCK_MEMORY = 100.0
 
 
@@ -154,13 +154,13 @@ def including(value, column):
 
 @kernel()
 def _patience(column):
-    """How many times as much as at first is asked for before the statistics start over."""
+    """By what the two limits for starting over are multiplied: they double after every second time."""
     return 2.0 ** min(column[RESTARTS] // 2, _MAX_DOUBLED)
 
 
 @kernel()
 def _take_into_block(value, column):
-    """Take a value into the block in hand; returns whether with it so many blocks were small that the unit changed."""
+    """Take a value into the block in hand; returns whether enough blocks were small: the unit has changed."""
     if column[IN_BLOCK] == 0 or value < column[LOWEST]:
         column[LOWEST] = value
     if column[IN_BLOCK] == 0 or value > column[HIGHEST]:
@@ -232,7 +232,7 @@ def count_in(value, column, doubtful):
 def _store(value, column, doubtful):
     """Store the statistics with the value among them; start them over if the feature has changed for good.
 
-    A doubtful value does not count, unless it is one of so many in a row; returns whether it still is one.
+    A doubtful value does not count, unless enough of them came in a row; returns whether it still is one.
     """
     if not doubtful and _take_into_block(value, column):
         mean, squares = column[BLOCK_MEAN], column[BLOCK_SQUARES]
@@ -260,7 +260,7 @@ def _store(value, column, doubtful):
 @kernel()
 def standardised(value, count, mean, squares):
     """(value - mean) / standard deviation, within +-Z_BOUND; 0 where nothing varied yet."""
-    # Rounding leaves a constant feature with a deviation of about 1e-16 of its size: that is no variation.
+    # Rounding leaves a constant feature with a deviation of about 1e-16 of its size: that is not variation.
     deviation = np.sqrt(squares / count) if count > 0 else 0.0
     if deviation <= 1e-12 * abs(mean) or deviation == 0.0:
         return 0.0
@@ -348,7 +348,7 @@ def target_deviation(target: NDArray[np.float64]) -> float:
 def encode(values, columns, slots, statistics, standardise, x, active):
     """Fill x and the list of available slots from one raw record; returns how many are available.
 
-    `columns[slot]` is where the slot's value stands in `values`, or -1; `slots` are those that may be there, in order.
+    `columns[slot]` is the slot's column in `values`, or -1; `slots` are those that may be there, in order.
     A NaN is a missing value, and x is 0 there. The last place of `active` says how many the record before had, which
     is taken out of x: the work grows with what is there.
     """

@@ -108,7 +108,7 @@ def tally_classes(predictions, decided, truth, own, confusion, calibration, odds
 
 @kernel()
 def _error(answer, y):
-    """|answer - y|, kept finite; an answer that is no number, or none yet, counts as 0."""
+    """|answer - y|, kept finite; an answer that is NaN counts as 0."""
     return min(abs((answer if answer == answer else 0.0) - y), LARGEST)
 
 

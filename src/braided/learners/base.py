@@ -17,9 +17,9 @@ from braided.kernels.random import fill_uniform, key_of
 from braided.learners.protocol import Arrays
 from braided.state import ArrayRule, check_arrays
 
-#: A network has so many layers, or blocks, at most.
+#: Layers, or blocks, of a network.
 MAX_LAYERS = 1_000
-#: A learner's arrays have room for so many numbers at most, some 64 GiB of them.
+#: Numbers that a learner's arrays have room for, some 64 GiB of them.
 _MAX_NUMBERS = 2**34
 
 
@@ -208,7 +208,7 @@ class CompiledLearner(ABC):
                     self._forget_part(name, plan, starts, steps)
 
     def _forget_part(self, name: str, plan: ArrayPlan, starts: list[int], steps: list[int]) -> None:
-        """Make anew what one feature has of an array: along each axis `steps` entries from `starts` on."""
+        """Reset what one feature has of an array: along each axis `steps` entries from `starts` on."""
         whole = tuple(slice(0, n) for n in plan.shape)
         for key in (name, f"{name} second moment"):
             for axis, (start, step) in enumerate(zip(starts, steps, strict=True)):
@@ -232,7 +232,7 @@ class CompiledLearner(ABC):
     def raise_plasticity(self, factor: float, fresh: bool) -> None:
         """Learn faster, because the stream has changed.
 
-        Called after a record while the model is more plastic than usual: steps are to be `factor` times as long as
+        Called after a record while the model is more plastic than usual: take steps `factor` times as long as
         usual, until it is called with 1. `fresh` says that the drift was found just now.
         """
         self.plasticity = factor
@@ -279,7 +279,7 @@ class CompiledLearner(ABC):
         gradient: NDArray[np.float32],
         weight: float = 1.0,
     ) -> bool:
-        """Learn one record; the forward pass is done anew, so no earlier call of `scores` is assumed.
+        """Learn one record; the forward pass is done again, so no earlier call of `scores` is assumed.
 
         `weight` is within the bounds of `kernels.record_weight`, and in the gradient already.
         """

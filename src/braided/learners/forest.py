@@ -216,7 +216,7 @@ class MondrianForest(CompiledLearner):
         x = m + d,   d = z sqrt(Q (n + 1) / (n (n - z^2))),   within 20 sqrt(Q / n);   and the sign of z while Q = 0.
 
     e_j is then divided by the deviation sqrt(Q / n), so that features weigh the same in whatever units. A feature whose
-    unit has changed is standardised anew (`kernels.scale`), and goes on as m + d.
+    unit has changed is standardised from the start (`kernels.scale`), and goes on as m + d.
 
     A record of weight c counts as c in n, n_k and V_j, as c times the gain in G_j, and o is multiplied by (p_y / q)^c;
     c is taken within 1e-6 and 100. Ranges, splits and the frames of values go by records, whatever their weight.

@@ -28,7 +28,7 @@ from braided.kernels.scale import PAST
 from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import STEP_PLACES, StepConfig, step_size_of
 
-#: A feature has so many bins at most: a checkpoint of a stranger may ask for any number.
+#: Bins of a feature: a checkpoint from a stranger may ask for any number.
 _MAX_BINS = 10_000
 #: Units of a hidden layer.
 _MAX_WIDTH = 1_000_000
@@ -43,9 +43,9 @@ class MLPConfig(StepConfig):
     hidden
         Widths of the hidden layers; () makes it a logistic (or linear) regression trained by gradient.
     mask_inputs
-        Whether the availability of each feature is an input beside its value.
+        Whether the availability of each feature is an input next to its value.
     encoding
-        `plain`: a feature's value is one input. `piecewise`: beside it stand the `bins` + 1 inputs of its
+        `plain`: a feature's value is one input. `piecewise`: next to it are the `bins` + 1 inputs of its
         piecewise-linear encoding (`kernels/encoding.py`), made for standardised values.
     bins
         For the piecewise encoding.
@@ -296,7 +296,7 @@ class MLP(CompiledLearner):
         return sum(widths) + 2 * max(widths), 0, widths[0] + 2 + max(widths) + 1
 
     def grow(self, n_features: int, n_outputs: int) -> None:
-        """Grow; the list of inputs that are not zero begins anew, since their places in the scratch move."""
+        """Grow; the list of inputs that are not zero starts over, since their places in the scratch move."""
         super().grow(n_features, n_outputs)
         self.work[:], self.index[:] = 0, 0
         self._scratch = []

@@ -130,7 +130,7 @@ class OLVF(CompiledLearner):
 
     name = "olvf"
     task = "classification"
-    #: The model asks for this before it takes in a class.
+    #: The model reads this before it admits a class.
     max_classes = 2
     config: OLVFConfig
     forward = _forward

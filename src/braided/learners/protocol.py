@@ -1,4 +1,4 @@
-"""What a learner is, and the checks of one written in Python: its author is told which method gave what.
+"""What a learner is, and the checks of one written in Python: messages say which method returned what.
 
 Whatever such a method raises by itself is left as it is: its author wants to see where.
 """
@@ -77,7 +77,7 @@ def name_of(learner: Any) -> str:
 def check_methods(learner: Any) -> None:
     """Refuse a method that cannot be called as the engine calls it."""
     for method, arguments in _CALLS.items():
-        told = (*arguments, "weight") if method == "learn" and getattr(learner, "takes_weight", False) else arguments
+        given = (*arguments, "weight") if method == "learn" and getattr(learner, "takes_weight", False) else arguments
         bound = getattr(learner, method, None)
         if bound is None:
             continue
@@ -86,11 +86,11 @@ def check_methods(learner: Any) -> None:
         except (TypeError, ValueError):  # what is written in C does not always say
             continue
         try:
-            signature.bind(*told)
+            signature.bind(*given)
         except TypeError:
             raise BraidedError(
                 f"learner {name_of(learner)!r} has a method {method}{signature}, and it is called as "
-                f"{method}({', '.join(told)}): let it take these"
+                f"{method}({', '.join(given)}): let it take these"
             ) from None
 
 

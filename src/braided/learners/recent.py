@@ -23,7 +23,7 @@ from braided.state import LARGE, ArrayRule, check_covariance, covariance_bounds
 #: How fast each of the running frequencies follows the labels.
 RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
 _SCALES = len(RATES)
-#: Inputs of the regression beside the features: the target's past (`kernels.scale.past_in_units`), and 1.
+#: Inputs of the regression besides the features: the target's past (`kernels.scale.past_in_units`), and 1.
 _VALUE_INPUTS = PAST + 1
 _NOISE_MEMORY = 1_000.0
 #: Bounds of the noise and of its count, which is whole.
@@ -145,8 +145,8 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
     return True
 
 
-# For numbers: the noise and its count stand in the place of the past, which comes with x. More places in `shape`: the
-# features that are used (0 if there are too many), and the plane of x.
+# For numbers the array of the past holds the noise and its count instead; the past comes with x. More places in
+# `shape`: the features that are used (0 if there are too many), and the plane of x.
 _FEATURES, _PLANE = 6, 7
 _NOISE, _NOISE_COUNT, _NOISE_PLACES = 0, 1, 2
 

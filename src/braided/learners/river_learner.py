@@ -99,8 +99,8 @@ class RiverLearner:
         known = self.model.predict_proba_one(record)
         if not isinstance(known, Mapping):
             raise self._misfit("predict_proba_one", known, "a dict of classes to probabilities")
-        said = (known.get(place, 0.0) for place in range(self.n_outputs))
-        probabilities = [self._number("predict_proba_one", p) for p in said]
+        known_classes = (known.get(place, 0.0) for place in range(self.n_outputs))
+        probabilities = [self._number("predict_proba_one", p) for p in known_classes]
         if self.kind == "log":
             return np.array([math.log(max(p, _MIN_PROBABILITY)) for p in probabilities], dtype=np.float32)
         return np.array(probabilities, dtype=np.float32)
@@ -141,7 +141,7 @@ class RiverLearner:
         self.model = self.model.clone()
 
     def state(self) -> Arrays:
-        """There is none: a River model cannot be written as named arrays."""
+        """Refused: a River model cannot be written as named arrays."""
         raise BraidedError(
             f"learner {self.name!r} holds a River model ({type(self.model).__name__}), which cannot be written without "
             "pickle: keep the whole model with pickle.dump instead of save"

@@ -350,7 +350,7 @@ def _outputs_backward(shape, hyper, weights, block, gradients, index):
     total = block.vectors[_SUM]
     backward_head(values, moments, width, total, gradients.outputs, gradients.total, weights.step_size)
     _step_part(weights, shape[block.at + _HEAD_BIAS], gradients.outputs)
-    rectified = hyper[_SLOPE] == 0
+    rectified = last.dtype.type(hyper[_SLOPE]) == 0
     _square_backward(
         shape, weights, shape[block.at + _PROJECTION], last, gradients.total, index, gradients.layer, rectified
     )
@@ -569,7 +569,7 @@ class SetLearner(CompiledLearner):
             view[old[0] :] = 1.0
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
-        """The settings as integers, then where each array starts (0 for an array that this configuration has not)."""
+        """The places above the kernels, in order; an array that this configuration does not have starts at 0."""
         config = self.config
         numbers = [
             self.n_outputs,

@@ -64,7 +64,7 @@ class TorchLearner:
     in evaluation mode to predict, and in training mode to learn: scores.backward(g) with g = dL/dscores of the
     combiner, then one step of the optimiser.
 
-    Features and classes grow. A module from a factory is then made anew with the larger sizes, and every parameter and
+    Features and classes grow. A module from a factory is then made again with the larger sizes, and every parameter and
     buffer is copied into the corner of its successor, the optimiser's moments likewise (what is new of them starts at
     zero). For this to leave what is known unchanged, inputs must lie feature by feature:
     `torch.stack([values, mask], -1).flatten()`, never `torch.cat([values, mask])`, in which a new feature moves all
