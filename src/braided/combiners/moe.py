@@ -28,8 +28,6 @@ _RATE = 0
 # `work`: the flag that the gate is not finite; then hidden units, gate, gradient of the gate, of the hidden units.
 _RUN_AWAY, _VECTORS = 0, 1
 # The flat weights: hidden bias, output bias, output weights by learner, then hidden weights by feature, which can grow.
-# And the three draws, of hidden bias, of what belongs to outputs, of features.
-_DRAW_BIAS, _DRAW_OUT, _DRAW_FEATURES = 1, 2, 3
 
 
 @kernel()
@@ -57,9 +55,9 @@ def _draw(weights, shape, first):
     n_features = (weights.shape[0] - fixed) // n_hidden
     bound = 1.0 / np.sqrt(max(n_features, 1))
     if first == 0:
-        draw_uniform(weights[:n_hidden].reshape(-1, 1), mix(key, _DRAW_BIAS), 0, 1, bound)
-        draw_uniform(weights[n_hidden:fixed].reshape(-1, 1), mix(key, _DRAW_OUT), 0, 1, 1.0 / np.sqrt(n_hidden))
-    draw_uniform(weights[fixed:].reshape(n_features, n_hidden), mix(key, _DRAW_FEATURES), first, n_hidden, bound)
+        draw_uniform(weights[:n_hidden].reshape(-1, 1), mix(key, 1), 0, 1, bound)
+        draw_uniform(weights[n_hidden:fixed].reshape(-1, 1), mix(key, 2), 0, 1, 1.0 / np.sqrt(n_hidden))
+    draw_uniform(weights[fixed:].reshape(n_features, n_hidden), mix(key, 3), first, n_hidden, bound)
 
 
 @entry(COMBINE)

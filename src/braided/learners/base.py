@@ -17,6 +17,8 @@ from braided.kernels.random import fill_uniform, key_of
 from braided.learners.protocol import Arrays
 from braided.state import ArrayRule, check_arrays
 
+#: The first place in `hyper` of a gradient learner: the rate, which plasticity multiplies.
+RATE = 0
 #: Layers, or blocks, of a network.
 MAX_LAYERS = 1_000
 #: Numbers that a learner's arrays have room for, some 64 GiB of them.
@@ -226,7 +228,7 @@ class CompiledLearner(ABC):
         """`hyper_numbers` as the plasticity of the moment changes them: the first is the rate of a gradient learner."""
         numbers = self.hyper_numbers()
         if self.plasticity != 1.0 and numbers:
-            numbers[0] *= self.plasticity
+            numbers[RATE] *= self.plasticity
         return numbers
 
     def raise_plasticity(self, factor: float, fresh: bool) -> None:

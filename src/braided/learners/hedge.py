@@ -17,7 +17,7 @@ from braided.kernels.compile import kernel
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward_head, step, step_row
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.kernels.record_weight import of_gradient
-from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner, LearnerConfig
+from braided.learners.base import MAX_LAYERS, RATE, ArrayPlan, CompiledLearner, LearnerConfig
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class HedgeConfig(LearnerConfig):
 _OUTPUTS, _FEATURES, _LAYERS, _FAST, _AUX, _BASE, _AUX_INPUTS, _DROP_IN_PREDICTION, _TWICE, _KEY, _TOTAL = range(11)
 _FIRST, _PER_LAYER = 11, 6
 _WIDTH, _EXIT, _WEIGHTS, _BIAS, _HEAD, _HEAD_BIAS = range(_PER_LAYER)
-# Places in `hyper`.
-_RATE, _BETA, _SMOOTHING, _DROPOUT = range(4)
+# Places in `hyper`, after `RATE`.
+_BETA, _SMOOTHING, _DROPOUT = range(RATE + 1, RATE + 4)
 # Rows of the scratch: the gradients of a layer's output and of its inputs; they change places from layer to layer.
 _ABOVE, _BELOW = 0, 1
 
@@ -213,7 +213,7 @@ def _learn_fast(shape, hyper, single, alphas, x, active, label, weight, step_num
     """One pass down: the gradient of the weighted loss collects every exit on its way; O(L)."""
     kind = work.dtype.type
     n_layers, n_outputs = shape[_LAYERS], shape[_OUTPUTS]
-    step_size = (kind(hyper[_RATE] * weight), kind(0), kind(0), kind(0))
+    step_size = (kind(hyper[RATE] * weight), kind(0), kind(0), kind(0))
     above, below = scratch[_ABOVE], scratch[_BELOW]
     exit_gradient = work[work.shape[0] - (n_layers + 1) * n_outputs :][:n_outputs]
     at, end, n_exit = _FIRST + n_layers * _PER_LAYER, _outputs_end(shape), losses.shape[0]
@@ -303,7 +303,7 @@ def _learn_slow(shape, hyper, single, alphas, x, active, label, weight, step_num
             exit_at += n_outputs
             n_exit += 1
         top_at += _PER_LAYER
-    step_size = (kind(hyper[_RATE] * weight), kind(0), kind(0), kind(0))
+    step_size = (kind(hyper[RATE] * weight), kind(0), kind(0), kind(0))
     step(single[: total.shape[0]], single[: total.shape[0]], total, step_size)
     return True
 

@@ -7,12 +7,11 @@ from typing import Literal
 
 from braided import checks
 from braided.kernels.compile import kernel
-from braided.learners.base import LearnerConfig
+from braided.learners.base import RATE, LearnerConfig
 
-# Places in `hyper` of a learner that steps along its gradient; a learner with more numbers has its own from
-# `STEP_PLACES` on.
-RATE, DECAY, SHARE, EPSILON = range(4)
-STEP_PLACES = 4
+# Places in `hyper` of a learner that steps along its gradient, after `RATE`; a learner with more numbers has its own
+# from `STEP_PLACES` on.
+DECAY, SHARE, EPSILON, STEP_PLACES = range(RATE + 1, RATE + 5)
 
 
 @kernel()
