@@ -23,7 +23,7 @@ from braided.errors import BraidedError
 
 _ROUNDS = 3
 #: deep-river is slow and its times are steady: fewer records will do.
-_MOST_DEEP_RIVER_RECORDS = 500
+_MAX_DEEP_RIVER_RECORDS = 500
 _SCRIPT = Path(__file__).with_name("deep_river_script.py")
 #: An interpreter that has deep-river; without it one is set up in the user's cache.
 PYTHON_VARIABLE = "BRAIDED_DEEP_RIVER_PYTHON"
@@ -38,7 +38,7 @@ def deep_river_python(console: Console) -> Path:
     if os.environ.get(PYTHON_VARIABLE):
         return Path(os.environ[PYTHON_VARIABLE])
     folder = cache_folder() / "deep-river"
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    python = folder / "bin" / "python"
     if not (folder / "ready").exists():
         console.print(f"setting up deep-river in {folder} (once, about a minute)", highlight=False)
         venv.create(folder, with_pip=True, clear=True)
@@ -70,7 +70,7 @@ def measure(records: int, console: Console) -> dict[str, Any]:
     values, labels = stream(2 * records)
     rows = as_dicts(values)
     python = deep_river_python(console)
-    theirs_n = 2 * min(records, _MOST_DEEP_RIVER_RECORDS)
+    theirs_n = 2 * min(records, _MAX_DEEP_RIVER_RECORDS)
     ours, theirs = [], []
     for turn in range(_ROUNDS):
         console.print(f"round {turn + 1} of {_ROUNDS}", highlight=False)

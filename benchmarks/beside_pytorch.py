@@ -17,7 +17,7 @@ from torch_model import torch_seconds
 
 _ROUNDS = 3
 #: PyTorch is slow and its times are steady: fewer records will do.
-_MOST_TORCH_RECORDS = 300
+_MAX_TORCH_RECORDS = 300
 
 
 def _case(width: int, records: int, console: Console) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def _case(width: int, records: int, console: Console) -> dict[str, Any]:
     for turn in range(_ROUNDS):
         console.print(f"width {width}: round {turn + 1} of {_ROUNDS}", highlight=False)
         ours.append(1e6 * chunk_seconds(model, values[records:], labels[records:], time.process_time))
-        eager.append(1e6 * torch_seconds(values, labels, mlp, set_config, min(records, _MOST_TORCH_RECORDS)))
+        eager.append(1e6 * torch_seconds(values, labels, mlp, set_config, min(records, _MAX_TORCH_RECORDS)))
     return {
         "width": width,
         "ours_us": min(ours),

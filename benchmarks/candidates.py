@@ -117,7 +117,7 @@ def _run(name: str, stream: str, seed: int, data_dir: Path | None) -> tuple[int,
     job = Job(RunOptions(stream, seed=seed, limit=STREAMS[stream]), data_dir)
     for _ in evaluation.run(job.stream(seed)):
         pass
-    return int(evaluation.history.totals[0]), evaluation.records, evaluation.seconds
+    return int(evaluation.history.tally.totals[0]), evaluation.records, evaluation.seconds
 
 
 def measure(seeds: int, jobs: int | None, data_dir: Path | None, console: Console) -> dict[str, Any]:

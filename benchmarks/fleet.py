@@ -24,7 +24,7 @@ from river.datasets import synth
 
 from braided import Fleet, MODLClassifier, MODLRegressor
 
-_MOST_ONE_HOT = 250
+_MAX_ONE_HOT = 250
 _CHUNK = 500
 
 
@@ -197,7 +197,7 @@ def measure(stream: Keyed, seed: int, start: bool) -> dict[str, float]:
     }
     if start:
         found["d start"] = _run(Fleet(kind(seed=seed), key="key", share="start", in_memory=2_000), stream, keys=True)
-    if distinct.size <= _MOST_ONE_HOT:
+    if distinct.size <= _MAX_ONE_HOT:
         one_hot = (stream.keys[:, None] == distinct).astype(np.float64)
         wide = stream._replace(values=np.column_stack([stream.values, one_hot]))
         found["a one-hot"] = _run(kind(seed=seed), wide, keys=False)

@@ -74,7 +74,7 @@ def errors(dataset: str, seed: int, data_dir: Path | None) -> int:
     evaluation = Evaluation(MODLClassifier(preset=preset, learners=(layer, *preset.learners[1:]), seed=seed))
     for _ in evaluation.run(Job(RunOptions(dataset, preset="released", seed=seed), data_dir).stream(seed)):
         pass
-    return int(evaluation.history.totals[0])
+    return int(evaluation.history.tally.totals[0])
 
 
 def main(

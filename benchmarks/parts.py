@@ -16,10 +16,11 @@ from rich.console import Console
 import candidates
 from braided import MODLClassifier, zoo
 from braided.cli.options import JsonOption
+from braided.estimators.params import ModelParams
 from braided.evaluation import Evaluation
 from braided.kernels.tally import LAST, USUAL
-from braided.presets import default
 from braided.run import Job, RunOptions
+from braided.streams.base import only_records
 from braided.zoo import ModelOptions
 
 #: Those of the candidates, the long ones less short.
@@ -35,7 +36,7 @@ def _losses(model: Any, stream: str, seed: int, limit: int | None, data_dir: Pat
     evaluation = Evaluation(model)
     rows: list[Any] = []
     job = Job(RunOptions(stream, seed=seed, limit=limit), data_dir)
-    for batch in job.stream(seed).batches():
+    for batch in only_records(job.stream(seed)):
         start = 0
         while start < len(batch):
             stop = next((n for n in FIRST if n > evaluation.records), None)
@@ -43,8 +44,8 @@ def _losses(model: Any, stream: str, seed: int, limit: int | None, data_dir: Pat
             evaluation.observe(batch.part(start, end))
             start = end
             if evaluation.records in FIRST and len(rows) < len(FIRST):
-                rows.append(evaluation.history.totals.copy())
-    rows.append(evaluation.history.totals.copy())
+                rows.append(evaluation.history.tally.totals.copy())
+    rows.append(evaluation.history.tally.totals.copy())
     return np.array(rows), list(evaluation.history.learners)
 
 
@@ -57,7 +58,7 @@ def measure(seeds: int, data_dir: Path | None, console: Console) -> list[dict[st
         for seed in range(seeds):
             losses, names = _losses(MODLClassifier(seed=seed), stream, seed, limit, data_dir)
             ours.append(losses)
-            rival = zoo.build(_RIVAL, ModelOptions(default(), seed=seed))
+            rival = zoo.build(_RIVAL, ModelOptions(ModelParams(seed=seed)))
             theirs.append(_losses(rival, stream, seed, limit, data_dir)[0])
         losses, rival_losses = np.mean(ours, axis=0), np.mean(theirs, axis=0)
         after = losses[-1] - losses[FIRST.index(_AFTER)]

@@ -97,7 +97,7 @@ def stream(name: str, seed: int, data_dir: Path | None) -> tuple[Floats, Any]:
     elif name == "magic04":
         table = read_whole(load(name, data_dir)).table
         rows = np.random.default_rng(seed).permutation(len(table.values))[:RECORDS]
-        values, targets = table.values[rows].astype(np.float64), np.asarray(table.labels)[rows]
+        values, targets = table.values[rows].astype(np.float64), np.asarray(table.targets)[rows]
     else:
         values, score = _generated(seed)
         targets = score if name == "function" else (score > 0).astype(int)

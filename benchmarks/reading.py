@@ -35,8 +35,8 @@ def show(rows: dict[str, Rules], path: Path) -> None:
     for name, rules in rows.items():
         model = MODLClassifier()
         history = braided.record(model, open_stream(str(path), rules=rules))
-        print(f"| {name} | {model.n_features} | {int(history.totals[ANSWER]):,} |", flush=True)
-    print(f"| the majority class so far | | {int(history.totals[USUAL]):,} |")
+        print(f"| {name} | {model.n_features} | {int(history.tally.totals[ANSWER]):,} |", flush=True)
+    print(f"| the majority class so far | | {int(history.tally.totals[USUAL]):,} |")
 
 
 def columns() -> None:

@@ -20,10 +20,10 @@ from rich.console import Console
 from river.compose import Pipeline, SelectType
 from river.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
-from braided import presets, record, zoo
+from braided import record, zoo
 from braided.cli.options import JsonOption
-from braided.estimators.river_imputer import ColumnImputer
-from braided.estimators.river_model import RiverClassifier
+from braided.estimators.params import ModelParams
+from braided.estimators.river import ColumnImputer, RiverClassifier
 from braided.run import Job, RunOptions
 from braided.zoo import ModelOptions
 
@@ -69,7 +69,7 @@ def streams(folder: Path, files: list[Path]) -> dict[str, RunOptions]:
 
 def built(name: str, words: bool, imputer: bool, seed: int) -> RiverClassifier:
     """A rival that is given its records in one of the ways."""
-    model: Any = zoo.build(name, ModelOptions(presets.default(), seed=seed))
+    model: Any = zoo.build(name, ModelOptions(ModelParams(seed=seed)))
     last = model.model
     while hasattr(last, "steps"):
         last = list(last.steps.values())[-1]

@@ -66,9 +66,10 @@ def measure() -> Seen:
     slots = [model.feature_names.index(name) for name in NAMES]
     learners = dict(zip(model.learner_names, model.braid.learners, strict=True))
     before = {name: learner.state() for name, learner in learners.items()}
-    row = np.full(len(NAMES), np.nan)
-    row[slots] = values[-1]
-    x = model.braid.score(row).x
+    model.predict_many(values[-1:], NAMES)
+    scored = model.braid.last_scored()
+    assert scored is not None
+    x = scored.x
     plain, filled, scores = (x[plane * len(NAMES) :][slots].astype(np.float64) for plane in (PLAIN, FILLED, SCORES))
     model.learn_many(values[-1:], labels[-1:], NAMES)
     after = {name: learner.state() for name, learner in learners.items()}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import pytest
 from numpy.typing import NDArray
 
 from braided.datasets.locate import search
-from braided.option_names import COMMAND_LINE, options_for
 from excerpts import write as write_excerpts
 
 DATA = Path(os.environ.get("BRAIDED_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
@@ -29,13 +26,6 @@ def real(*names: str) -> Path:
         if search(name, DATA) is None:
             pytest.skip(f"{name} is not here: run `braided datasets fetch NAME`, or set BRAIDED_DATA")
     return DATA
-
-
-@pytest.fixture(autouse=True)
-def _words_of_the_command_line(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Streams are tested as `braided run` reads them, and refused in its words."""
-    with options_for(COMMAND_LINE) if request.path.parent.name == "streams" else nullcontext():
-        yield
 
 
 @pytest.fixture(scope="session")
@@ -81,30 +71,13 @@ def as_records(values: NDArray[np.float64]) -> list[dict[int, float]]:
     return [{j: float(v) for j, v in enumerate(row) if not np.isnan(v)} for row in values]
 
 
-#: Files of tests about what Windows has not: permissions of folders, limits of memory, a shell, a status after a kill.
-collect_ignore = [] if sys.platform != "win32" else [
-    "kernels/test_read_only.py", "serve/test_crafted_import.py", "serve/test_crash.py", "serve/test_docs_serve.py",
-    "test_crafted_checkpoints.py",
-]  # fmt: skip
-#: Single tests that need a pipe with a name, a link, a shell, or a signal that Windows has not.
-NOT_ON_WINDOWS = {
-    "test_a_hangup_reads_everything_again", "test_a_log_that_nobody_reads_holds_nothing_up",
-    "test_a_missing_data_set_leaves_the_others_alone", "test_an_interrupt_ends_it_with_the_results_so_far",
-    "test_closed_standard_input_is_one_line", "test_console_blocks",
-    "test_deep_river_is_measured_by_an_interpreter_that_has_it", "test_feed_resumes_and_survives_a_restart",
-    "test_slow_console_blocks", "test_what_only_looks_like_its_files_is_passed_over",
-}  # fmt: skip
-
-
 #: Modules whose examples need a package that EXTRAS=all alone installs.
 NEED = {"braided.learners.torch_learner": "torch"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the examples of what needs an extra where it is not installed, and on Windows what it has not."""
+    """Skip the examples of what needs an extra where it is not installed."""
     for item in items:
-        if sys.platform == "win32" and getattr(item, "originalname", None) in NOT_ON_WINDOWS:
-            item.add_marker(pytest.mark.skip(reason="Windows has no such pipe, link, shell or signal: run on Linux"))
         for module, needed in NEED.items():
             if item.name.startswith(f"{module}.") and importlib.util.find_spec(needed) is None:
                 item.add_marker(pytest.mark.skip(reason=f"{needed} is not installed: run make test EXTRAS=all"))

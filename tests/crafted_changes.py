@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import MAGIC, VERSION
+from braided.store import MAGIC, VERSION
 
 NUMBERS = (math.nan, math.inf, -math.inf, -1.0, 0.5, 2.0**31, 2.0**62, 1e300, -1e300, 1e38)
 WHOLE_NUMBERS = (-1, 2**31, 2**62, -(2**63), 1, 7)

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from river import drift
 
 from braided import Encoder, Fleet, MODLClassifier, MODLRegressor, presets
-from braided.checkpoint import encode
 from braided.combiners import COMBINERS
 from braided.evaluation import Evaluation
 from braided.fleet import KIND, SHARES
 from braided.learners import LEARNERS, FourierConfig, HedgeConfig, LinearConfig, LogisticConfig, MLPConfig, SetConfig
 from braided.presets import Preset
+from braided.records import Records
 from braided.run.checkpoint import FinishedRun, RunCheckpoint
 from braided.run.options import RunOptions
 from braided.run.predictions import Written
@@ -28,7 +28,7 @@ from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.model_state import ModelState
 from braided.serve.records import RecordParser
 from braided.serve.settings import Limits
-from braided.streams import Batch
+from braided.store import encode
 from braided.streams.encode.rules import ReadingCounts, Rules
 
 #: Of a file of predictions.
@@ -194,9 +194,9 @@ def _run(numeric: bool, delay: int) -> bytes:
     model = MODELS["lean regressor" if numeric else "greedy"]()
     evaluation = Evaluation(model, delay=delay)
     values, labels = some_values(ROWS)
-    evaluation.observe(Batch(("0", "1", "2"), values, (labels * 1.5 if numeric else labels).tolist()))
+    evaluation.observe(Records(("0", "1", "2"), values, (labels * 1.5 if numeric else labels).tolist()))
     path = Path(FOLDER.name) / f"{numeric} {delay}"
-    done = [FinishedRun("other", 1, evaluation.result(), copy.deepcopy(evaluation.history))]
+    done = [FinishedRun("other", 1, evaluation.result(), copy.deepcopy(evaluation.history), evaluation.keys)]
     RunCheckpoint(path, None).save(run_options(delay), done, evaluation, True, ReadingCounts(), None, WRITTEN)
     return path.read_bytes()
 

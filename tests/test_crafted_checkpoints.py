@@ -1,4 +1,4 @@
-"""Checkpoints that a stranger has changed and signed anew are refused, or harmless: never a crash, never a NaN."""
+"""Checkpoints that a stranger has changed and signed again are refused, or harmless: never a crash."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 pytest.importorskip("starlette", reason="the extra serve is not installed: run make test")
 
 from braided import BraidedError, MODLClassifier
-from braided.checkpoint import decode, encode
 from braided.learners import LogisticConfig
+from braided.store import decode, encode
 from crafted_changes import signed
 
 SCRIPT = Path(__file__).with_name("crafted_checkpoints.py")
@@ -72,7 +72,7 @@ ENTRY = {"name": "a", "dtype": "<f8", "shape": [2], "start": 0}
 def test_a_malformed_header_is_refused_by_the_name_of_the_file(header: Any, words: str) -> None:
     if isinstance(header, list):
         header = json.dumps({"kind": "MODLClassifier", "metadata": {}, "arrays": header}).encode()
-    with pytest.raises(BraidedError, match=f"checkpoint it is malformed: .*{words}.*give a file written by save"):
+    with pytest.raises(BraidedError, match=f"checkpoint it is malformed: .*{words}.*corrupt or was modified"):
         decode(signed(header, np.zeros(2).tobytes()), "it", "MODLClassifier")
 
 
@@ -108,17 +108,7 @@ def test_a_state_that_is_refused_leaves_the_model_as_it_was() -> None:
         model.learn_one({"a": float(i)}, i % 2)
     before = model.braid.state()
     changed = {**before, "statistics": before["statistics"] + 1.0, "learner 7/sizes": before["learner 7/sizes"] + 0.5}
-    with pytest.raises(BraidedError, match="state of learner 'forest': array 'sizes' holds"):
+    with pytest.raises(BraidedError, match="state of learner 'forest': its arrays are not trees"):
         model.braid.load_state(changed)
     for name, array in model.braid.state().items():
         np.testing.assert_array_equal(array, before[name])
-
-
-def test_a_model_of_an_older_file_is_saved_and_loaded_again() -> None:
-    model = MODLClassifier(learners=(LogisticConfig(),))
-    model.learn_many([[1.0], [2.0]], ["a", "b"])
-    metadata, arrays = model.snapshot()
-    older = {name: array for name, array in arrays.items() if not name.startswith("label ")}
-    assert len(older) < len(arrays)
-    again = MODLClassifier.restore(*MODLClassifier.restore(metadata, older).snapshot())
-    assert again.predict_one({0: 2.0}) == model.predict_one({0: 2.0})

@@ -198,7 +198,9 @@ def test_a_reset_leaves_no_dangling_addresses() -> None:
         _ = [np.full(size, 123_456_789) for size in range(1, 40) for _ in range(20)]  # reuse whatever was freed
         for learner in model.braid.learners:
             assert isinstance(learner, CompiledLearner)
-        np.testing.assert_array_equal(model.braid._table, [learner.table_row() for learner in model.braid.learners])  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(
+            model.braid._model.table, [learner.table_row() for learner in model.braid.learners]
+        )  # type: ignore[attr-defined]
     assert model.health["mlp"]["resets"] >= 2
     twin.learn_many(values, labels)
     for name, array in twin.braid.state().items():
@@ -235,20 +237,19 @@ def test_a_learner_may_return_nothing_and_names_stay_apart() -> None:
     assert all(health == {"skipped": 0, "resets": 0} for health in model.health.values())
 
 
-def test_a_reader_in_between_changes_nothing_of_what_is_learned() -> None:
-    """A service lets readers in between two records of a chunk; they bring features of their own."""
+def test_a_reader_in_between_changes_nothing_of_what_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers get in between two records of a chunk; they bring features of their own."""
     values, labels = made_up(200, d=4)
     models = [MODLClassifier(), MODLClassifier()]
     for model in models:
         model.learn_many(values[:50], labels[:50])
-    waiting = np.zeros(1, dtype=np.int64)
 
     def read() -> None:
         models[1].predict_proba_one({3: 1.0})
         models[1].predict_proba_many(values[:3, :2])
 
-    models[1].braid.give_way(waiting, read)
-    waiting[0] = 1
+    models[1].core.let_others_in = read
+    models[1].braid.waiting[0] = 1
     for model in models:
         model.learn_many(values[50:], labels[50:])
     for name, array in models[0].braid.state().items():

@@ -15,12 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from braided import MODLClassifier, MODLRegressor
-from braided.estimators.digest import state_digest
 from braided.kernels.mondrian import FEATURE
 from braided.learners import LEARNERS, CompiledLearner, Learner, MondrianForest, build
 from braided.learners.fourier import FourierLinear, FourierLogistic
 from braided.learners.linear import LinearRegression
 from braided.learners.logistic import LogisticRegression
+from braided.store import state_digest
 from conftest import as_records, made_up
 
 Singles = NDArray[np.float32]

@@ -14,8 +14,9 @@ import pytest
 
 from braided import BraidedError, MODLClassifier, presets, zoo
 from braided.combiners import COMBINERS
-from braided.estimators.digest import state_digest
+from braided.estimators.params import ModelParams
 from braided.learners.river_learner import takes_weight
+from braided.store import state_digest
 from braided.zoo import ModelOptions, names_for
 from conftest import as_records, made_up
 
@@ -24,14 +25,17 @@ BASE = (0, 1)
 
 
 def _of(name: str, combiner: str | None = None) -> Make:
-    return lambda seed: zoo.build(name, ModelOptions(presets.default(), combiner, seed, None, BASE))
+    return lambda seed: zoo.build(
+        name, ModelOptions(ModelParams(presets.default(), combiner=combiner, seed=seed), base_features=BASE)
+    )
 
 
 EVERYTHING: dict[str, Make] = {name: _of(name) for name in names_for("classification")}
 EVERYTHING |= {f"modl with {combiner}": _of("modl", combiner) for combiner in COMBINERS}
 EVERYTHING |= {
     f"{name} as the paper sets it": lambda seed, name=name: zoo.build(
-        name, ModelOptions(presets.released("svmguide3"), None, seed, "svmguide3", BASE)
+        name,
+        ModelOptions(ModelParams(presets.released("svmguide3"), seed=seed), dataset="svmguide3", base_features=BASE),
     )
     for name in ("auxdrop-odl", "auxdrop-ogd", "olvf", "modl-glr", "modl-5")
 }
@@ -125,7 +129,7 @@ def test_names_expire_alike_in_chunks_one_by_one_and_after_a_restart(make_ours: 
     def expiring() -> MODLClassifier:
         return make_ours(3).clone({"max_features": 4, "expire_after": 2})
 
-    single, in_chunks, dry_run = expiring(), expiring(), expiring().dry_run()
+    single, in_chunks = expiring(), expiring()
     taken = []
     for x, y in zip(as_records(values), labels.tolist(), strict=True):
         before = single.feature_names
@@ -140,7 +144,6 @@ def test_names_expire_alike_in_chunks_one_by_one_and_after_a_restart(make_ours: 
     array = np.array([[x.get(name, np.nan) for name in names] for x, _ in taken])
     for start, stop in ((0, 1), (1, 4), (4, 15), (15, len(taken))):
         part, kinds = array[start:stop], [y for _, y in taken[start:stop]]
-        dry_run.learn_many(part, kinds, names)
         in_chunks.learn_many(part, kinds, names)
         in_chunks.predict_proba_many(array, names)
         in_chunks.save(tmp_path / "model")
@@ -200,22 +203,20 @@ def test_more_classes(make: Make) -> None:
 
 
 def test_each_learner_has_its_own_name() -> None:
-    assert zoo.build("modl-glr", ModelOptions(presets.classic())).learner_names == ["glr", "fourier", "mlp", "set"]
+    assert zoo.build("modl-glr", ModelOptions(ModelParams("classic"))).learner_names == ["glr", "fourier", "mlp", "set"]
 
 
 def test_random_dropout_acts_on_predictions_under_released_alone() -> None:
     for preset in (presets.default(), presets.paper("german"), presets.released("german")):
-        config = zoo.build("auxdrop-odl", ModelOptions(preset)).braid.learners[0].config  # type: ignore[union-attr]
+        config = zoo.build("auxdrop-odl", ModelOptions(ModelParams(preset))).braid.learners[0].config  # type: ignore[union-attr]
         assert config.dropout_when_predicting == (preset.name == "released")
 
 
 def test_options_reach_the_learners_that_have_them() -> None:
-    options = ModelOptions(
-        presets.default(), overrides=("layers=7", "aux_layer=2", "dropout=0.1", "beta=0.9", "learning_rate=0.5")
-    )
+    options = ModelOptions(overrides=("layers=7", "aux_layer=2", "dropout=0.1", "beta=0.9", "learning_rate=0.5"))
     config = zoo.build("auxdrop-odl", options).braid.learners[0].config  # type: ignore[union-attr]
     assert (config.layers, config.aux_layer, config.dropout, config.beta, config.learning_rate) == (7, 2, 0.1, 0.9, 0.5)
-    options = ModelOptions(presets.default(), overrides=("hidden=9,8", "zero_output=false"))
+    options = ModelOptions(overrides=("hidden=9,8", "zero_output=false"))
     fast, *_, mlp, _, _ = zoo.build("modl", options).learners  # type: ignore[union-attr,misc]
     assert fast == presets.default().learners[0]
     assert (mlp.hidden, mlp.zero_output) == ((9, 8), False)

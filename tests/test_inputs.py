@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from river import linear_model, preprocessing
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets
-from braided.estimators.digest import state_digest
-from braided.inputs import InputStage
+from braided.engine.inputs import InputStage
 from braided.kernels import inputs
 from braided.kernels.inputs import MAX_FEATURES
 from braided.kernels.scale import CHANGES, COUNT, SQUARES, STATISTICS
@@ -26,6 +25,7 @@ from braided.learners import (
     RecentValueConfig,
     RiverLearner,
 )
+from braided.store import state_digest
 from conftest import as_records, made_up
 
 Floats = NDArray[np.float64]
@@ -265,7 +265,7 @@ def test_beside_a_learner_in_python_everything_is_as_without(task: str) -> None:
     """The Python loop takes the same steps as the compiled one."""
     model = models()[task == "regression"]
     configs = DEFAULT.learners if task == "classification" else DEFAULT.numeric
-    river = linear_model.LogisticRegression() if task == "classification" else linear_model.LinearRegression()
+    river = linear_model.SoftmaxRegression() if task == "classification" else linear_model.LinearRegression()
     mixed = type(model)(
         learners=[*configs, RiverLearner(preprocessing.StandardScaler() | river)], combiner="kalman-tanh", seed=1
     )
@@ -326,7 +326,7 @@ def test_a_feature_that_comes_late_changes_no_answer_for_records_without_it() ->
     before = model.predict_proba_many(values[:50])
     with_new = np.column_stack([values[:1], [1.0]])
     grown = MODLClassifier.restore(*model.snapshot())
-    grown._admit([5], [])
+    grown.core._admit([5], [])
     np.testing.assert_allclose(grown.predict_proba_many(values[:50]), before, atol=1e-6)
     grown.learn_many(with_new, labels[:1])
     assert (grown.braid.learners[0].state()["frequencies"][5] != 0).any()

@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from braided import BraidedError, zoo
-from braided.estimators.digest import state_digest
-from braided.evaluation.late_labels import LateLabels
-from braided.records import Predictions
 from braided.run import Job, RunOptions
-from braided.streams.base import Batch, LateLabel, RecordID
+from braided.store import state_digest
 
 
 def lines_and_order(n: int, regression: bool) -> tuple[list[str], list[tuple[str, dict[str, float], Any]]]:
@@ -64,7 +61,7 @@ def test_a_late_label_is_learned_when_it_comes_and_judged_by_what_was_said(task:
         number, label = y if what == "learn" else (None, y)
         answer, then = said.pop(number) if what == "learn" else (model.predict_one(x), None)
         losses.append(abs((answer or 0.0) - label) if task == "regression" else answer != label)
-        model.learn_many(row, [label], list(x), said=then)
+        model.learn_many(row, [label], list(x), earlier=then)
     assert found["runs"][0]["state_sha256"] == state_digest(model)
     assert (found["records"], found["unlabelled"]) == (len(losses), len(said))
     if task == "regression":
@@ -175,81 +172,5 @@ def test_flat_records_name_their_column(tmp_path: Path) -> None:
     with pytest.raises(BraidedError, match="--id and --target are both"):
         run(path, target="kind", id="kind")
     (tmp_path / "d.csv").write_text("a,y\n1,p\n2,q\n")
-    with pytest.raises(BraidedError, match="id 'order' is for records of JSON"):
+    with pytest.raises(BraidedError, match="`id` 'order' is for records of JSON"):
         run(tmp_path / "d.csv", id="order")
-
-
-def waiting(**bounds: Any) -> LateLabels:
-    return LateLabels(**{"most": 3, "seconds": 10.0, **bounds})
-
-
-def ask(late: LateLabels, name: str, time: float | None = None, n: int = 2) -> None:
-    batch = Batch(tuple(range(n)), np.ones((1, n)), [None], keys=[name.upper()], ids=[RecordID(name, time)])
-    late.keep(batch, Predictions(np.array([[0.2, 0.8]]), np.array([[1.0]])))
-
-
-def test_what_waits_is_bounded_and_what_does_not_is_counted() -> None:
-    late = waiting()
-    for number in range(5):
-        ask(late, f"r{number}")
-    assert len(late) == 3
-    assert late.find(LateLabel("r1", 0)) is None, "it was dropped for newer ones"
-    assert late.find(LateLabel("r4", None)) is None, "it is no label, and the record waits for one"
-    assert late.find(LateLabel("r4", 0)) is not None
-    late.join(LateLabel("r4", 0))
-    assert late.find(LateLabel("r4", 0)) is None
-    assert late.find(LateLabel("r9", 0)) is None
-    assert late.counts == {"asked": 5, "joined": 1, "too_late": 1, "repeated": 1, "unknown": 1, "misfit": 1}
-    assert late.heard == 5
-    for number in range(50):
-        ask(late, f"s{number}")
-    assert len(late._gone) == 3, "those that are gone are remembered for a while"
-
-
-def test_time_is_that_of_the_messages() -> None:
-    late = waiting(most=100)
-    ask(late, "a", 100.0)
-    ask(late, "b", 105.0)
-    assert late.find(LateLabel("b", 0, time=110.5)) is not None
-    assert late.find(LateLabel("a", 0, time=110.6)) is None
-    assert late.counts["too_late"] == 1
-
-
-def test_values_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braided.evaluation.late_labels._MOST_VALUES", 100)
-    late = waiting(most=1_000)
-    for number in range(30):
-        ask(late, str(number), n=10)
-    assert len(late) == 10
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"ids": ["a", "a"]}, "IDs are not different"),
-        ({"ids": [["a"], "b"]}, "IDs are not different"),
-        ({"ids": ["a", "b", "c", "d"]}, "are 4, and can be 3 at most"),
-        ({"gone": [["x", 1]]}, "what is gone is not as it should be"),
-        ({"counts": {"asked": -1}}, "'asked' is -1"),
-        ({"sizes": np.array([2, 1])}, "have 3 values, and 4 are there"),
-        ({"columns": np.array([0, 1, 0, 7])}, "array 'columns' holds 7"),
-        ({"values": np.array([1.0, np.nan, 1.0, 1.0])}, "array 'values' holds nan"),
-        ({"own": np.zeros((2, 3))}, "array 'own' should have shape"),
-        ({"names": [0, 0]}, "twice"),
-        ({"keys": [1, None]}, "keys are not 2 texts"),
-    ],
-)
-def test_a_state_that_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
-    late = waiting()
-    ask(late, "a", 1.0)
-    ask(late, "b")
-    about, arrays = late.state()
-    again = waiting()
-    again.load_state(json.loads(json.dumps(about)), arrays, 1)
-    assert again.state()[0] == about
-    for name, array in again.state()[1].items():
-        np.testing.assert_array_equal(array, arrays[name], err_msg=name)
-    about |= {name: value for name, value in change.items() if name in about}
-    arrays |= {name: value for name, value in change.items() if name in arrays}
-    with pytest.raises(BraidedError, match=message):
-        waiting().load_state(about, arrays, 1)

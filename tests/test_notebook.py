@@ -13,10 +13,11 @@ from river import datasets
 
 import braided
 from braided import BraidedError, Fleet, History, MODLClassifier, MODLRegressor, record
-from braided.estimators.digest import state_digest
-from braided.evaluation.progress_bar import records_of
+from braided.evaluation.recording import records_of
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
-from braided.streams import ArrayStream, Batch
+from braided.records import Records
+from braided.store import state_digest
+from braided.streams import ArrayStream
 from conftest import made_up
 
 SMALL = (LogisticConfig(), MLPConfig(hidden=(8,)))
@@ -63,7 +64,7 @@ def shown(thing: Any) -> Seen:
 
 def stream(n: int = 300) -> ArrayStream:
     values, labels = made_up(n, d=4, classes=3)
-    return ArrayStream("s", Batch((ODD, "b", "c", "d"), values, [f"{ODD}{label}" for label in labels]))
+    return ArrayStream("s", Records((ODD, "b", "c", "d"), values, [f"{ODD}{label}" for label in labels]))
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +75,9 @@ def history() -> History:
 def test_an_estimator_is_shown_and_not_changed() -> None:
     model = MODLClassifier(learners=SMALL, seed=3)
     assert "0 records learned" in " ".join(shown(model).text.split())
-    assert model._braid is None
+    assert model.records_learned == 0
     batch = stream().table
-    model.learn_many(batch.values, batch.labels, batch.names)
+    model.learn_many(batch.values, batch.targets, batch.names)
     before = state_digest(model)
     text = " ".join(shown(model).text.split())
     for words in ("MODLClassifier preset default", "seed 3", "300 records learned", "4 features", "3 classes",
@@ -94,7 +95,7 @@ def test_an_estimator_is_shown_and_not_changed() -> None:
 def test_a_history_is_shown(history: History) -> None:
     seen = shown(history)
     text = " ".join(seen.text.split())
-    last = history.window_errors()
+    last = history.tally.window_errors()
     assert f"{last[0]:.2%} wrong in the last 300 {history.error:.2%} wrong in all 300 records" in text
     for words in (ODD, f"majority so far {last[1]:.2%}", f"last label {last[2]:.2%}", f"olr alone {last[3]:.2%}"):
         assert words in text, text
@@ -109,7 +110,7 @@ def test_a_history_is_shown(history: History) -> None:
     numbers = record(MODLRegressor(learners=(LinearConfig(),)), [({"a": float(t)}, 2.0 * t) for t in range(3)])
     assert f"{numbers.error:,.4g} off by in all" in " ".join(shown(numbers).text.split())
     many = History("many", [f"learner {i}" for i in range(100)])
-    many.add(braided.records.Predictions(np.ones((1, 1)), np.zeros((1, 100))), ["a"], ["a"])
+    many.tally.add(braided.records.Predictions(np.ones((1, 1)), np.zeros((1, 100))), ["a"], ["a"])
     assert "and 79 more" in shown(many).text
 
 
@@ -159,7 +160,7 @@ def test_a_history_writes_its_report(history: History, tmp_path: Path) -> None:
     assert "<script" not in text
     for one in (history, prior):
         row = text.index(f"<tr><td>{one.name.replace('<', '&lt;').replace('>', '&gt;')}</td>")
-        assert f"{one.totals[0]:,.0f}</td>" in text[row : row + 200]
+        assert f"{one.tally.totals[0]:,.0f}</td>" in text[row : row + 200]
         assert f"{one.error:.2%}</td>" in text[row : row + 200]
     for words in ("Running error", "Windowed error", "By class", "Confusion", "How it was made", "numba"):
         assert words in text, words

@@ -29,10 +29,8 @@ braided.combiners: COMBINERS Combiner Ensemble Greedy KalmanTanh KalmanWeights M
     ScoreSum build
 braided.datasets: CATALOGUE Dataset PAPER_SETTINGS PaperSettings settings_for
 braided.datasets.protocol: PaperSettings
-braided.estimators.digest: state_digest
 braided.estimators.drift: DETECTORS Watch build
 braided.estimators.explain: Explanation Part
-braided.estimators.progress: Predictions
 braided.evaluation: Evaluation History Tally metrics record
 braided.fleet: KeyLearners
 braided.learners: CompiledLearner Folklore FolkloreConfig ForestConfig ForestValueConfig FourierConfig FourierLinear
@@ -44,10 +42,12 @@ braided.learners.base: ArrayPlan
 braided.learners.gaussian: GaussianConfig
 braided.plot: availability calibration confusion coverage error failures learners shares throughput weights
 braided.presets: Preset classic default get lean paper released
+braided.records: Labels Predictions Records
 braided.report: plot
 braided.sklearn: MODLClassifier MODLRegressor
 braided.spark: fleet_stream prepare read_fleet
-braided.streams: ArrayStream Batch IterableStream Limited MASKS Masked Peeked Rules SQLStream Stream open_stream
+braided.store: state_digest
+braided.streams: ArrayStream IterableStream Limited MASKS Masked Peeked Rules SQLStream Stream open_stream
     read_whole shuffled
 braided.streams.encode.chunk: BadRecord Chunk
 braided.streams.encode.encoder: Encoder
@@ -64,24 +64,22 @@ braided.streams.readers.follow: FollowStream
 braided.streams.readers.jsonl: JSONLinesStream
 braided.streams.readers.libsvm: LibsvmStream
 braided.streams.readers.live: LiveStream
+braided.store: state_digest
 braided.zoo: ModelOptions build names_for
 """
 METHODS = """
 Encoder: learn_one look transform_one
-History: add availability begin blocks calibration_error close coverage coverage_shares curve drifts error features
-    hear importance interval learner_errors load_state metrics n_last note per_class pieces plot present records
-    report resets restore rules shares skipped state throughput totals weights window window_errors window_metrics
-    window_recall windowed
-MODLClassifier: braid class_limit classes coverage coverage_counts decide decides drifts dry_run effects_one
-    expect_delay explain_one feature_names give_up_encoder health learn_many learn_one learner_names lent_encoder load
-    n_features
+History: add add_labels availability begin blocks calibration_error classes close confusion coverage coverage_shares
+    curve drifts error features importance learner_errors learners metrics n_last per_class pieces plot present
+    records regression report resets restore shares skipped state throughput weights window window_metrics windowed
+MODLClassifier: braid class_limit classes core coverage coverage_counts decide decides drifts effects_one encoder
+    expect_delay explain_one feature_names health learn_many learn_one learner_names load lock n_features
     predict_learn_many predict_many predict_one predict_proba_many predict_proba_one predict_set_many predict_set_one
-    progress_many records_learned restore save sets snapshot task
-MODLRegressor: braid classes coverage coverage_counts drifts dry_run effects_one expect_delay explain_one
-    feature_names give_up_encoder health learn_many learn_one learner_names lent_encoder load n_features
-    predict_interval_many
+    progress_many records_learned restore save sets snapshot task without_encoder
+MODLRegressor: braid classes core coverage coverage_counts drifts effects_one encoder expect_delay explain_one
+    feature_names health learn_many learn_one learner_names load lock n_features predict_interval_many
     predict_interval_one predict_learn_many predict_many predict_one predict_reach_many predict_reach_one
-    progress_many records_learned restore save snapshot task
+    progress_many records_learned restore save snapshot task without_encoder
 """
 COMMANDS = (
     "bench, bench default, bench depth, bench evaluation, bench fleet, bench memory, bench serve, bench speed, "

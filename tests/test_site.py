@@ -250,10 +250,10 @@ def test_the_reference_has_the_public_names(site: Path) -> None:
         "presets": ("presets.get", "presets.Preset", "zoo.build"),
         "evaluation": (
             "evaluation.record", "evaluation.History.metrics", "evaluation.Tally", "evaluation.Evaluation",
-            "evaluation.metrics.METRICS", "report.plot.error", "estimators.digest.state_digest",
+            "evaluation.metrics.METRICS", "report.plot.error", "store.state_digest",
         ),
         "streams": (
-            "streams.open.open_stream", "streams.Batch", "streams.Rules", "streams.readers.csv.CSVStream",
+            "streams.open.open_stream", "records.Records", "streams.Rules", "streams.readers.csv.CSVStream",
             "streams.readers.jsonl.JSONLinesStream", "streams.readers.arff.ARFFStream",
             "streams.readers.arrow.ArrowStream", "streams.readers.libsvm.LibsvmStream", "streams.SQLStream",
             "streams.IterableStream", "streams.readers.follow.FollowStream", "streams.readers.folder.FolderStream",

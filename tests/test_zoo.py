@@ -5,20 +5,21 @@ from __future__ import annotations
 import pytest
 
 from braided import BraidedError, MODLRegressor, presets, zoo
+from braided.estimators.params import ModelParams
 from braided.zoo import ModelOptions
 
 
 def test_a_variant_of_an_mlp_needs_a_preset_that_has_one() -> None:
     for name in ("modl-glr", "modl-5"):
         with pytest.raises(BraidedError, match="has no MLP"):
-            zoo.build(name, ModelOptions(presets.lean()))
-    deeper = zoo.build("modl-5", ModelOptions(presets.default(), task="regression"))
+            zoo.build(name, ModelOptions(ModelParams("lean")))
+    deeper = zoo.build("modl-5", ModelOptions(task="regression"))
     assert deeper.learner_names[:6] == MODLRegressor().learner_names
 
 
 def test_our_presets_lend_each_other_what_they_do_not_have() -> None:
     for preset in (presets.default(), presets.lean(), presets.classic()):
         for name in ("olr", "fourier", "mlp", "set", "recent", "forest"):
-            assert zoo.build(name, ModelOptions(preset)).learner_names == [name]
+            assert zoo.build(name, ModelOptions(ModelParams(preset))).learner_names == [name]
     with pytest.raises(BraidedError, match="preset 'paper' has no learner 'recent'"):
-        zoo.build("recent", ModelOptions(presets.paper()))
+        zoo.build("recent", ModelOptions(ModelParams("paper")))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from braided.errors import BraidedError
-from braided.estimators import Encoder, MODLClassifier, MODLRegressor
+from braided.estimators import MODLClassifier, MODLRegressor
 
 if TYPE_CHECKING:
+    from braided.estimators.encoder import Encoder
     from braided.evaluation import History, record
     from braided.fleet import Fleet
 
@@ -19,6 +20,8 @@ def __getattr__(name: str) -> Any:
     """What only some programs need is imported when it is asked for, so that the others start sooner."""
     import importlib
 
+    if name == "Encoder":
+        return importlib.import_module("braided.estimators.encoder").Encoder
     if name in {"History", "record"}:
         return getattr(importlib.import_module("braided.evaluation"), name)
     if name == "Fleet":

@@ -67,7 +67,24 @@ class Columns:
         return features
 
 
-class MODL(Classifier):
+class _MODL:
+    """What the two share."""
+
+    model: Any
+
+    def _set_up(self, kind: type[_Classifier | _Regressor], schema: Any, seed: int, **parameters: Any) -> None:
+        self._columns = Columns(schema)
+        #: The model itself: to save it, and to look into it.
+        self.model = kind(seed=seed, max_features=max(len(self._columns), 1), **parameters)
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def _features(self, instance: Any) -> dict[Hashable, float]:
+        return self._columns.record(instance.x)
+
+
+class MODL(_MODL, Classifier):
     """Multilearner online deep learning for CapyMOA's streams: `braided.MODLClassifier` behind its interface.
 
     Missing values (NaN) are missing; nominal attributes are one-hot encoded (`Columns`).
@@ -105,20 +122,9 @@ class MODL(Classifier):
         super().__init__(schema=schema, random_seed=random_seed)
         if not schema.is_classification():
             raise BraidedError("the target of the schema is numeric: use braided.capymoa.MODLRegressor")
-        self._columns = Columns(schema)
         self._n_classes = int(schema.get_num_classes())
-        #: The model itself: to save it, and to look into it.
-        self.model = _Classifier(
-            preset=preset,
-            learners=learners,
-            combiner=combiner,
-            seed=random_seed,
-            max_features=max(len(self._columns), 1),
-            max_classes=max(self._n_classes, 2),
-        )
-
-    def __str__(self) -> str:
-        return "MODL"
+        parameters = {"preset": preset, "learners": learners, "combiner": combiner}
+        self._set_up(_Classifier, schema, random_seed, **parameters, max_classes=max(self._n_classes, 2))
 
     def train(self, instance: Any) -> None:
         """Learn one labelled instance."""
@@ -128,11 +134,11 @@ class MODL(Classifier):
                 f"the label of instance {self.model.records_learned + 1} is {label}: to be learned it must be a class "
                 f"of the schema, from 0 to {self._n_classes - 1}"
             )
-        self.model.learn_one(self._columns.record(instance.x), label)
+        self.model.learn_one(self._features(instance), label)
 
     def predict_proba(self, instance: Any) -> NDArray[np.float64] | None:
         """The probability of each class, (n_classes,), in the schema's order; None before anything was learned."""
-        known = self.model.predict_proba_one(self._columns.record(instance.x))
+        known = self.model.predict_proba_one(self._features(instance))
         if not known:
             return None
         probabilities = np.zeros(self._n_classes)
@@ -141,18 +147,8 @@ class MODL(Classifier):
         return probabilities
 
 
-class MODLRegressor(Regressor):
-    """The same for a numeric target: `braided.MODLRegressor` behind CapyMOA's interface.
-
-    Parameters
-    ----------
-    schema
-        Of the stream; its target must be numeric.
-    random_seed
-        Fixes every random choice.
-    preset, learners, combiner
-        As of `braided.MODLRegressor`.
-    """
+class MODLRegressor(_MODL, Regressor):
+    """The same for a numeric target, with the same parameters: `braided.MODLRegressor` behind CapyMOA's interface."""
 
     def __init__(
         self,
@@ -165,25 +161,15 @@ class MODLRegressor(Regressor):
         super().__init__(schema=schema, random_seed=random_seed)
         if not schema.is_regression():
             raise BraidedError("the target of the schema is nominal: use braided.capymoa.MODL")
-        self._columns = Columns(schema)
-        #: The model itself: to save it, and to look into it.
-        self.model = _Regressor(
-            preset=preset,
-            learners=learners,
-            combiner=combiner,
-            seed=random_seed,
-            max_features=max(len(self._columns), 1),
-        )
-
-    def __str__(self) -> str:
-        return "MODLRegressor"
+        self._set_up(_Regressor, schema, random_seed, preset=preset, learners=learners, combiner=combiner)
 
     def train(self, instance: Any) -> None:
         """Learn one instance."""
-        self.model.learn_one(self._columns.record(instance.x), float(instance.y_value))
+        self.model.learn_one(self._features(instance), float(instance.y_value))
 
     def predict(self, instance: Any) -> float | None:
         """The predicted value; None before anything was learned."""
         if self.model.records_learned == 0:
             return None
-        return self.model.predict_one(self._columns.record(instance.x))
+        value: float = self.model.predict_one(self._features(instance))
+        return value

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from braided.errors import BraidedError
 
 #: How small and how large a number may be, beside 0: beyond, what float32 makes of it is 0 or infinite.
 _SMALLEST, _LARGEST = 1e-30, 1e30
-#: So large whole numbers may be.
-_MOST = 2**62
-#: Processes that one command starts at most, unless the machine has more cores: each takes memory of its own.
-_PROCESSES = 64
+#: The largest whole number of a setting.
+_MAX_WHOLE = 2**62
+#: The most processes that one command starts, unless the machine has more cores: each takes memory of its own.
+_MAX_PROCESSES = 64
 
 
 def choice(what: str, value: str, choices: Iterable[str]) -> str:
@@ -38,7 +39,7 @@ def processes(what: str, n: int) -> None:
         ...
     braided.errors.BraidedError: --jobs is 1,000,000, and this machine takes ... processes at most: give ... each core
     """
-    most = max(_PROCESSES, os.cpu_count() or 1)
+    most = max(_MAX_PROCESSES, os.cpu_count() or 1)
     if n > most:
         raise BraidedError(f"{what} is {n:,}, and this machine takes {most} processes at most: give one for each core")
 
@@ -54,19 +55,22 @@ def one_of(owner: Any, field: str, choices: Iterable[str]) -> None:
 def at_least(owner: Any, least: float, *names: str) -> None:
     """The fields are numbers from `least` on."""
     for field in names:
-        value = getattr(owner, field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < float("inf"):
-            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a finite number from {least} on")
+        value = _number(owner, field, lambda value: least <= value < math.inf, f"a finite number of at least {least}")
         _check_magnitude(owner, field, value)
 
 
 def above(owner: Any, bound: float, *names: str) -> None:
     """The fields are numbers above `bound`."""
     for field in names:
-        value = getattr(owner, field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not bound < value < float("inf"):
-            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a finite number above {bound}")
+        value = _number(owner, field, lambda value: bound < value < math.inf, f"a finite number above {bound}")
         _check_magnitude(owner, field, value)
+
+
+def _number(owner: Any, field: str, fits: Callable[[float], bool], wanted: str) -> float:
+    value = getattr(owner, field)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+        raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use {wanted}")
+    return value
 
 
 def _check_magnitude(owner: Any, field: str, value: float) -> None:
@@ -87,12 +91,10 @@ def at_most(owner: Any, bound: float, *names: str) -> None:
 def share(owner: Any, *names: str) -> None:
     """The fields are numbers from 0 to just below 1."""
     for field in names:
-        value = getattr(owner, field)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a number from 0 to below 1")
+        _number(owner, field, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 
 
-def sizes(owner: Any, least: int, *names: str, most: int = _MOST) -> None:
+def sizes(owner: Any, least: int, *names: str, most: int = _MAX_WHOLE) -> None:
     """The fields are whole numbers from `least` on, up to `most`."""
     for field in names:
         value = getattr(owner, field)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from braided import checks
-from braided.datasets.protocol import settings_for
 from braided.learners import (
     ForestConfig,
     FourierConfig,
@@ -17,6 +17,9 @@ from braided.learners import (
     RecentValueConfig,
     SetConfig,
 )
+
+if TYPE_CHECKING:
+    from braided.datasets.protocol import PaperSettings
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,15 @@ class Preset:
         return replace(self, learners=tuple(config.for_regression() for config in self.learners))
 
 
+def _settings_for(dataset: str | None) -> PaperSettings:
+    from braided.datasets.protocol import settings_for  # most models are ours, and start sooner without
+
+    return settings_for(dataset)
+
+
 def paper(dataset: str | None = None) -> Preset:
     """The equations of the paper, on raw values."""
-    settings = settings_for(dataset)
+    settings = _settings_for(dataset)
     rate = settings.learning_rate
     return Preset(
         "paper",
@@ -70,7 +79,7 @@ def paper(dataset: str | None = None) -> Preset:
 
 def released(dataset: str | None = None) -> Preset:
     """What produced the published tables, quirks included: see `docs/presets.md`. Its dropout acts on predictions."""
-    settings = settings_for(dataset)
+    settings = _settings_for(dataset)
     rate = settings.released_learning_rate
     return Preset(
         "released",
@@ -195,8 +204,6 @@ SETTLED = ("classic", "paper", "released")
 OURS = ("default", "lean", "classic")
 #: Name -> a function from the data set's name (or None) to the preset.
 PRESETS = {"default": default, "lean": lean, "classic": classic, "paper": paper, "released": released}
-#: What a saved model's name of a preset stands for now: `default` was settled once, and is now saved with its settings.
-RENAMED = {"default": "classic"}
 
 
 def get(name: str, dataset: str | None = None) -> Preset:

@@ -66,6 +66,8 @@ class Records:
 
     def part(self, start: int, stop: int) -> Records:
         """The records from `start` to `stop`; arrays are views."""
+        if start == 0 and stop >= len(self):
+            return self
         rows = slice(start, stop)
         return replace(
             self,
@@ -90,6 +92,11 @@ class Records:
             times=None if self.times is None else self.times[rows],
         )
 
+    @property
+    def known_targets(self) -> list[Any]:
+        """n targets, None for each that is not known."""
+        return [None] * len(self) if self.targets is None else self.targets
+
     def one(self, row: int) -> dict[Hashable, float]:
         """The values that one record has, by name."""
         return {
@@ -97,7 +104,8 @@ class Records:
         }
 
 
-class Labels(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Labels:
     """Labels of earlier records, which come on their own; a stream yields `Records` and these.
 
     Attributes
@@ -117,15 +125,13 @@ class Labels(NamedTuple):
     weights: list[float | None]
     times: Floats
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
     def part(self, start: int, stop: int) -> Labels:
         """The labels from `start` to `stop`."""
         rows = slice(start, stop)
         return Labels(self.ids[rows], self.targets[rows], self.weights[rows], self.times[rows])
-
-    @property
-    def n(self) -> int:
-        """How many labels there are (the length of a tuple is its number of fields)."""
-        return len(self.ids)
 
 
 class Admitted(NamedTuple):
@@ -147,6 +153,19 @@ class Admitted(NamedTuple):
     codes: Floats
     new_names: dict[int, list[Hashable]]
     new_labels: dict[int, Hashable]
+
+    def part(self, start: int, stop: int) -> Admitted:
+        """The records from `start` to `stop`, to be learned after those before them."""
+        if start == 0 and stop >= len(self.records):
+            return self
+        names = {row - start: new for row, new in self.new_names.items() if start <= row < stop}
+        labels = {row - start: label for row, label in self.new_labels.items() if start <= row < stop}
+        return Admitted(self.records.part(start, stop), self.codes[start:stop], names, labels)
+
+    @property
+    def brings_new(self) -> bool:
+        """Whether the model has to grow for these records."""
+        return bool(self.new_names or self.new_labels)
 
 
 class Confidence(NamedTuple):
@@ -234,6 +253,16 @@ def join(chunks: Sequence[Records]) -> Records:
         _arrays([chunk.times for chunk in chunks], chunks, np.nan),
         {name: meaning for chunk in chunks for name, meaning in chunk.categories.items()},
         chunks[0].first,
+    )
+
+
+def join_labels(parts: Sequence[Labels]) -> Labels:
+    """Labels one after another; none of none."""
+    return Labels(
+        [name for part in parts for name in part.ids],
+        [target for part in parts for target in part.targets],
+        [weight for part in parts for weight in part.weights],
+        np.concatenate([np.zeros(0), *(part.times for part in parts)]),
     )
 
 

@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from braided import estimators
 from braided.errors import BraidedError
 from braided.estimators import frames
-from braided.estimators.chunks import weights_of
+from braided.estimators.arrays import ZEROS_MISSING, weights_of
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.estimators.drift import Detector
-from braided.estimators.sparse import ZEROS_MISSING
+from braided.estimators.encoder import Encoder
+from braided.estimators.params import CLASSIFICATION, REGRESSION, ModelParams
 from braided.extras import how_to_install
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
@@ -40,7 +41,7 @@ __all__ = ["MODLClassifier", "MODLRegressor"]
 Floats = NDArray[np.float64]
 _SEEDS = 2**31 - 1
 #: Of raw records, whose categories become features.
-_MOST_FEATURES = 10_000
+_MAX_FEATURES = 10_000
 
 
 class _MODL(BaseEstimator):
@@ -59,7 +60,7 @@ class _MODL(BaseEstimator):
         drift_detector: Detector | None = None,
         delay: int = 0,
         expire_after: int | None = None,
-        encode: bool | estimators.Encoder = False,
+        encode: bool | Encoder = False,
         zeros: str = ZEROS_MISSING,
     ) -> None:
         self.zeros = zeros
@@ -118,21 +119,17 @@ class _MODL(BaseEstimator):
         named = self.encode is not False and hasattr(self, "feature_names_in_")
         return self.feature_names_in_.tolist() if named else None
 
-    def _settings(self, random: np.random.RandomState) -> dict[str, Any]:
-        """What both models inside are given."""
-        most = self.n_features_in_ if self.encode is False else _MOST_FEATURES
-        return {
-            "preset": self.preset,
-            "learners": self.learners,
-            "combiner": self.combiner,
-            "seed": int(random.randint(_SEEDS)),
-            "max_features": most if self.max_features is None else self.max_features,
-            "drift_detector": self.drift_detector,
-            "delay": self.delay,
-            "expire_after": self.expire_after,
-            "encode": self.encode,
-            "zeros": self.zeros,
-        }
+    def _made(self, random: np.random.RandomState, classes: NDArray[Any] | None) -> Any:
+        """A fresh model inside, for these classes or for numbers."""
+        task = REGRESSION if classes is None else CLASSIFICATION
+        own = self.get_params(deep=False)
+        settings = {name: own[name] for name in ModelParams.names(task) if name in own}
+        settings["seed"] = int(random.randint(_SEEDS))
+        if self.max_features is None:
+            settings["max_features"] = self.n_features_in_ if self.encode is False else _MAX_FEATURES
+        if classes is None:
+            return estimators.MODLRegressor(**settings)
+        return estimators.MODLClassifier(**settings, max_classes=classes.size)
 
     def _check_parameters(self) -> None:
         if isinstance(self.passes, bool) or not isinstance(self.passes, Integral) or self.passes < 1:
@@ -148,20 +145,28 @@ class _MODL(BaseEstimator):
             sample_weight = np.asarray(sample_weight)
         return weights_of(sample_weight, values.shape[0], first=1)
 
-    def _learn_all(
-        self,
-        inner: Any,
-        values: Floats,
-        targets: NDArray[Any],
-        weights: Floats | None,
-        random: np.random.RandomState,
-    ) -> None:
-        """Learn every record `passes` times, as `fit` does."""
+    def _fit(self, values: Any, targets: Any, sample_weight: Any, classes: NDArray[Any] | None = None) -> None:
+        """Learn checked records `passes` times with a fresh model."""
+        weights = self._weights(sample_weight, values)
+        random = check_random_state(self.random_state)
+        inner = self._made(random, classes)
         _check_any(weights)
         for _ in range(self.passes):
             order = random.permutation(values.shape[0]) if self.shuffle else slice(None)
             weighed = None if weights is None else weights[order]
             inner.learn_many(values[order], targets[order], self._names, sample_weight=weighed)
+        self.model_ = inner
+
+    def _go_on(self, values: Any, targets: Any, sample_weight: Any, classes: NDArray[Any] | None = None) -> None:
+        """Learn checked records in order, at first with a fresh model."""
+        weights = self._weights(sample_weight, values)
+        if not hasattr(self, "model_"):
+            _check_any(weights)
+            inner = self._made(check_random_state(self.random_state), classes)
+        else:
+            inner = self.model_
+        inner.learn_many(values, targets, self._names, sample_weight=weights)
+        self.model_ = inner
 
 
 def _check_any(weights: Floats | None) -> None:
@@ -177,12 +182,10 @@ class MODLClassifier(ClassifierMixin, _MODL):
 
     Parameters
     ----------
-    preset
-        `default`, `lean`, `classic`, `paper` or `released`, or a `braided.presets.Preset`.
-    learners
-        Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
-    combiner
-        How scores are joined; None for the preset's.
+    preset, learners, combiner, drift_detector, delay, expire_after, encode, decision, class_weight, costs
+        As of `braided.MODLClassifier`. With `encode`, X holds raw records, text, dates and numbers as a file has them,
+        in a data frame or an array of objects. Unlike elsewhere in scikit-learn, `class_weight` weighs answers and not
+        what is learned; `sample_weight` does that.
     passes
         How often `fit` goes over the records.
     shuffle
@@ -192,14 +195,6 @@ class MODLClassifier(ClassifierMixin, _MODL):
         An integer makes results repeatable; None takes NumPy's global generator.
     max_features
         How many features there may be; None: as many as there are columns, and 10,000 with `encode`.
-    drift_detector, delay, expire_after
-        As of `braided.MODLClassifier`. Names expire only where there are more than `max_features` of them.
-    encode
-        True: X holds raw records, text, dates and numbers as a file has them, in a data frame or an array of objects,
-        and the model remembers how to read them; or a `braided.Encoder` with other rules.
-    decision, class_weight, costs
-        How `predict` chooses from the probabilities, which stay the same: as of `braided.MODLClassifier`. Unlike
-        elsewhere in scikit-learn, `class_weight` weighs answers and not what is learned; `sample_weight` does that.
     zeros
         What a sparse matrix does not store: `missing`, or the `value` 0. Encoders of scikit-learn mean 0.
 
@@ -238,7 +233,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
         drift_detector: Detector | None = None,
         delay: int = 0,
         expire_after: int | None = None,
-        encode: bool | estimators.Encoder = False,
+        encode: bool | Encoder = False,
         decision: str = LIKELIEST,
         class_weight: ClassWeight = None,
         costs: Costs = None,
@@ -276,12 +271,9 @@ class MODLClassifier(ClassifierMixin, _MODL):
         """
         self._check_parameters()
         values, labels = self._labelled(X, y, reset=True)
-        weights = self._weights(sample_weight, values)
-        random = check_random_state(self.random_state)
         classes = np.unique(labels)
-        inner = self._made(classes, random)
-        self._learn_all(inner, values, labels, weights, random)
-        self.classes_, self.model_ = classes, inner
+        self._fit(values, labels, sample_weight, classes)
+        self.classes_ = classes
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None) -> Self:
@@ -299,18 +291,13 @@ class MODLClassifier(ClassifierMixin, _MODL):
             As of `fit`.
         """
         self._check_parameters()
-        first = not hasattr(self, "model_")
         known = self._known(classes)
-        values, labels = self._labelled(X, y, reset=first)
-        weights = self._weights(sample_weight, values)
+        values, labels = self._labelled(X, y, reset=not hasattr(self, "model_"))
         foreign = [label for label in np.unique(labels).tolist() if label not in known.tolist()]
         if foreign:
             raise BraidedError(f"y holds {foreign[0]!r}: it must be one of the classes, {shown(known.tolist())}")
-        if first:
-            _check_any(weights)
-        inner = self._made(known, check_random_state(self.random_state)) if first else self.model_
-        inner.learn_many(values, labels, self._names, sample_weight=weights)
-        self.classes_, self.model_ = known, inner
+        self._go_on(values, labels, sample_weight, known)
+        self.classes_ = known
         return self
 
     def _known(self, classes: ArrayLike | None) -> NDArray[Any]:
@@ -342,15 +329,6 @@ class MODLClassifier(ClassifierMixin, _MODL):
         check_classification_targets(labels)
         return values, labels
 
-    def _made(self, classes: NDArray[Any], random: np.random.RandomState) -> estimators.MODLClassifier:
-        return estimators.MODLClassifier(
-            **self._settings(random),
-            max_classes=classes.size,
-            decision=self.decision,
-            class_weight=self.class_weight,
-            costs=self.costs,
-        )
-
     def predict_proba(self, X: Any) -> Floats:
         """Class probabilities, (n, n_classes), columns in the order of `classes_`; 0 for a class never seen."""
         check_is_fitted(self, "model_")
@@ -377,7 +355,8 @@ class MODLClassifier(ClassifierMixin, _MODL):
         That holds for records to come in the order of a stream, as `partial_fit` learns them.
         """
         check_is_fitted(self, "model_")
-        return self.model_.predict_set_many(self._checked(X, reset=False), level, self._names)
+        sets: list[set[Any]] = self.model_.predict_set_many(self._checked(X, reset=False), level, self._names)
+        return sets
 
 
 class MODLRegressor(RegressorMixin, _MODL):
@@ -387,27 +366,10 @@ class MODLRegressor(RegressorMixin, _MODL):
 
     Parameters
     ----------
-    preset
-        `default`, `lean`, `classic`, `paper` or `released`, or a `braided.presets.Preset`.
-    learners
-        Learner configurations (or objects with the `Learner` protocol) in place of the preset's.
-    combiner
-        How scores are joined; None for the preset's.
-    passes
-        How often `fit` goes over the records.
-    shuffle
-        Whether `fit` takes the records in random order, a new one for each pass.
-    random_state
-        An integer makes results repeatable; None takes NumPy's global generator.
-    max_features
-        How many features there may be; None: as many as there are columns, and 10,000 with `encode`.
-    drift_detector, delay, expire_after
-        As of `braided.MODLRegressor`. Names expire only where there are more than `max_features` of them.
-    encode
-        True: X holds raw records, text, dates and numbers as a file has them, in a data frame or an array of objects,
-        and the model remembers how to read them; or a `braided.Encoder` with other rules.
-    zeros
-        What a sparse matrix does not store: `missing`, or the `value` 0. Encoders of scikit-learn mean 0.
+    preset, learners, combiner, drift_detector, delay, expire_after, encode
+        As of `braided.MODLRegressor`.
+    passes, shuffle, random_state, max_features, zeros
+        As of `MODLClassifier`.
 
     Attributes
     ----------
@@ -428,39 +390,18 @@ class MODLRegressor(RegressorMixin, _MODL):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Start anew and learn these records.
-
-        Parameters
-        ----------
-        X
-            (n, d) numbers, NaN (and a data frame's null) for missing.
-        y
-            n finite numbers.
-        sample_weight
-            n weights from 0 on, 1 each if not given; a record of weight 0 is left out.
-        """
+        """Start anew and learn these records; arguments as of `MODLClassifier.fit`, with n finite numbers for y."""
         self._check_parameters()
         values, targets = self._checked(X, y, reset=True, y_numeric=True)
-        weights = self._weights(sample_weight, values)
-        random = check_random_state(self.random_state)
-        inner = self._made(random)
-        self._learn_all(inner, values, targets, weights, random)
-        self.model_ = inner
+        self._fit(values, targets, sample_weight)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn these records, in order, after those learned before; arguments as of `fit`."""
         self._check_parameters()
-        first = not hasattr(self, "model_")
-        values, targets = self._checked(X, y, reset=first, y_numeric=True)
-        weights = self._weights(sample_weight, values)
-        inner = self._made(check_random_state(self.random_state)) if first else self.model_
-        inner.learn_many(values, targets, self._names, sample_weight=weights)
-        self.model_ = inner
+        values, targets = self._checked(X, y, reset=not hasattr(self, "model_"), y_numeric=True)
+        self._go_on(values, targets, sample_weight)
         return self
-
-    def _made(self, random: np.random.RandomState) -> estimators.MODLRegressor:
-        return estimators.MODLRegressor(**self._settings(random))
 
     def predict(self, X: Any) -> Floats:
         """The predicted values, (n,)."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from braided.errors import BraidedError
 
-#: Characters of a key at most.
-LONGEST_KEY = 1_000
+#: Characters of a key.
+MAX_KEY_LENGTH = 1_000
 _DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -121,14 +121,15 @@ def key_text(value: Any, name: Hashable, record: int | None = None) -> str | Non
         text = "true" if value else "false"
     elif is_missing(value):
         return None
-    elif _is_whole(value) and abs(whole := int(value)) < 10**LONGEST_KEY:
+    elif _is_whole(value) and abs(whole := int(value)) < 10**MAX_KEY_LENGTH:
         text = str(whole)
     else:
         remedy = "give one of fewer digits" if _is_whole(value) else "give text or a whole number"
         raise BraidedError(f"key {name!r} is {shown(value)}{_in(record)}: {remedy}")
-    if len(text) > LONGEST_KEY:
+    if len(text) > MAX_KEY_LENGTH:
         raise BraidedError(
-            f"key {name!r} is {shown(value)}{_in(record)}: it may have {LONGEST_KEY:,} characters, give a shorter one"
+            f"key {name!r} is {shown(value)}{_in(record)}: it may have {MAX_KEY_LENGTH:,} characters, give a shorter "
+            "one"
         )
     return text or None
 
@@ -137,7 +138,7 @@ def _is_whole(value: Any) -> bool:
     if isinstance(value, float | np.floating):
         return float(value).is_integer()
     if isinstance(value, Decimal):  # one of a million digits is not looked at
-        return value.is_finite() and value.adjusted() < LONGEST_KEY and value == value.to_integral_value()
+        return value.is_finite() and value.adjusted() < MAX_KEY_LENGTH and value == value.to_integral_value()
     return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from braided import checks, presets
 from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor, drift, rivals
+from braided.estimators import MODLClassifier, MODLRegressor, river
 from braided.estimators.base import MODL
-from braided.estimators.river_model import RiverClassifier, RiverModel, RiverRegressor
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
+from braided.estimators.decision import DECISION_PARAMETERS
+from braided.estimators.params import CLASSIFICATION, REGRESSION, TASKS, ModelParams
+from braided.estimators.river import RiverClassifier, RiverModel, RiverRegressor
 from braided.learners import LEARNERS, FolkloreConfig, HedgeConfig, LearnerConfig, MLPConfig, OLVFConfig
 from braided.presets import OURS, Preset
 
@@ -23,42 +24,35 @@ class ModelOptions:
 
     Attributes
     ----------
-    preset
-        Learners and scaling; a baseline takes the scaling, and `paper` and `released` give it the paper's settings.
-    combiner
-        How scores are joined; None for the preset's.
-    seed
-        Fixes every random choice.
+    params
+        Of a MODL; a baseline takes the scaling of the preset, and `paper` and `released` give it the paper's settings.
+    task
+        `classification` or `regression`.
     dataset
         Name of the data set, if it is one of the paper's.
     base_features
         The always-available features, which Aux-Drop feeds to its first layer.
-    max_features, max_classes
-        Limits beyond which a stream is refused.
-    expire_after
-        Records after which a feature that did not come again may give up its place, at that limit; None for never.
     overrides
         Settings `name=value` that replace those of every learner that has a setting of that name.
-    drift
-        Name of the drift detector, if there is to be one.
-    task
-        `classification` or `regression`.
-    decision
-        Parameters of the classifier that say how it answers: `decision`, `class_weight`, `costs`.
     """
 
-    preset: Preset
-    combiner: str | None = None
-    seed: int = 0
+    params: ModelParams = field(default_factory=ModelParams)
+    task: str = CLASSIFICATION
     dataset: str | None = None
     base_features: tuple[Hashable, ...] = ()
-    max_features: int = 10_000
-    max_classes: int = 1_000
-    expire_after: int | None = None
     overrides: tuple[str, ...] = ()
-    drift: str | None = None
-    task: str = CLASSIFICATION
-    decision: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def preset(self) -> Preset:
+        """The preset, by the data set if it has settings of its own."""
+        preset = self.params.preset
+        return preset if isinstance(preset, Preset) else presets.get(preset, self.dataset)
+
+    @property
+    def decides(self) -> bool:
+        """Whether something is said of how a classifier answers."""
+        usual = ModelParams()
+        return any(getattr(self.params, name) != getattr(usual, name) for name in DECISION_PARAMETERS)
 
     @property
     def settings(self) -> PaperSettings:
@@ -80,20 +74,15 @@ class ModelOptions:
         chosen = learners or self.learners
         for option in self.overrides:
             chosen = with_option(chosen, option)
-        settings: dict[str, Any] = {
-            "preset": self.preset,
-            "learners": learners if chosen == self.learners else chosen,
-            "combiner": self.combiner,
-            "seed": self.seed,
-            "max_features": self.max_features,
-            "expire_after": self.expire_after,
-            "drift_detector": None if self.drift is None else drift.build(self.drift),
-        }
-        if regression:
-            if self.decision:
-                raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out")
-            return MODLRegressor(**settings)
-        return MODLClassifier(**settings, **self.decision, max_classes=self.max_classes, first_features=first_features)
+        if regression and self.decides:
+            raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out")
+        params = replace(
+            self.params,
+            preset=self.preset,
+            learners=learners if chosen == self.learners else chosen,
+            first_features=first_features,
+        )
+        return (MODLRegressor if regression else MODLClassifier)(**params.arguments(self.task))
 
 
 def with_option(learners: tuple[LearnerConfig, ...], option: str) -> tuple[LearnerConfig, ...]:
@@ -135,7 +124,8 @@ def _named(*names: str) -> Builder:
 
     def build(options: ModelOptions) -> Model:
         found: dict[str, LearnerConfig] = {}
-        ours = [replace(options, preset=presets.get(name)) for name in OURS if options.preset.name in OURS]
+        lenders = OURS if options.preset.name in OURS else ()
+        ours = [replace(options, params=ModelParams(presets.get(name))) for name in lenders]
         for config in (config for lender in (options, *ours) for config in lender.learners):
             found.setdefault(_called(config), config)
         if missing := [name for name in names if name not in found]:
@@ -187,37 +177,32 @@ def _five(options: ModelOptions) -> Model:
     return options.model((*options.learners, *deeper))
 
 
-def _hedge(fast: bool) -> Builder:
-    def build(options: ModelOptions) -> Model:
-        settings = options.settings
-        return options.model(
-            (
-                HedgeConfig(
-                    layers=settings.auxdrop_layers,
-                    learning_rate=settings.auxdrop_learning_rate,
-                    fast=fast,
-                    expected_features=settings.n_features,
-                ),
-            )
-        )
+def _hedge_config(options: ModelOptions, fast: bool) -> HedgeConfig:
+    """The layers and the rate that the paper gives to hedge backpropagation."""
+    settings = options.settings
+    return HedgeConfig(
+        layers=settings.auxdrop_layers,
+        learning_rate=settings.auxdrop_learning_rate,
+        fast=fast,
+        expected_features=settings.n_features,
+    )
 
-    return build
+
+def _hedge(fast: bool) -> Builder:
+    return lambda options: options.model((_hedge_config(options, fast),))
 
 
 def _auxdrop(base: str) -> Builder:
     def build(options: ModelOptions) -> Model:
-        settings = options.settings
-        config = HedgeConfig(
-            layers=settings.auxdrop_layers,
-            learning_rate=settings.auxdrop_learning_rate,
-            fast=base != "odl",
+        as_released = options.preset.name == "released"
+        config = replace(
+            _hedge_config(options, fast=base != "odl"),
             exits="last" if base == "ogd" else "hedge",
             aux_layer=3,
-            aux_width=settings.auxdrop_width,
+            aux_width=options.settings.auxdrop_width,
             base_features=len(options.base_features),
-            softmax_twice=options.preset.name == "released",
-            dropout_when_predicting=options.preset.name == "released",
-            expected_features=settings.n_features,
+            softmax_twice=as_released,
+            dropout_when_predicting=as_released,
         )
         return options.model((config,), options.base_features or None)
 
@@ -228,19 +213,15 @@ def _olvf(options: ModelOptions) -> Model:
     return options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),))
 
 
-def _folklore(options: ModelOptions) -> Model:
-    return options.model((FolkloreConfig(),))
-
-
 def _river(make: Callable[[str, int], Any], words_for: tuple[str, ...] = ()) -> Builder:
-    """One of `estimators.rivals`, which is given categories as words for these tasks, else as numbers.
+    """One of `estimators.river`, which is given categories as words for these tasks, else as numbers.
 
     Regression trees want numbers: the linear models in their leaves take nothing else.
     """
 
     def build(options: ModelOptions) -> Model:
         kind = RiverRegressor if options.task == REGRESSION else RiverClassifier
-        return kind(make(options.task, options.seed), words=options.task in words_for)
+        return kind(make(options.task, options.params.seed), words=options.task in words_for)
 
     return build
 
@@ -281,17 +262,17 @@ MODELS: dict[str, NamedModel] = {
     "auxdrop-fodl": NamedModel(_auxdrop("fodl"), _CLASSES_ONLY),
     "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
     "olvf": NamedModel(_olvf, _CLASSES_ONLY),
-    "folklore": NamedModel(_folklore, _CLASSES_ONLY),
-    "majority": NamedModel(_river(rivals.majority), _CLASSES_ONLY),
-    "mean": NamedModel(_river(rivals.mean), _VALUES_ONLY),
-    "river-logistic": NamedModel(_river(rivals.logistic), _CLASSES_ONLY),
-    "river-linear": NamedModel(_river(rivals.linear), _VALUES_ONLY),
-    "river-nb": NamedModel(_river(rivals.naive_bayes), _CLASSES_ONLY),
-    "river-tree": NamedModel(_river(rivals.tree, words_for=_CLASSES_ONLY)),
-    "river-arf": NamedModel(_river(rivals.adaptive_forest, words_for=_CLASSES_ONLY)),
-    "river-srp": NamedModel(_river(rivals.random_patches, words_for=_CLASSES_ONLY)),
-    "river-amf": NamedModel(_river(rivals.mondrian_forest)),
-    "river-knn": NamedModel(_river(rivals.neighbours, words_for=TASKS)),
+    "folklore": NamedModel(lambda options: options.model((FolkloreConfig(),)), _CLASSES_ONLY),
+    "majority": NamedModel(_river(river.majority), _CLASSES_ONLY),
+    "mean": NamedModel(_river(river.mean), _VALUES_ONLY),
+    "river-logistic": NamedModel(_river(river.logistic), _CLASSES_ONLY),
+    "river-linear": NamedModel(_river(river.linear), _VALUES_ONLY),
+    "river-nb": NamedModel(_river(river.naive_bayes), _CLASSES_ONLY),
+    "river-tree": NamedModel(_river(river.tree, words_for=_CLASSES_ONLY)),
+    "river-arf": NamedModel(_river(river.adaptive_forest, words_for=_CLASSES_ONLY)),
+    "river-srp": NamedModel(_river(river.random_patches, words_for=_CLASSES_ONLY)),
+    "river-amf": NamedModel(_river(river.mondrian_forest)),
+    "river-knn": NamedModel(_river(river.neighbours, words_for=TASKS)),
 }
 
 
@@ -312,18 +293,21 @@ def has_state(name: str) -> bool:
     >>> has_state("olr"), has_state("river-nb")
     (True, False)
     """
-    usual = ModelOptions(presets.get("default"), task=MODELS[name].tasks[0])
-    return isinstance(MODELS[name].build(usual), MODL)
+    return isinstance(MODELS[name].build(ModelOptions(task=MODELS[name].tasks[0])), MODL)
 
 
 def check(names: Iterable[str], options: ModelOptions) -> None:
     """Refuse names, options and a combiner that no model of these could use, before any record is read."""
     models = [build(name, replace(options, overrides=())) for name in names]
     ours = [model for model in models if isinstance(model, MODL)]
-    if not ours and (options.overrides or options.combiner or options.drift or options.decision):
-        given = f"--combiner {options.combiner!r}" if options.combiner else f"--drift {options.drift!r}"
-        given = f"--option {options.overrides[0]!r}" if options.overrides else given
-        given = "--decision, --class-weight or --costs" if options.decision else given
+    params = options.params
+    without_effect = {
+        "--decision, --class-weight or --costs": options.decides,
+        f"--option {next(iter(options.overrides), None)!r}": options.overrides,
+        f"--combiner {params.combiner!r}": params.combiner,
+        "--drift": params.drift_detector is not None,
+    }
+    if not ours and (given := next((option for option, value in without_effect.items() if value), None)):
         raise BraidedError(f"{given} has no effect on {', '.join(names)}: leave it out")
     settings = {
         field.name

@@ -274,7 +274,7 @@ def test_an_outage_is_said_once_and_nothing_is_lost(server: Server, topic: str, 
     stream.on_pause = lambda: steps.pop(0)() if steps and len(labels) == 50 else None  # type: ignore[attr-defined]
     batches = stream.batches()
     for batch in batches:
-        labels += batch.labels
+        labels += batch.targets
     assert labels == [json.loads(body)["y"] for body in bodies]
     said = [line for line in told if "reached" in line or "back" in line]
     assert [re.sub(r".*/\S+ (is back|cannot).*", r"\1", line) for line in said] == ["cannot", "is back"], said
@@ -309,7 +309,7 @@ def test_partitions_come_in_the_order_of_their_timestamps(tmp_path: Path) -> Non
         server.publish("many", bodies, partitions, times)
         address = f"kafka://127.0.0.1:{server.port}/many"
         stream = open_stream(address, idle=0.7)
-        labels = [label for batch in stream.batches() for label in batch.labels]
+        labels = [label for batch in stream.batches() for label in batch.targets]
         left = {number: [i for i in range(900) if partitions[i] == number] for number in (0, 1, 3)}
         expected = []
         while any(left.values()):
@@ -320,10 +320,10 @@ def test_partitions_come_in_the_order_of_their_timestamps(tmp_path: Path) -> Non
         fresh = open_stream(address.replace("many", "fresh"), idle=0.2)
         assert sum(map(len, fresh.batches())) == 40, "what waits for other partitions has come"
         halves = open_stream(address, idle=0.7)
-        first_batch = next(batches := halves.batches()).labels
+        first_batch = next(batches := halves.batches()).targets
         batches.close()  # type: ignore[attr-defined]
         rest = open_stream(address, idle=0.7, position=halves.position)  # type: ignore[attr-defined]
-        assert first_batch + [label for batch in rest.batches() for label in batch.labels] == expected
+        assert first_batch + [label for batch in rest.batches() for label in batch.targets] == expected
         assert json.loads(json.dumps(stream.position))["place"].keys() == {"0", "1", "2", "3"}  # type: ignore[attr-defined]
     finally:
         server.stop()
@@ -383,7 +383,7 @@ def test_entries_with_several_fields_are_flat_records(tmp_path: Path) -> None:
         batch = next(open_stream(server.address("flat"), target="kind", idle=0.3).batches())
         assert batch.names == ("t", "ward=a", "ward=b")
         assert batch.values[:2].tolist()[1] == [1.5, 0.0, 1.0]
-        assert batch.labels[:3] == ["p", "q", "p"]
+        assert batch.targets[:3] == ["p", "q", "p"]
     finally:
         server.stop()
 
@@ -497,8 +497,8 @@ def test_options_that_make_no_sense(tmp_path: Path) -> None:
         ({"seeds": 2}, "a broker's stream takes one model and one seed"),
         ({"available": 0.5}, "a broker's stream takes records as they come"),
         ({"always": 2}, "a broker's stream takes records as they come"),
-        ({"header": True}, "header is for text files"),
-        ({"encoding": "latin-1"}, "encoding is for text files"),
+        ({"header": True}, "`header` is for text files"),
+        ({"encoding": "latin-1"}, "`encoding` is for text files"),
     ):
         pytest.importorskip("redis", reason="redis is not installed: run make test EXTRAS=all")
         with pytest.raises(BraidedError, match=message):

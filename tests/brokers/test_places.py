@@ -61,7 +61,7 @@ def test_what_is_no_place_is_refused_before_anything_is_connected(kind: str, pla
     pytest.importorskip("confluent_kafka", reason="confluent_kafka is not installed: run make test EXTRAS=all")
     position = {"place": place, "form": [True, None], "records": 1, "labels": 0}
     stream: Any = open_stream(f"{kind}://127.0.0.1:1/plant", position=position)
-    with pytest.raises(BraidedError, match="the position in the stream does not hold together"):
+    with pytest.raises(BraidedError, match="the position in the stream cannot be used"):
         stream.connect()
 
 

@@ -42,7 +42,7 @@ def test_order_and_mask_of_two_sets_are_pinned(name: str, available: float) -> N
     np.testing.assert_array_equal(~np.isnan(stream.values), draws.available)
     if name == "wpbc":
         np.testing.assert_array_equal(stream.values, np.where(draws.available, table.values[draws.order], np.nan))
-        assert stream.labels == [int(table.labels[i] == "R") for i in draws.order]
+        assert stream.targets == [int(table.targets[i] == "R") for i in draws.order]
 
 
 @pytest.mark.parametrize("available", AVAILABILITIES)
@@ -83,7 +83,7 @@ def test_the_draws_are_those_of_a_data_frame_and_the_global_generator(available:
 )
 def test_records_labels_and_missing_values(name: str, counts: dict[object, int], missing: int) -> None:
     table = read_whole(load(name, real(name))).table
-    assert Counter(table.labels) == counts
+    assert Counter(table.targets) == counts
     assert table.values.shape == (CATALOGUE[name].records, CATALOGUE[name].features)
     assert np.isnan(table.values).sum() == missing
 
@@ -92,10 +92,10 @@ def test_layouts_are_read_as_they_are_written(excerpts: Path) -> None:
     for name in LAYOUTS:
         table = read_whole(load(name, excerpts)).table
         assert table.values.shape == (CATALOGUE[name].records, CATALOGUE[name].features)
-        assert POSITIVE[name] in table.labels
+        assert POSITIVE[name] in table.targets
     first = (excerpts / "haphazard" / "wpbc" / "wpbc.data").read_text().splitlines()[3].split(",")
     wpbc = read_whole(load("wpbc", excerpts)).table
-    assert wpbc.labels[3] == first[1]
+    assert wpbc.targets[3] == first[1]
     assert wpbc.values[3, :-1].tolist() == [float(field) for field in first[2:-1]]
     assert np.isnan(wpbc.values[3, -1])
     letters = (excerpts / "haphazard" / "krvskp" / "krvskp.data").read_text().splitlines()[0].split(",")[:-1]
@@ -113,7 +113,7 @@ def test_german_loses_the_records_with_glued_fields_unless_it_is_read_whole(exce
 
 
 def test_german_as_the_review_has_it() -> None:
-    assert Counter(haphazard_stream("german", 0.5, real("german")).table.labels) == {1: 684, 0: 275}
+    assert Counter(haphazard_stream("german", 0.5, real("german")).table.targets) == {1: 684, 0: 275}
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_mnist(tmp_path: Path, gz: bool) -> None:
     table = read_whole(stream).table
     assert table.names == tuple(str(i) for i in range(784))
     np.testing.assert_array_equal(table.values, images / 255)
-    assert table.labels == labels.tolist()
-    assert type(table.labels[0]) is int
+    assert table.targets == labels.tolist()
+    assert type(table.targets[0]) is int
 
 
 def test_real_mnist() -> None:
@@ -96,7 +96,7 @@ def test_cifar_batches(tmp_path: Path, folder: str, n_batches: int) -> None:
     table = read_whole(stream).table
     rows = np.frombuffer(b"".join(content), dtype=np.uint8).reshape(-1, 3_073)
     np.testing.assert_array_equal(table.values, rows[:, 1:] / 255)
-    assert table.labels == rows[:, 0].tolist()
+    assert table.targets == rows[:, 0].tolist()
 
 
 def archive(path: Path, order: tuple[int, ...]) -> bytes:
@@ -116,7 +116,7 @@ def test_cifar_archive(tmp_path: Path) -> None:
     rows = np.frombuffer(archive(path, (1, 3, 4, 5, 2)), dtype=np.uint8).reshape(-1, 3_073)
     assert not locate("cifar10", tmp_path).sample
     table = read_whole(load("cifar10", tmp_path)).table
-    assert table.labels == rows[:, 0].tolist()
+    assert table.targets == rows[:, 0].tolist()
     np.testing.assert_array_equal(table.values, rows[:, 1:] / 255)
     archive(path, (1, 3))
     with pytest.raises(BraidedError, match=r"data_batch_2\.bin is not in it"):
@@ -138,5 +138,5 @@ def test_broken_cifar_batches(tmp_path: Path) -> None:
 
 def test_real_cifar() -> None:
     batch = next(load("cifar10", real("cifar10")).batches())
-    assert batch.labels[:5] == [6, 9, 9, 4, 1]  # frog, truck, truck, deer, car
+    assert batch.targets[:5] == [6, 9, 9, 4, 1]  # frog, truck, truck, deer, car
     assert (batch.values.min(), batch.values.max()) == (0.0, 1.0)

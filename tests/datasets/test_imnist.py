@@ -28,7 +28,7 @@ def test_a_record_depends_on_seed_and_number_alone(digits: IdxStream) -> None:
     numbers = np.array([1_499, 3, 700, 3])
     np.testing.assert_array_equal(DeformedDigits(digits, 10).records(numbers), table.values[numbers])
     assert (DeformedDigits(digits, 10, seed=1).records(numbers) != table.values[numbers]).mean() > 0.5
-    assert table.labels[700:1_400] == table.labels[:700]
+    assert table.targets[700:1_400] == table.targets[:700]
     assert (table.values[700:1_400] != table.values[:700]).mean() > 0.5
     assert table.values.min() >= 0
     assert table.values.max() <= 1
@@ -61,7 +61,7 @@ def test_real_digits_change_and_stay_digits(official: bool, excerpts: Path) -> N
     assert isinstance(stream, DeformedDigits)
     batch = next(stream.batches())
     originals, labels = next(stream.digits.bytes())
-    assert batch.labels == labels
+    assert batch.targets == labels
     changes = np.linalg.norm(batch.values - originals / 255, axis=1) / np.linalg.norm(originals / 255, axis=1)
     assert 0.2 < np.median(changes) < 0.5
     assert changes.min() > 0.05

@@ -14,11 +14,12 @@ from river.datasets import synth
 import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.estimators.coverage import Coverage
-from braided.estimators.digest import state_digest
 from braided.kernels.coverage import LEVELS, MAX_NUMBERS, RATE, WINDOW
 from braided.kernels.scale import target_deviation
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
+from braided.store import state_digest
 from conftest import as_records, made_up
+from scored import scored
 
 LINEAR: dict[str, Any] = {"learners": (LinearConfig(),)}
 SMALL: dict[str, Any] = {"learners": (LogisticConfig(), MLPConfig(hidden=(8,)))}
@@ -39,7 +40,7 @@ def doubts_of(model: MODLRegressor, x: dict[int, float]) -> tuple[float, float, 
     """Of a linear learner alone: u P u over the noise, the root of the squared weights of what is missing, its unit."""
     learner = model.braid.learners[0]
     mean, covariance = learner.state()["mean"][0], learner.state()["covariance"]
-    seen = model.braid.score(np.array([x.get(i, np.nan) for i in model.feature_names]))
+    seen = scored(model, x)
     u = np.concatenate([[1.0], np.where(seen.mask, seen.x[: seen.mask.size], 0.0)])
     missing = float(np.sqrt((mean[1:][~seen.mask] ** 2).sum()))
     return float(u @ covariance @ u), missing, target_deviation(model.braid.target)
@@ -168,7 +169,7 @@ def test_an_evaluation_judges_what_was_given_when_its_label_comes(kind: Any) -> 
                     held + (truth in said if kind is MODLClassifier else said[0] <= truth <= said[1]),
                 )
         if x is not None:
-            promised = math.isfinite(twin._coverage.bound(0.9))
+            promised = math.isfinite(twin.core.coverage.bound(0.9))
             ask = twin.predict_set_one if kind is MODLClassifier else twin.predict_interval_one
             found = ask(x, 0.9)
             answers.append(found if promised else None)
@@ -185,7 +186,7 @@ def test_a_set_that_always_has_the_answer_is_counted_as_it_is_given() -> None:
         model = MODLClassifier(**SMALL)
         held = []
         for row, label in zip(X.tolist(), labels.tolist(), strict=True):
-            promised = math.isfinite(model._coverage.bound(0.9)) and len(model.classes) == 2
+            promised = math.isfinite(model.core.coverage.bound(0.9)) and len(model.classes) == 2
             found = model.predict_set_one(dict(enumerate(row)), 0.9)
             held += [label in found] if promised else []
             model.learn_one(dict(enumerate(row)), label)
@@ -230,8 +231,8 @@ def test_what_was_said_must_be_of_these_records() -> None:
     model = MODLRegressor(**LINEAR)
     model.learn_many([[1.0], [2.0]], [1.0, 2.0])
     before = state_digest(model)
-    with pytest.raises(BraidedError, match="X has 2 records and said has 1: give as many"):
-        model.learn_many([[1.0], [2.0]], [1.0, 2.0], said=model.progress_many([[1.0]]))
+    with pytest.raises(BraidedError, match="X has 2 records and earlier has 1: the lengths must match"):
+        model.learn_many([[1.0], [2.0]], [1.0, 2.0], earlier=model.progress_many([[1.0]]))
     assert state_digest(model) == before
 
 
@@ -269,9 +270,9 @@ def test_chunks_and_single_records_and_files_leave_the_same(kind: Any, delay: in
     halves = kind.load(tmp_path / "model")
     halves.learn_many(values[1_100:], targets[1_100:])
     assert state_digest(chunks) == state_digest(single) == state_digest(halves)
-    assert chunks._coverage.covered[4, 0] > 1_200
+    assert chunks.core.coverage.covered[4, 0] > 1_200
     for level in (0.3, 0.85, 0.9, 0.999):
-        assert chunks._coverage.bound(level) == halves._coverage.bound(level)
+        assert chunks.core.coverage.bound(level) == halves.core.coverage.bound(level)
 
 
 def test_intervals_between_the_levels_lie_between_theirs() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from braided import BraidedError, MODLClassifier
 from braided.estimators.decision import Decision
-from braided.estimators.digest import state_digest
 from braided.evaluation import Evaluation
 from braided.learners import LogisticConfig, MLPConfig
-from braided.streams import Batch
+from braided.records import Records
+from braided.store import state_digest
 from conftest import as_records, made_up
 
 SMALL: dict[str, Any] = {"learners": (LogisticConfig(), MLPConfig(hidden=(8,)))}
@@ -85,7 +85,7 @@ def test_a_decision_is_saved_and_goes_on(settings: dict[str, Any], tmp_path: Pat
     assert (loaded.decision, loaded.class_weight, loaded.costs) == (model.decision, model.class_weight, model.costs)
     clone = model.clone()
     assert (clone.decision, clone.class_weight, clone.costs) == (model.decision, model.class_weight, model.costs)
-    assert clone._decision.counts.size == 0
+    assert clone.core.decision.counts.size == 0
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_labels_of_numpy_are_saved_as_pythons(settings: dict[str, Any], tmp_path
 def test_counts_forget_what_is_long_ago() -> None:
     model = MODLClassifier(learners=(LogisticConfig(),), decision="balanced")
     model.learn_many(np.zeros((15_000, 1)), ["a"] * 10_000 + ["b"] * 5_000)
-    a, b = model._decision.counts
+    a, b = model.core.decision.counts
     assert a + b == pytest.approx(10_000, abs=1)
     assert b > 3_500
     assert a < 6_500
@@ -140,7 +140,7 @@ def test_what_is_no_decision_is_refused(settings: dict[str, Any], told: str) -> 
 @pytest.mark.parametrize("delay", [0, 3])
 def test_metrics_are_of_the_decided_labels_and_probabilities_count_as_before(delay: int) -> None:
     values, labels = stream(1_300)
-    batch = Batch(tuple(range(4)), values, labels)
+    batch = Records(tuple(range(4)), values, labels)
     plain, decided = (Evaluation(MODLClassifier(**SMALL, **one), delay=delay) for one in ({}, SETTINGS[0]))
     said: list[Any] = []
     decided.on_predictions = lambda first, piece, progress, classes: said.extend(
@@ -157,7 +157,7 @@ def test_metrics_are_of_the_decided_labels_and_probabilities_count_as_before(del
     for same in ("log_loss", "brier", "roc_auc"):
         assert found["metrics"][same] == usual["metrics"][same]
     assert found["learners"] == usual["learners"]
-    np.testing.assert_array_equal(decided.history.bins, plain.history.bins)
+    np.testing.assert_array_equal(decided.history.tally.bins, plain.history.tally.bins)
     restored = type(decided.history).restore(*decided.history.state())
     assert restored.window_metrics() == decided.history.window_metrics()
 
@@ -167,7 +167,7 @@ def test_a_record_counts_by_its_weight() -> None:
     one.learn_many([[0.0], [1.0], [1.0]], ["a", "b", "b"], sample_weight=[5.0, 0.5, 0.0])
     two.learn_one({0: 0.0}, "a", w=5.0)
     two.learn_one({0: 1.0}, "b", w=0.5)
-    assert one._decision.counts.tolist() == two._decision.counts.tolist() == [5.0, 0.5]
+    assert one.core.decision.counts.tolist() == two.core.decision.counts.tolist() == [5.0, 0.5]
 
 
 def test_answers_are_the_same_whatever_unit_weights_are_in() -> None:
@@ -177,10 +177,12 @@ def test_answers_are_the_same_whatever_unit_weights_are_in() -> None:
     said, classes = {}, ["c0", "c1", "c2"]
     for unit in (1.0, 1 / 1_024, 8.0):
         decision = Decision("balanced")
-        places = decision.follow(probabilities, np.array([int(label[1]) for label in labels]), classes, weights * unit)
+        places = decision.follow(
+            probabilities, np.array([int(label[1]) for label in labels]), len(classes), classes, weights * unit
+        )
         assert places is not None
         said[unit] = places.tolist()
-        decision.follow(probabilities[:1], np.zeros(1), classes, np.array([1e9]))
+        decision.follow(probabilities[:1], np.zeros(1), len(classes), classes, np.array([1e9]))
         assert decision.counts[0] < 1_000 * 4.0 * unit + 101, "one weight is more than it is learned as"
     assert said[1.0] == said[1 / 1_024] == said[8.0]
     assert len(set(said[1.0])) > 1
@@ -193,7 +195,7 @@ def test_a_changed_file_is_refused() -> None:
     metadata, arrays = model.snapshot()
     for wrong in ({"costs": 3}, {"costs": [["c0", [["c1", -1]]]]}, {"decision": "fair"}, {"class_weight": [["a"]]}):
         changed = {**metadata, "parameters": {**metadata["parameters"], **wrong}}
-        with pytest.raises(BraidedError, match=r"decision|cost|hold together"):
+        with pytest.raises(BraidedError, match=r"decision|cost|cannot be used"):
             MODLClassifier.restore(changed, arrays)
     with pytest.raises(BraidedError, match="label counts"):
         MODLClassifier.restore(metadata, arrays | {"label counts": -arrays["label counts"]})

@@ -16,9 +16,8 @@ import pytest
 
 import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
-from braided.checkpoint import decode, encode
-from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig
+from braided.store import decode, encode, state_digest
 from braided.streams import Rules
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import PLAIN
@@ -128,8 +127,8 @@ def test_a_first_table_that_is_refused_settles_nothing() -> None:
     with pytest.raises(BraidedError, match="2 records and y has 1"):
         model.learn_many(np.array([["1,5"], ["2,5"]], dtype=object), ["a"], ["t"])
     assert json.dumps(model.snapshot()[0]) == before
-    assert model._encoder is not None
-    assert model._encoder.form is PLAIN
+    assert model.encoder is not None
+    assert model.encoder.form is PLAIN
     model.learn_one({"t": "1.5"}, "a")
     assert model.feature_names == ["t"]
 
@@ -172,15 +171,6 @@ def test_a_refused_record_settles_nothing() -> None:
     with pytest.raises(BraidedError, match="column 'c20' would be number 26"):
         model.learn_one({f"c{i:02}": "" for i in range(40)}, "idle")
     assert json.dumps(model.snapshot()[0]) == before
-
-
-def test_a_dry_run_takes_raw_records() -> None:
-    model = taught(small(encode=True, max_features=20))
-    dry_run = model.dry_run()
-    dry_run.learn_many([["M-07"]], ["idle"], ["machine"])
-    with pytest.raises(BraidedError, match="max_features"):
-        dry_run.learn_many([[f"M-{i}"] for i in range(10, 40)], ["idle"] * 30, ["machine"])
-    assert "M-10" not in str(model.snapshot()[0]["encode"])
 
 
 def test_it_is_saved_loaded_copied_and_goes_on_bit_for_bit(tmp_path: Path) -> None:
@@ -264,7 +254,7 @@ def test_record_takes_raw_records_and_leaves_the_model_as_learning_them_does(del
     # Where labels are late, how sure answers were is judged by those that were given.
     assert delay or state_digest(model) == state_digest(beside)
     assert model.predict_proba_one(RAW[1]) == beside.predict_proba_one(RAW[1])
-    assert pack_encoder(model._encoder) == pack_encoder(beside._encoder), "it has its encoder back"  # type: ignore[arg-type]
+    assert pack_encoder(model.encoder) == pack_encoder(beside.encoder), "it has its encoder back"
     with pytest.raises(BraidedError, match="column 'at' is 'tomorrow'"):
         braided.record(model, [({"at": "tomorrow"}, "idle")])
     assert model.predict_proba_one(RAW[1]) == beside.predict_proba_one(RAW[1])
@@ -277,7 +267,7 @@ def test_record_leaves_nothing_of_what_the_model_refuses(share: str, progress: b
     if share != "one model":
         model = braided.Fleet(model, key="key", share=share)
     braided.record(model, [({"key": "m", "t": i}, "ab"[i % 2]) for i in range(4)])
-    encoder = model._encoder if share == "one model" else model.encoder
+    encoder = model.encoder
     before = pack_encoder(encoder)
     with pytest.raises(BraidedError, match="max_classes is 2"):
         braided.record(model, [({"key": "m", "colour": "red"}, "c")], progress=progress)

@@ -12,10 +12,10 @@ import pytest
 
 import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
-from braided.estimators.digest import state_digest
-from braided.estimators.features import FeatureSpace
+from braided.estimators.names import FeatureSpace
 from braided.learners import FourierConfig, LearnerConfig, LinearConfig, LogisticConfig, build
 from braided.run import Job, RunOptions
+from braided.store import state_digest
 from constant_learner import Constant
 
 OLR: tuple[LearnerConfig, ...] = (LogisticConfig(),)
@@ -59,7 +59,7 @@ def test_a_model_that_was_mapped_from_a_file_learns_on(tmp_path: Path) -> None:
 
 def test_without_it_a_full_model_refuses_and_says_what_helps() -> None:
     full = learned(model(None), "ab", *["b"] * 20)
-    with pytest.raises(BraidedError, match="max_features is 2: raise max_features, give expire_after, or drop"):
+    with pytest.raises(BraidedError, match="max_features is 2: raise `max_features`, give `expire_after`, or drop"):
         full.learn_one({"c": 1.0}, 0)
 
 
@@ -69,7 +69,7 @@ def test_predicting_a_name_does_not_keep_it_and_a_refusal_changes_nothing() -> N
     for _ in range(5):
         one.predict_proba_one({"a": 1.0})
     for attempt in (lambda: one.learn_one({"c": 1.0}, 0), lambda: one.learn_many([[1.0]], [0], ["c"])):
-        with pytest.raises(BraidedError, match="lower expire_after"):
+        with pytest.raises(BraidedError, match="lower `expire_after`"):
             attempt()
         assert state_digest(one) == before
     assert learned(one, "b", "c").feature_names == ["c", "b"]
@@ -100,7 +100,7 @@ def test_a_new_name_in_an_old_slot_starts_without_weight_and_others_keep_theirs(
         one.learn_one({"a": a, "b": b}, int(a + b > 0))
     before = one.predict_proba_one({"a": 1.0, "b": 0.5})
     mean = one.braid.learners[0].state()["mean"].copy()
-    one._admit(["d"], [], np.array([1.0, 1.0, np.nan]))
+    one.core._admit(["d"], [], np.array([1.0, 1.0, np.nan]))
     assert one.feature_names == ["a", "b", "d"]
     assert one.predict_proba_one({"a": 1.0, "b": 0.5}) == before
     assert one.predict_proba_one({"a": 1.0, "b": 0.5, "d": 3.0}) == before
@@ -134,7 +134,7 @@ def test_nine_hundred_names_of_junk_do_not_fill_a_model_for_ever() -> None:
     assert expiring.feature_names[:6] == [f"f{j}" for j in range(6)]
     assert errors(expiring, 500, junk=False)[0] < 15
     learned(expiring, "new")
-    with pytest.raises(BraidedError, match="give expire_after"):
+    with pytest.raises(BraidedError, match="give `expire_after`"):
         learned(full, "new")
 
 
@@ -169,7 +169,7 @@ def test_numbers_too_and_the_parameter_is_cloned_and_saved(tmp_path: Any) -> Non
     loaded = MODLRegressor.load(tmp_path / "model")
     assert learned(loaded, "d").feature_names == learned(one, "d").feature_names == ["c", "d"]
     metadata, arrays = model(None).snapshot()
-    assert "expire_after" not in metadata["parameters"]
+    assert metadata["parameters"]["expire_after"] is None
     assert "last seen" not in arrays
 
 
@@ -202,7 +202,7 @@ def test_the_command_line_takes_a_stream_of_names_without_end(tmp_path: Any) -> 
     lines = [json.dumps({"a": i % 7, f"junk {i}": 1.0, "y": i % 2}) for i in range(100)]
     (tmp_path / "d.jsonl").write_text("\n".join(lines))
     given = RunOptions(str(tmp_path / "d.jsonl"), ("olr",), target="y", max_features=10)
-    with pytest.raises(BraidedError, match="max_features is 10: raise max_features, give expire_after"):
+    with pytest.raises(BraidedError, match="max_features is 10: raise `max_features`, give `expire_after`"):
         list(Job(given).run())
     job = Job(replace(given, expire_after=5))
     list(job.run())

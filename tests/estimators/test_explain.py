@@ -11,9 +11,10 @@ import pytest
 from braided import BraidedError, MODLClassifier, MODLRegressor, combiners
 from braided.combiners import COMBINERS
 from braided.estimators import explain
-from braided.estimators.digest import state_digest
 from braided.learners import FourierConfig, LinearConfig, LogisticConfig, MLPConfig
+from braided.store import state_digest
 from conftest import as_records, made_up
+from scored import scored
 
 SMALL = (LogisticConfig(), MLPConfig(hidden=(8,)))
 
@@ -34,8 +35,7 @@ def test_parts_add_up_to_the_fast_learners_score(preset: str, classes: int) -> N
     before = state_digest(model)
     for x in records[:10]:
         found = model.explain_one(x)
-        row = model._features.row(x, 1)
-        scores = model.braid.score(row).own[0]
+        scores = scored(model, x).own[0]
         for k, label in enumerate(found.totals):
             total = found.bias[label].mean + sum(parts[label].mean for parts in found.contributions.values())
             assert total == pytest.approx(found.totals[label].mean, rel=1e-6, abs=1e-9)
@@ -62,11 +62,11 @@ def test_deviations_are_those_of_the_posterior() -> None:
     found = model.explain_one(x)
     state = model.braid.learners[0].state()
     mean, covariance = state["mean"][0], state["covariance"]
-    seen = model.braid.score(model._features.row(x, 1))
+    seen = scored(model, x)
     u = np.zeros(len(mean))
     u[0] = 1.0
     for name in x:
-        slot = model._features.slots[name]
+        slot = model.core.features.slots[name]
         part = np.zeros(len(mean))
         part[[1 + 2 * slot, 2 + 2 * slot]] = seen.x[slot], 1.0
         u += part
@@ -82,8 +82,8 @@ def test_a_diagonal_posterior_is_explained_too() -> None:
     assert state["covariance"].ndim == 1
     x = records[0]
     found = model.explain_one(x)
-    name, slot = next((name, model._features.slots[name]) for name in x)
-    z = model.braid.score(model._features.row(x, 1)).x[slot]
+    name, slot = next((name, model.core.features.slots[name]) for name in x)
+    z = scored(model, x).x[slot]
     assert found.contributions[name][1].sd == pytest.approx(abs(z) * math.sqrt(state["covariance"][1 + slot]) / 2)
 
 
@@ -176,7 +176,7 @@ def test_effects_of_many_features_come_in_several_passes(monkeypatch: pytest.Mon
     model, records = taught(MODLClassifier(learners=SMALL))
     x = records[0]
     whole = model.effects_one(x)
-    monkeypatch.setattr(explain, "_MOST_CELLS", 1)
+    monkeypatch.setattr(explain, "_MAX_CELLS", 1)
     assert model.effects_one(x) == whole
     some = list(x)[:2]
     assert model.effects_one(x, some) == {name: whole[name] for name in some}

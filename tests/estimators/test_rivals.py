@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from river import base, forest, linear_model, multiclass, preprocessing
 
-from braided import presets, record, zoo
-from braided.estimators.river_imputer import ColumnImputer
-from braided.estimators.river_model import RiverClassifier
+from braided import record, zoo
+from braided.estimators.river import ColumnImputer, RiverClassifier
 from braided.evaluation import Evaluation
 from braided.run.target import NumericTargets
 from braided.run.weight import WeightColumn
@@ -128,7 +127,7 @@ def test_what_streams_are_made_into_keeps_the_words(file: Path) -> None:
 
 def test_regression_trees_and_models_of_numbers_get_none() -> None:
     def with_words(task: str) -> set[str]:
-        options = ModelOptions(presets.default(), task=task)
+        options = ModelOptions(task=task)
         river = [name for name in names_for(task) if name.startswith("river")]
         return {name for name in river if zoo.build(name, options).words}  # type: ignore[union-attr]
 
@@ -138,7 +137,7 @@ def test_regression_trees_and_models_of_numbers_get_none() -> None:
 
 @pytest.mark.parametrize("name", ["river-tree", "river-arf"])
 def test_words_let_a_tree_see_what_a_number_for_each_value_hides(name: str, file: Path) -> None:
-    model = zoo.build(name, ModelOptions(presets.default()))
+    model = zoo.build(name, ModelOptions())
     plain = RiverClassifier(model.clone().model)  # type: ignore[union-attr]
     assert errors(model, open_stream(str(file))) < 0.75 * errors(plain, open_stream(str(file)))
 
@@ -177,7 +176,7 @@ def test_rivals_for_numbers_take_words_and_beat_the_mean(name: str, tmp_path: Pa
         machine = MACHINES.index(row["machine"]) if row["machine"] else 10
         lines.append(f"{row['machine']},{row['load']},{machine % 3 + 3 * float(row['load'])}")
     (tmp_path / "numbers.csv").write_text("\n".join(lines))
-    model = zoo.build(name, ModelOptions(presets.default(), task="regression"))
+    model = zoo.build(name, ModelOptions(task="regression"))
     history = record(model, NumericTargets(open_stream(str(tmp_path / "numbers.csv")), "stop", ReadingCounts()))
     assert np.isfinite(history.error)
     spread = np.abs([float(line.split(",")[2]) - 2.5 for line in lines[1:]]).mean()

@@ -33,10 +33,10 @@ from river import (
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets, zoo
 from braided.combiners import COMBINERS
-from braided.estimators.digest import state_digest
-from braided.estimators.river_imputer import ColumnImputer
-from braided.estimators.river_model import RiverClassifier, RiverRegressor
+from braided.estimators.params import ModelParams
+from braided.estimators.river import ColumnImputer, RiverClassifier, RiverRegressor
 from braided.learners import LogisticConfig, MLPConfig
+from braided.store import state_digest
 from braided.zoo import ModelOptions, names_for
 
 #: What River asks of an estimator and does not get here: (model, check) -> why. Nothing else is left out.
@@ -67,7 +67,7 @@ SLOW = {
 
 
 def _of(name: str, preset: presets.Preset, combiner: str | None = None, dataset: str | None = None) -> Any:
-    return zoo.build(name, ModelOptions(preset, combiner, 0, dataset, (0, 1)))
+    return zoo.build(name, ModelOptions(ModelParams(preset, combiner=combiner), dataset=dataset, base_features=(0, 1)))
 
 
 def estimators() -> dict[str, Any]:

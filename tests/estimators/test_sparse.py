@@ -14,8 +14,8 @@ pytest.importorskip("scipy", reason="SciPy is not installed: run make test")
 import scipy.sparse as scipy_sparse
 
 from braided import BraidedError, MODLClassifier, MODLRegressor
-from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig, LogisticConfig
+from braided.store import state_digest
 
 
 def matrix(n: int, width: int, each: int = 5, seed: int = 0) -> tuple[Any, Any, np.ndarray]:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from braided import BraidedError, MODLClassifier, MODLRegressor
-from braided.checkpoint import encode
 from braided.learners import LogisticConfig
+from braided.store import encode
 from braided.streams import open_stream
 from command import braided
 

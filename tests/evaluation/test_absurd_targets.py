@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from braided.errors import BraidedError
-from braided.evaluation.curve import MOST_POINTS, Curve
-from braided.evaluation.older import upgraded_tally
 from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LARGEST
 from braided.records import Predictions
@@ -78,25 +76,6 @@ def test_chunks_do_not_matter_to_the_last_bit() -> None:
     for other in several[1:]:
         for name, array in several[0].items():
             np.testing.assert_array_equal(array, other[name], err_msg=name)
-
-
-def test_states_of_an_earlier_version_go_on() -> None:
-    """They have neither the sums between the points nor those of huge ones, and perhaps infinite sums."""
-    values = targets(2_000)
-    about, own = tally_of(values[:900]).state()
-    own = {name: array for name, array in own.items() if name not in ("curve/within", "curve/since")}
-    own["_sums"] = own["_sums"][:4]
-    tally = Tally(["zero"], regression=True)
-    tally.load_state(*upgraded_tally(about, own))
-    tally.add(Predictions(np.zeros((1_100, 1)), np.zeros((1_100, 1))), values[900:].tolist(), [])
-    straight = tally_of(values)
-    assert tally.metrics() == straight.metrics()
-    np.testing.assert_allclose(tally.loss_curve.windowed(500), straight.loss_curve.windowed(500), rtol=1e-9)
-    curve = Curve(1)
-    curve.load_state({"points": np.array([[1.0, np.inf]]), "totals": np.array([np.inf]), "numbers": np.array([1, 1])})
-    curve.extend(np.ones((2 * MOST_POINTS, 1)))
-    assert np.isfinite(curve.table()).all()
-    assert curve.windowed(curve.interval)[-1, 1] == curve.interval
 
 
 def test_sums_that_are_no_number_are_refused_or_left_out() -> None:

@@ -9,10 +9,11 @@ import pytest
 from river import datasets, evaluate, linear_model, metrics, preprocessing
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, record
-from braided.estimators.digest import state_digest
 from braided.evaluation import Evaluation, History
 from braided.learners import LogisticConfig, MLPConfig
-from braided.streams import ArrayStream, Batch
+from braided.records import Records
+from braided.store import state_digest
+from braided.streams import ArrayStream
 from conftest import made_up
 
 SMALL = (LogisticConfig(), MLPConfig(hidden=(8,)))
@@ -38,11 +39,11 @@ def test_a_delay_is_that_of_rivers_own_validation(delay: int) -> None:
     unanswered = int(history.confusion[:, -1].sum())
     assert unanswered == min(delay, 400)
     wrong = round(400 - unanswered - rows[-1]["Accuracy"].get() * (400 - unanswered))
-    assert history.totals[0] == wrong + unanswered
+    assert history.tally.totals[0] == wrong + unanswered
     model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
     beside = record(model.clone(), phishing(), delay=delay)
     accuracy = evaluate.progressive_val_score(iter(phishing()), model.clone(), metrics.Accuracy(), delay=delay)
-    assert beside.totals[0] == pytest.approx(400 * (1 - accuracy.get()))
+    assert beside.tally.totals[0] == pytest.approx(400 * (1 - accuracy.get()))
 
 
 def test_no_prediction_sees_a_label_before_its_time() -> None:
@@ -57,7 +58,7 @@ def test_no_prediction_sees_a_label_before_its_time() -> None:
             delay=delay,
             on_predictions=lambda _, __, progress, ___: seen.append(progress),
         )
-        for batch in ArrayStream("s", Batch(tuple("abcd"), values, labels.tolist())).batches():
+        for batch in ArrayStream("s", Records(tuple("abcd"), values, labels.tolist())).batches():
             evaluation.observe(batch)
         width = max(progress.values.shape[1] for progress in seen)
         return np.concatenate([np.pad(p.values, ((0, 0), (0, width - p.values.shape[1]))) for p in seen])
@@ -71,7 +72,7 @@ def test_no_prediction_sees_a_label_before_its_time() -> None:
 
 def test_a_broken_off_delay_goes_on_with_what_waits() -> None:
     values, labels = made_up(300, d=4)
-    batches = [Batch(tuple("abcd"), values[i : i + 75], labels[i : i + 75].tolist()) for i in range(0, 300, 75)]
+    batches = [Records(tuple("abcd"), values[i : i + 75], labels[i : i + 75].tolist()) for i in range(0, 300, 75)]
     straight = Evaluation(MODLClassifier(learners=SMALL), delay=30)
     for batch in batches:
         straight.observe(batch)
@@ -79,14 +80,13 @@ def test_a_broken_off_delay_goes_on_with_what_waits() -> None:
     first = Evaluation(MODLClassifier(learners=SMALL), delay=30)
     first.observe(batches[0])
     second = Evaluation(first.model, History.restore(*first.history.state()), delay=30)
-    waiting = first.waiting()
-    assert waiting is not None
-    assert len(waiting.records) == len(waiting.said) == 30
-    second.wait_for(waiting)
+    about, arrays = first.state()
+    assert len(about["delayed"]["waiting"]) == 30
+    second.load_state(about, arrays)
     for batch in batches[1:]:
         second.observe(batch)
     second.finish()
-    assert second.waiting() is None
+    assert second.state()[0]["delayed"]["waiting"] == []
     assert state_digest(second.model) == state_digest(straight.model)  # type: ignore[arg-type]
     np.testing.assert_array_equal(second.history.curve(), straight.history.curve())
 
@@ -94,7 +94,7 @@ def test_a_broken_off_delay_goes_on_with_what_waits() -> None:
 def test_a_short_run_has_the_coverage_of_the_levels_that_could_be_judged() -> None:
     values, labels = made_up(60, d=4)
     evaluation = Evaluation(MODLClassifier(learners=SMALL))
-    evaluation.observe(Batch(tuple("abcd"), values, labels.tolist()))
+    evaluation.observe(Records(tuple("abcd"), values, labels.tolist()))
     evaluation.finish()
     over_time = evaluation.result()["coverage_over_time"]
     assert [row["records"] for row in over_time] == [60]
@@ -115,7 +115,7 @@ def test_records_without_a_label_are_predicted_and_not_learned(delay: int) -> No
         delay=delay,
         on_predictions=lambda first, batch, progress, _: told.append((first, len(progress.values))),
     )
-    evaluation.observe(Batch(tuple("abcd"), values, some))
+    evaluation.observe(Records(tuple("abcd"), values, some))
     evaluation.finish()
     assert (evaluation.records, evaluation.unlabelled) == (int(known.sum()), int((~known).sum()))
     assert [first for first, _ in told] == [1 + sum(n for _, n in told[:i]) for i in range(len(told))]
@@ -151,7 +151,7 @@ def test_coverage_and_importance_of_a_stream_do_not_depend_on_its_chunks() -> No
         evaluation = Evaluation(MODLClassifier(learners=(LogisticConfig(),)))
         for start in range(0, 1_000, size):
             part = slice(start, start + size)
-            evaluation.observe(Batch(tuple(range(20)), values[part], labels[part]))
+            evaluation.observe(Records(tuple(range(20)), values[part], labels[part]))
             if start == 37 * 13:
                 evaluation.history = History.restore(*evaluation.history.state())
         evaluation.finish()

@@ -11,7 +11,7 @@ from braided import MODLClassifier, MODLRegressor, record
 from braided.evaluation import Evaluation, History
 from braided.kernels.tally import LAST, USUAL
 from braided.learners import LinearConfig, LogisticConfig
-from braided.streams import Batch
+from braided.records import Records
 
 LABELS = ["a", "a", "b", "b", "b", "a"]
 VALUES = [1.0, 3.0, 3.0, 7.0]
@@ -26,7 +26,7 @@ def evaluation(labels: list[Any], delay: int = 0) -> Evaluation:
 def observe(into: Evaluation, labels: list[Any], size: int) -> None:
     for start in range(0, len(labels), size):
         part = labels[start : start + size]
-        into.observe(Batch(("x",), np.ones((len(part), 1)), part))
+        into.observe(Records(("x",), np.ones((len(part), 1)), part))
 
 
 def lost(labels: list[Any], delay: int = 0, size: int = 100) -> tuple[list[float], list[float]]:
@@ -90,11 +90,11 @@ def test_chunks_and_breaking_off_change_nothing(delay: int, regression: bool) ->
             expected += [frequent != label, (come[-1] if come else None) != label]
     straight = evaluation(labels, delay)
     observe(straight, labels, 200)
-    np.testing.assert_allclose(straight.history.totals[[USUAL, LAST]], expected)
+    np.testing.assert_allclose(straight.history.tally.totals[[USUAL, LAST]], expected)
     broken = evaluation(labels, delay)
     observe(broken, labels[:90], 7)
     resumed = Evaluation(broken.model, History.restore(*broken.history.state()), delay)
-    resumed.wait_for(broken.waiting())
+    resumed.load_state(*broken.state())
     observe(resumed, labels[90:], 1)
     np.testing.assert_array_equal(resumed.history.curve()[:, 1:4], straight.history.curve()[:, 1:4])
 
@@ -102,6 +102,8 @@ def test_chunks_and_breaking_off_change_nothing(delay: int, regression: bool) ->
 def test_the_end_of_a_late_stream_is_known_in_the_next() -> None:
     model = MODLClassifier(learners=(LogisticConfig(),))
     first = record(model, [({"x": 1.0}, label) for label in "abb"], delay=2)
-    assert first.totals[[USUAL, LAST]].tolist() == [3, 3]
+    assert first.tally.totals[[USUAL, LAST]].tolist() == [3, 3]
     again = record(model, [({"x": 1.0}, "b")], into=first, delay=2)
-    assert again.totals[[USUAL, LAST]].tolist() == [3, 3], "b is the most frequent of the first stream and its last"
+    assert again.tally.totals[[USUAL, LAST]].tolist() == [3, 3], (
+        "b is the most frequent of the first stream and its last"
+    )

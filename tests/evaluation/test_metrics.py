@@ -12,7 +12,7 @@ from river import metrics as river_metrics
 from braided import BraidedError, MODLClassifier, MODLRegressor
 from braided.evaluation import Tally
 from braided.evaluation.metrics import chosen
-from braided.evaluation.tally import MOST_CLASSES_FOLLOWED, WINDOW
+from braided.evaluation.tally import MAX_CLASSES_FOLLOWED, WINDOW
 from braided.records import Predictions
 from conftest import made_up
 
@@ -128,7 +128,7 @@ def test_a_record_without_an_answer_is_an_error_and_has_no_probability() -> None
 
 
 def test_many_classes_are_counted_without_roc_auc() -> None:
-    n = MOST_CLASSES_FOLLOWED + 5
+    n = MAX_CLASSES_FOLLOWED + 5
     tally = counted(np.eye(n), list(range(n)), list(range(n)))
     assert tally.metrics()["accuracy"] == 1.0
     assert tally.metrics()["roc_auc"] is None
@@ -173,5 +173,5 @@ def test_an_answer_that_is_no_number_is_not_right() -> None:
 def test_metrics_that_are_not_there_are_refused() -> None:
     assert chosen([], "regression") == ("mae", "rmse", "r2")
     assert chosen(["kappa", "kappa"], "classification") == ("kappa",)
-    with pytest.raises(BraidedError, match="metric 'kappa' is not for regression: use one of mae, rmse, r2"):
+    with pytest.raises(BraidedError, match="`metric` 'kappa' is not for regression: use one of mae, rmse, r2"):
         chosen(["kappa"], "regression")

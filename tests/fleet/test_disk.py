@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -14,14 +15,19 @@ import numpy as np
 import pytest
 from help_fleet import CLASSIFICATION, NAMES, REGRESSION, fleet, records, stream
 
-from braided import BraidedError, Fleet, portable
-from braided.checkpoint import encode
-from braided.estimators.digest import state_digest
-from braided.fleet import KIND, SHARES, spill
+from braided import BraidedError, Fleet
+from braided.fleet import KIND, SHARES, cache
+from braided.records import Records
+from braided.store import encode, state_digest
 
 
-def _full(*arguments: Any, **settings: Any) -> None:
-    raise BraidedError("checkpoint x cannot be written: No space left on device")
+def _full(*arguments: Any) -> int:
+    """A disk that takes a part of what is written."""
+    return 100
+
+
+def _unreadable(*arguments: Any) -> bytes:
+    raise OSError(errno.EIO, "Input/output error")
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -32,7 +38,7 @@ def test_a_full_disk_stops_a_fleet_between_steps_and_nothing_is_lost(
     whole, few = fleet(CLASSIFICATION, share=share), fleet(CLASSIFICATION, share=share, in_memory=3)
     for part in (slice(0, 60), slice(60, 100)):
         if part.start:
-            monkeypatch.setattr(spill, "write", _full)
+            monkeypatch.setattr(os, "pwrite", _full)
         expected = whole.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
         found = few.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
         np.testing.assert_array_equal(found.values, expected.values)
@@ -41,7 +47,6 @@ def test_a_full_disk_stops_a_fleet_between_steps_and_nothing_is_lost(
     for step in (
         lambda: few.learn_many(values[100:], labels[100:], NAMES, keys=keys[100:]),
         lambda: few.learn_one(x, labels[100]),
-        lambda: few.dry_run().learn_many(values[100:], labels[100:], NAMES, keys=keys[100:]),
     ):
         with pytest.raises(BraidedError, match="No space left on device; make room there, and go on, as nothing was"):
             step()
@@ -62,19 +67,17 @@ def test_a_full_disk_stops_a_fleet_between_steps_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_what_a_dry_run_has_admitted_is_learned_on_a_full_disk(share: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_admitted_is_learned_on_a_full_disk(share: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values, labels, keys = stream(CLASSIFICATION, n=100, n_keys=12)
     whole, few = fleet(CLASSIFICATION, share=share), fleet(CLASSIFICATION, share=share, in_memory=3)
-    monkeypatch.setattr(spill, "write", _full)
-    few.dry_run().learn_many(values, labels, NAMES, keys=keys)
-    with few.learning_admitted():
-        for start in range(0, 100, 25):
-            part = slice(start, start + 25)
-            few.learn_many(values[part], labels[part], NAMES, keys=keys[part])
+    monkeypatch.setattr(os, "pwrite", _full)
+    for start in range(0, 100, 25):
+        part = slice(start, start + 25)
+        few.core.learn(few.core.check(Records(tuple(NAMES), values[part], labels[part], keys=keys[part])))
     whole.learn_many(values, labels, NAMES, keys=keys)
     assert state_digest(few) == state_digest(whole)
     with pytest.raises(BraidedError, match="No space left on device"):
-        few.dry_run().learn_many(values, labels, NAMES, keys=keys)
+        few.learn_many(values, labels, NAMES, keys=keys)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -85,37 +88,21 @@ def test_a_fleet_with_keys_that_do_not_fit_is_not_loaded_on_a_full_disk(
     model = fleet(REGRESSION, share=share, in_memory=3)
     model.learn_many(values, labels, NAMES, keys=keys)
     model.save(tmp_path / "fleet")
-    monkeypatch.setattr(spill, "write", _full)
-    with pytest.raises(BraidedError, match="keys that are too many for memory cannot be put on disk"):
+    monkeypatch.setattr(os, "pwrite", _full)
+    with pytest.raises(BraidedError, match="keys that are too many for memory cannot be put into a file in"):
         Fleet.load(tmp_path / "fleet")
     monkeypatch.undo()
     assert state_digest(Fleet.load(tmp_path / "fleet")) == state_digest(model)
 
 
-@pytest.mark.parametrize("share", SHARES)
-def test_keys_whose_files_are_gone_are_missed_before_anything_is_learned(share: str, tmp_path: Path) -> None:
+def test_a_fleet_that_was_torn_in_a_step_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values, labels, keys = stream(REGRESSION, n=60, n_keys=8)
-    model = fleet(REGRESSION, share=share, in_memory=3, folder=tmp_path)
-    model.learn_many(values, labels, NAMES, keys=keys)
-    for file in tmp_path.rglob("*.braided"):
-        file.unlink()
-    shared = None if model.shared is None else state_digest(model.shared)
-    with pytest.raises(BraidedError, match=r"\.braided, where a key was put .* is gone: load the fleet's last file"):
-        model.learn_many(values, labels, NAMES, keys=keys)
-    assert shared == (None if model.shared is None else state_digest(model.shared))
-    model.learn_one({"machine": "another", "f0": 1.0}, 2.0)
-    assert model.records_learned == 61
-
-
-def test_a_fleet_that_was_torn_in_a_step_is_not_saved(tmp_path: Path) -> None:
-    values, labels, keys = stream(REGRESSION, n=60, n_keys=8)
-    model = fleet(REGRESSION, in_memory=3, folder=tmp_path / "spill")
+    model = fleet(REGRESSION, in_memory=3)
     model.learn_many(values, labels, NAMES, keys=keys)
     model.save(tmp_path / "good")
     shutil.copy(tmp_path / "good", tmp_path / "before")
-    for file in (tmp_path / "spill").rglob("*.braided"):
-        file.write_bytes(b"something else")
-    with pytest.raises(BraidedError, match="not a braided checkpoint"):
+    monkeypatch.setattr(os, "pread", _unreadable)
+    with pytest.raises(cache.KeysLostError, match="cannot be read from disk: Input/output error; load the fleet's"):
         model.learn_many(values, labels, NAMES, keys=keys)
     torn = "has failed in the middle of a step .*, and its keys have not learned what the shared model has: load its"
     for step in (lambda: model.save(tmp_path / "good"), lambda: model.learn_one({"machine": keys[-1], "f0": 1.0}, 2.0)):
@@ -135,14 +122,13 @@ def _at_once(model: Fleet, values: Any, labels: list[Any], keys: list[str]) -> N
 
 
 @pytest.mark.parametrize("learn", [_one_by_one, _at_once])
-def test_a_held_fleet_that_was_torn_in_a_step_is_not_saved(learn: Any, tmp_path: Path) -> None:
+def test_a_held_fleet_that_was_torn_in_a_step_is_not_saved(learn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     values, labels, keys = stream(REGRESSION, n=60, n_keys=8)
-    model = fleet(REGRESSION, in_memory=3, folder=tmp_path)
+    model = fleet(REGRESSION, in_memory=3)
     model.learn_many(values, labels, NAMES, keys=keys)
     model.hold_shared()
-    for file in tmp_path.rglob("*.braided"):
-        file.write_bytes(b"something else")
-    with pytest.raises(BraidedError, match="not a braided checkpoint"):
+    monkeypatch.setattr(os, "pread", _unreadable)
+    with pytest.raises(cache.KeysLostError, match="cannot be read from disk"):
         learn(model, values, labels, keys)
     torn = "has failed in the middle of a step .*, and its keys may have learned a part of it: load its last file"
     for step in (model.snapshot, lambda: model.learn_one({"machine": keys[-1], "f0": 1.0}, 2.0)):
@@ -150,72 +136,35 @@ def test_a_held_fleet_that_was_torn_in_a_step_is_not_saved(learn: Any, tmp_path:
             step()
 
 
-@pytest.mark.skipif(not portable.POSIX, reason="folders are locked by flock: run it on Linux or macOS")
-def test_what_a_killed_process_has_left_goes_with_the_next_and_nothing_else_does(tmp_path: Path) -> None:
+def test_keys_on_disk_leave_nothing_behind_when_their_process_is_killed(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from braided.fleet.spill import SpillFolder; folder = SpillFolder(sys.argv[1])\n"
-        "folder.add('FleetRows', {}, {}); print(folder.path, flush=True); os.kill(os.getpid(), 9)"
+        "import os, sys; from braided.fleet.cache import KeyFile; file = KeyFile(sys.argv[1])\n"
+        "file.write('pump', b'state'); print(file.read('pump')); sys.stdout.flush(); os.kill(os.getpid(), 9)"
     )
-    found = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
-    left = Path(found.stdout.strip())
-    assert list(left.rglob("*.braided")), found.stderr
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (tmp_path / "braided-keys-link").symlink_to(elsewhere)
-    (tmp_path / "braided-fleet-other").mkdir()
-    first = spill.SpillFolder(tmp_path)
-    number = first.add("FleetRows", {}, {})
-    second = spill.SpillFolder(tmp_path)
-    assert second.path != first.path
-    assert not left.exists()
-    assert elsewhere.exists()
-    assert (tmp_path / "braided-fleet-other").exists()
-    first.read(number, "FleetRows")
-    path = first.path
-    del first
-    assert not path.exists()
-    assert second.path.exists()
+    found = subprocess.run([sys.executable, "-c", program, str(tmp_path / "new")], capture_output=True, text=True)
+    assert found.stdout == "b'state'\n", found.stderr
+    assert not list((tmp_path / "new").iterdir())
 
 
-def test_a_folder_that_is_gone_does_not_come_back_without_its_lock(tmp_path: Path) -> None:
-    folder = spill.SpillFolder(tmp_path)
-    number = folder.add("FleetRows", {}, {})
-    shutil.rmtree(folder.path)
-    for step in (lambda: folder.add("FleetRows", {}, {}), lambda: folder.check(number)):
-        with pytest.raises(spill.KeysLostError, match="is gone: load the fleet's last file"):
-            step()
-    folder.remove(number)
-    inside = spill.SpillFolder(folder.path)  # as a process has it
-    with pytest.raises(BraidedError, match="cannot be written: No such file"):
-        inside.add("FleetRows", {}, {})
-    assert not list(tmp_path.iterdir())
+def test_room_in_the_file_is_used_again() -> None:
+    file, random = cache.KeyFile(), np.random.default_rng(0)
+    kept: dict[str, bytes] = {}
+    for i in range(2_000):
+        key = f"pump {random.integers(20)}"
+        file.remove(key)
+        kept[key] = bytes([i % 256]) * int(random.integers(1, 2_000))
+        file.write(key, kept[key])
+    assert {key: file.read(key) for key in kept} == kept
+    assert file._end < 20 * 4 * 2_560
+    assert "pump 0" in file
+    file.remove("pump 0")
+    assert "pump 0" not in file
 
 
-def test_a_file_that_cannot_be_removed_stops_nothing(tmp_path: Path) -> None:
-    folder = spill.SpillFolder(tmp_path)
-    number = folder.add("FleetRows", {}, {})
-    file = next(folder.path.rglob("*.braided"))
-    file.unlink()
-    file.mkdir()  # what no unlink removes
-    folder.remove(number)
-
-
-def test_one_file_that_cannot_be_read_keeps_no_other_from_being_taken_apart(tmp_path: Path) -> None:
-    n = 200
-    model = fleet(REGRESSION, in_memory=32, folder=tmp_path)
-    values, every = np.random.default_rng(0).normal(size=(n, 1)), [f"pump {i}" for i in range(n)]
-    model.learn_many(values, values[:, 0], keys=every)
-    rows = model._inside.own.rows  # type: ignore[union-attr]
-    number, first = next((number, keys) for number, (keys, _) in rows._files.items() if len(keys) > 8)
-    rows._spill._file(number).write_bytes(b"something else")
-    rare = {keys[0] for keys, _ in rows._files.values()}
-    often = [key for key in every if key not in rare and key not in first]
-    for key in first[1:]:
-        rows.forget(key)
-    for _ in range(20):  # so that there is one key left in each of the first files
-        model.learn_many(values[: len(often)], values[: len(often), 0], keys=often)
-    assert number in rows._files
-    assert [keys for other, (keys, needed) in rows._files.items() if other != number and needed == 1 < len(keys)] == []
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(cache.KeysNotWrittenError, match="file cannot be written: File exists"):
+        cache.KeyFile(tmp_path / "file").write("pump", b"state")
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -270,29 +219,37 @@ def test_a_key_that_is_refused_costs_no_other(share: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork there: run it on Linux or macOS")
-def test_a_forked_process_leaves_the_keys_of_its_parent_alone(tmp_path: Path) -> None:
+def test_a_forked_process_leaves_the_keys_of_its_parent_alone_and_takes_no_others_for_them(tmp_path: Path) -> None:
     program = """
 import os, sys
 from braided import BraidedError
-from braided.fleet.spill import SpillFolder
+from braided.fleet.cache import KeyFile
 
-folder = SpillFolder(sys.argv[1])
-number = folder.add("FleetRows", {}, {})
+file = KeyFile(sys.argv[1])
+file.write("pump", b"state")
+read, write = os.pipe()
+done, finished = os.pipe()
 child = os.fork()
 if child == 0:
-    folder.read(number, "FleetRows")
-    try:
-        folder.add("FleetRows", {}, {})
-    except BraidedError as error:
-        print(error, flush=True)
+    print(file.read("pump"))
+    os.write(finished, b"x")
+    os.read(read, 1)
+    for step in (lambda: file.write("fan", b"state"), lambda: file.read("pump")):
+        try:
+            step()
+        except BraidedError as error:
+            print(error, flush=True)
     sys.exit()
+os.read(done, 1)
+file.remove("pump")
+file.write("pump", b"other")
+os.write(write, b"x")
 os.waitpid(child, 0)
-folder.read(number, "FleetRows")
-print(folder.add("FleetRows", {}, {}))
+print(file.read("pump"))
 """
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    refused, added = done.stdout.splitlines()
+    before, refused, changed, after = done.stdout.splitlines()
+    assert (before, after) == ("b'state'", "b'other'")
     assert refused.startswith("this process was forked from the one that puts keys into")
-    assert added == "1"
-    assert not list(tmp_path.iterdir()), "the folder goes with the process that made it"
+    assert changed.startswith("key 'pump' is no longer on disk as this process had it")

@@ -10,9 +10,9 @@ import pytest
 from help_fleet import CLASSIFICATION, NAMES, REGRESSION, TASKS, fleet, records, stream
 
 from braided import BraidedError, Fleet, MODLClassifier
-from braided.checkpoint import decode, encode
-from braided.estimators.digest import state_digest
 from braided.fleet import SHARES
+from braided.records import Records
+from braided.store import decode, encode, state_digest
 from braided.streams.encode.encoder import Encoder as RawEncoder
 from braided.streams.encode.saved import pack_encoder
 
@@ -107,21 +107,20 @@ def test_new_labels_and_features_teach_a_key_nothing() -> None:
     assert model.predict_proba_one(x) != before
 
 
-def test_a_dry_run_knows_that_nothing_new_is_learned() -> None:
+def test_the_check_knows_that_nothing_new_is_learned() -> None:
     model = Fleet(MODLClassifier(preset="lean", max_classes=2), key="machine")
     model.learn_one({"machine": 1, "f0": 1.0}, "low")
     model.hold_shared()
-    dry_run = model.dry_run()
     for label in ("high", "odd", "even"):
-        dry_run.learn_many([[1.0]], [label], ["f0"], keys=[1])
         model.learn_many([[1.0]], [label], ["f0"], keys=[1])
-    dry_run.learn_many([[1.0], [2.0]], ["high", "odd"], ["f0"], keys=[1, 1])
+    admitted = model.core.check(Records(("f0", "f1"), np.ones((2, 2)), ["high", "odd"], keys=["1", "1"]))
+    assert not admitted.brings_new
     model.learn_many([[1.0], [2.0]], ["high", "odd"], ["f0"], keys=[1, 1])
     assert model.classes == ["low"]
     with pytest.raises(BraidedError, match="it must be finite"):
-        dry_run.learn_many([[np.inf]], ["low"], ["f0"], keys=[1])
+        model.learn_many([[np.inf]], ["low"], ["f0"], keys=[1])
     with pytest.raises(BraidedError, match="1 records and y has 2 labels"):
-        dry_run.learn_many([[1.0]], ["low", "low"], ["f0"], keys=[1])
+        model.learn_many([[1.0]], ["low", "low"], ["f0"], keys=[1])
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -151,7 +150,7 @@ def test_a_key_belongs_to_what_text_means(share: str, tmp_path: Path) -> None:
         model.hold_shared()
     one.save(tmp_path / "held.braided")
     Fleet.load(tmp_path / "held.braided").restore_key(*one.snapshot_key(0))
-    with pytest.raises(BraidedError, match="the key has learned beside another shared model"):
+    with pytest.raises(BraidedError, match="the key has learned with another shared model"):
         other.restore_key(*one.snapshot_key(0))
 
 
@@ -214,11 +213,11 @@ def test_what_cannot_be_taken_apart_or_put_together_is_refused() -> None:
     other = fleet(REGRESSION)
     other.learn_many(values[:-1], labels[:-1], NAMES, keys=keys[:-1])
     other.hold_shared()
-    with pytest.raises(BraidedError, match="the key has learned beside another shared model"):
+    with pytest.raises(BraidedError, match="the key has learned with another shared model"):
         other.restore_key(metadata, arrays)
     with pytest.raises(BraidedError, match="share='start'"):
         model.restore_key({**metadata, "share": "start"}, arrays)
-    with pytest.raises(BraidedError, match="' x' is no key"):
+    with pytest.raises(BraidedError, match="' x' is not a key"):
         model.restore_key({**metadata, "text": " x"}, arrays)
     with pytest.raises(BraidedError, match="array 'double' is not one key's"):
         model.restore_key(metadata, {"single": arrays["single"]})
@@ -234,7 +233,6 @@ def test_a_file_with_keys_beside_an_untaught_shared_model_is_refused(task: str) 
         with pytest.raises(BraidedError, match="has learned nothing that keys could share"):
             Fleet.restore({**metadata, "learned": 5, "held": True}, arrays)
     model = fleet(task)
-    rows = model._inside.own.rows  # type: ignore[union-attr]
-    rows.set_row("pump", *(part[None] for part in rows.layout.fresh()))
+    model._inside.cache.places(["pump"], [True])
     with pytest.raises(BraidedError, match="has keys, and its shared model has learned nothing"):
         Fleet.restore(*model.snapshot())

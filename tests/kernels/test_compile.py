@@ -23,7 +23,7 @@ FUNCTION = re.compile(rb"_ZN7braided[0-9A-Za-z_$.]+")
 SCRIPT = """
 import json, numpy as np
 from braided import MODLClassifier
-from braided.estimators.digest import state_digest
+from braided.store import state_digest
 rng = np.random.default_rng(0)
 X = rng.normal(size=(600, 21))
 X[rng.random(X.shape) < 0.3] = np.nan

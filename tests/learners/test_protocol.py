@@ -101,11 +101,9 @@ class Narrow(Constant):
     ],
 )
 def test_a_method_that_cannot_be_called_is_named_before_anything_is_learned(learner: Any, words: str) -> None:
-    model = MODLClassifier(learners=[learner])
     with pytest.raises(BraidedError) as caught:
-        model.learn_one({"x": 1.0}, "a")
+        MODLClassifier(learners=[learner])
     assert words in str(caught.value)
-    assert not model.classes
 
 
 def river_model(kind: str, answer: Any) -> Any:

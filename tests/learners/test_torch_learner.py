@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets
-from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, TorchLearner
+from braided.store import state_digest
 from conftest import as_records, made_up
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: run make test EXTRAS=all")

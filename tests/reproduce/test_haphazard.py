@@ -16,15 +16,14 @@ import pytest
 from braided import zoo
 from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, REVIEW_SETTINGS, haphazard_stream, review_length
 from braided.evaluation import Evaluation
-from braided.evaluation.ranking import roc_area
-from braided.records import Predictions
+from braided.records import Predictions, Records
 from braided.report import published_haphazard as published
 from braided.reproduce import haphazard, haphazard_tables, pages
+from braided.reproduce.areas import roc_area
 from braided.reproduce.command import ReproductionOptions, screen_table
 from braided.reproduce.haphazard_run import Answers
 from braided.reproduce.jobs import HAPHAZARD, HAPHAZARD_WHOLE, JobSpec, perform
 from braided.reproduce.tables import DEFAULT, DEFAULT_BALANCED, TABLES, Cell
-from braided.streams import Batch
 from command import braided
 from conftest import real
 
@@ -166,10 +165,10 @@ def test_page_picture_and_screen_show_it_and_failed_cells_with_their_reason() ->
 def test_answers_before_a_label_are_wrong_and_decisions_are_kept_apart() -> None:
     answers = Answers()
     names, none = ("x",), np.zeros((1, 1))
-    answers.take(1, Batch(names, none, [1]), Predictions(np.zeros((1, 2)), None, np.array([-1])), [1, 0])
-    answers.take(2, Batch(names, none, [0]), Predictions(np.ones((1, 1)), None, np.array([0])), [1, 0])
+    answers.take(1, Records(names, none, [1]), Predictions(np.zeros((1, 2)), None, np.array([-1])), [1, 0])
+    answers.take(2, Records(names, none, [0]), Predictions(np.ones((1, 1)), None, np.array([0])), [1, 0])
     said = np.array([[0.9, 0.1], [0.6, 0.4]])
-    answers.take(3, Batch(names, np.zeros((2, 1)), [1, 0]), Predictions(said, None, np.array([0, 1])), [1, 0])
+    answers.take(3, Records(names, np.zeros((2, 1)), [1, 0]), Predictions(said, None, np.array([0, 1])), [1, 0])
     found = answers.metrics()
     assert (found["likeliest"]["errors"], found["balanced"]["errors"]) == (3.0, 2.0)
     assert found["likeliest"]["balanced_accuracy"] == 25.0
@@ -196,9 +195,9 @@ def test_the_reviews_auroc_of_olvf_is_that_of_how_sure_it_is() -> None:
     labels: list[int] = []
     sure: list[float] = []
 
-    def take(first: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]) -> None:
+    def take(first: int, batch: Records, progress: Predictions, classes: Sequence[Hashable]) -> None:
         said = np.asarray(progress.values, dtype=np.float64)
-        labels.extend(batch.labels)
+        labels.extend(batch.targets)
         sure.extend(np.abs(said[:, 0] - 0.5) if said.shape[1] else np.zeros(len(said)))
 
     evaluation = Evaluation(zoo.build("olvf", job.run_options().resolved().model_options(0)), on_predictions=take)
@@ -218,7 +217,7 @@ def test_the_command_runs_resumes_and_gives_json(tmp_path: Path, excerpts: Path)
     assert {(cell["method"], cell["records"], cell["compared"]) for cell in document["cells"]} == {
         (method, 60, False) for method in (DEFAULT, DEFAULT_BALANCED, "olvf", "auxdrop-odl")
     }
-    labels = haphazard_stream("wpbc", 0.25, excerpts).table.labels[:60]
+    labels = haphazard_stream("wpbc", 0.25, excerpts).table.targets[:60]
     assert document["cells"][0]["majority"] == min(labels.count(0), labels.count(1))
     again = braided(*arguments)
     assert "9 runs were done before, 0 are left" in again.stderr

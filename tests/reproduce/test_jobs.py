@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from braided import portable
 from braided.reproduce import paper_run
 from braided.reproduce.jobs import JobSpec, perform
 from braided.run import Job
@@ -24,7 +23,6 @@ SPEC = JobSpec("higgs", "modl", "lean", seed=1, available=0.5)
 KILLED = """
 import os, sys
 from pathlib import Path
-from braided import portable
 from braided.reproduce import paper_run
 from braided.reproduce.jobs import JobSpec, perform
 from braided.run import Job
@@ -42,7 +40,6 @@ perform(JobSpec(**eval(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]))
 """
 
 
-@pytest.mark.skipif(not portable.POSIX, reason="no process kills itself by a signal there: run it on Linux or macOS")
 def test_a_long_run_that_was_killed_goes_on_from_its_checkpoint(
     tmp_path: Path, excerpts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.estimators import tasks
+from braided.estimators.params import CLASSIFICATION, REGRESSION
+from braided.records import Records
 from braided.reproduce import layouts, pages, stream_models, streams, streams_run, streams_tables, work_share
 from braided.reproduce.command import ReproductionOptions, screen_table
 from braided.reproduce.documents import by_stream
@@ -22,7 +23,7 @@ from braided.reproduce.jobs import JobSpec, code_digest, data_digest, perform
 from braided.reproduce.stream_models import DEFAULT, LEAN
 from braided.reproduce.stream_sources import FILES, STREAMS, OneHot, StreamSource
 from braided.reproduce.tables import TABLES, Cell
-from braided.streams import ArrayStream, Batch, read_whole
+from braided.streams import ArrayStream, read_whole
 from command import braided
 from conftest import real
 
@@ -36,7 +37,7 @@ def results(figures: dict[str, float], **more: Any) -> dict[JobSpec, dict[str, A
     out = {}
     for cell in cells():
         value = figures.get(cell.method, 0.5)
-        regression = STREAMS[cell.job.dataset].task == tasks.REGRESSION
+        regression = STREAMS[cell.job.dataset].task == REGRESSION
         metrics = {"mae": value} if regression else {"error_rate": value, "log_loss": 2 * value}
         for job in cell.jobs():
             if not cell.method.startswith("last"):
@@ -54,8 +55,8 @@ def test_every_stream_has_every_model_of_its_task_once() -> None:
     found = [(cell.job.dataset, cell.p_f, cell.method) for cell in cells()]
     assert len(set(found)) == len(found)
     per_stream = Counter((STREAMS[dataset].task, dataset, p_f) for dataset, p_f, _ in found)
-    assert {count for (task, _, _), count in per_stream.items() if task == tasks.CLASSIFICATION} == {9 + 2}
-    assert {count for (task, _, _), count in per_stream.items() if task == tasks.REGRESSION} == {8 + 2}
+    assert {count for (task, _, _), count in per_stream.items() if task == CLASSIFICATION} == {9 + 2}
+    assert {count for (task, _, _), count in per_stream.items() if task == REGRESSION} == {8 + 2}
     assert len(per_stream) == 2 * len(STREAMS)
 
 
@@ -80,7 +81,7 @@ def test_files_have_the_records_they_say() -> None:
         assert len(STREAMS[name].load(data).table) == STREAMS[name].records
 
 
-def tables_of(source: StreamSource, available: float, seed: int) -> Batch:
+def tables_of(source: StreamSource, available: float, seed: int) -> Records:
     return read_whole(source.stream(available, seed, None)).table
 
 
@@ -88,15 +89,15 @@ def test_a_seed_gives_all_models_the_same_records_and_another_seed_others() -> N
     for name in ("phishing", "agrawal-drift"):
         first, again, other = (tables_of(STREAMS[name], 0.5, seed) for seed in (1, 1, 2))
         np.testing.assert_array_equal(first.values, again.values)
-        assert first.labels == again.labels
+        assert first.targets == again.targets
         assert (np.isnan(first.values) != np.isnan(other.values)).any()
-        assert (first.labels == other.labels) == STREAMS[name].in_time
+        assert (first.targets == other.targets) == STREAMS[name].in_time
         assert np.isnan(first.values).mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_half_missing_hides_values_of_the_same_records() -> None:
     whole, masked = (tables_of(STREAMS["segments"], available, 3) for available in (1.0, 0.5))
-    assert whole.labels == masked.labels
+    assert whole.targets == masked.targets
     there = ~np.isnan(masked.values)
     np.testing.assert_array_equal(whole.values[there], masked.values[there])
 
@@ -113,8 +114,8 @@ def test_a_nominal_column_is_missing_as_a_whole_and_said_to_be_one() -> None:
 
 def tiny(labels: list[Any]) -> StreamSource:
     values = np.arange(len(labels), dtype=float)[:, None]
-    stream = ArrayStream("tiny", Batch(("x",), values, labels))
-    task = tasks.REGRESSION if isinstance(labels[0], float) else tasks.CLASSIFICATION
+    stream = ArrayStream("tiny", Records(("x",), values, labels))
+    task = REGRESSION if isinstance(labels[0], float) else CLASSIFICATION
     return StreamSource("tiny", len(labels), lambda data_dir: stream, task)
 
 
@@ -142,7 +143,7 @@ def test_log_loss_is_that_of_the_models_own_probabilities() -> None:
     stream = STREAMS["phishing"].stream(0.5, 4, None, 300)
     model, losses, errors = GaussianNB(), [], 0
     for batch in stream.batches():
-        for values, label in zip(batch.values, batch.labels, strict=True):
+        for values, label in zip(batch.values, batch.targets, strict=True):
             x = {name: value for name, value in zip(batch.names, values, strict=True) if value == value}
             said = model.predict_proba_one(x)
             errors += not said or max(said, key=lambda key: said[key]) != label
@@ -165,20 +166,21 @@ def test_time_is_that_of_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     class Busy(Evaluation):
         def run(self, stream: Any) -> Any:
             yield from ()
-            self.history.add(*counted)
+            self.history.tally.add(*counted)
             self.seconds = 8.0
 
         def finish(self) -> None:
             pass
 
-    from braided.estimators.rivals import majority
-    from braided.estimators.river_model import RiverClassifier
+    from braided.estimators.river import RiverClassifier, majority
     from braided.records import Predictions
 
     counted = (Predictions(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
     monkeypatch.setattr(streams_run, "Evaluation", Busy)
     monkeypatch.setattr(streams_run, "compile_model", lambda model, tell: None)
-    found = streams_run.run(RiverClassifier(majority("", 0)), ArrayStream("d", Batch(("x",), np.zeros((1, 1)), ["a"])))
+    found = streams_run.run(
+        RiverClassifier(majority("", 0)), ArrayStream("d", Records(("x",), np.zeros((1, 1)), ["a"]))
+    )
     assert found["seconds"] == pytest.approx(4.0)
 
 
@@ -222,12 +224,12 @@ def test_ranks_and_means_by_model() -> None:
     assert found["ranks"]["error_rate"]["river-amf"] == [2.0] * 22
     assert found["ranks"]["error_rate"]["last label"] == [3.0] * 22
     assert found["ranks"]["log_loss"]["river-nb"] == [6.0] * 22, "seven are equal: places 3 to 9"
-    grid = streams_tables.by_model(found, tasks.CLASSIFICATION)
+    grid = streams_tables.by_model(found, CLASSIFICATION)
     rows = {row[0][0]: dict(zip(grid.header, (lines[0] for lines in row), strict=True)) for row in grid.rows}
     assert (rows["default"]["errors, %"], rows["default"]["log loss"]) == ("**20.0**", "**0.40**")
     assert (rows["amf"]["ahead"], rows["amf"]["rank"]) == ("22/22", "2.0")
     assert rows["last label"]["log loss"] == ""
-    numbers = streams_tables.by_model(found, tasks.REGRESSION)
+    numbers = streams_tables.by_model(found, REGRESSION)
     assert numbers.rows[0][1] == ["**25.0**"], "of the error of the mean"
 
 
@@ -238,7 +240,7 @@ def test_the_best_are_bold_with_all_that_are_equal() -> None:
     assert row[""] == ["phishing"]
     assert (row[DEFAULT], row["river-knn"]) == (["**20.00%**", "± 0.00%"], ["**20.00%**", "± 0.00%"])
     assert row["river-nb"] == ["50.00%", "± 0.00%"]
-    beside = streams_tables.beside(found, tasks.CLASSIFICATION).rows[1]
+    beside = streams_tables.beside(found, CLASSIFICATION).rows[1]
     assert beside == [["phishing", "half missing"], ["**20.00%**"], ["50.00%"], ["**20.00%** knn"], ["40.00%"]]
 
 
@@ -274,7 +276,7 @@ def test_the_key_knows_the_code_the_stream_and_the_models_settings() -> None:
     assert len(keys) == 4
     assert code_digest(PROTOCOL) != code_digest()
     assert data_digest("trump", None) != data_digest("chicks", None)
-    assert job.run_options().task == tasks.REGRESSION
+    assert job.run_options().task == REGRESSION
 
 
 def test_a_file_that_is_not_here_is_an_error_that_says_where_to_get_it(tmp_path: Path) -> None:
@@ -295,7 +297,7 @@ def test_weights_of_the_time_left_follow_the_models() -> None:
 
 
 def test_one_hot_keeps_other_columns_in_their_place() -> None:
-    stream = ArrayStream("d", Batch((0, "k"), np.array([[1.0, 3.0], [np.nan, 4.0]]), ["a", "b"]))
+    stream = ArrayStream("d", Records((0, "k"), np.array([[1.0, 3.0], [np.nan, 4.0]]), ["a", "b"]))
     batch = next(OneHot(stream, {"k": [3.0, 4.0]}).batches())
     assert batch.names == (0, "k=3", "k=4")
     np.testing.assert_array_equal(batch.values, [[1.0, 1.0, 0.0], [np.nan, 0.0, 1.0]])

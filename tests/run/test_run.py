@@ -19,11 +19,12 @@ from braided import MODLClassifier
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.evaluation import Evaluation
 from braided.evaluation.curve import Curve
+from braided.records import Records
 from braided.run import Job, RunOptions
-from braided.streams import MASKS, ArrayStream, Batch
+from braided.store import state_digest
+from braided.streams import MASKS, ArrayStream
 from command import braided
 from conftest import made_up
 
@@ -80,7 +81,9 @@ def test_errors_are_those_of_predicting_before_learning(csv_file: Path) -> None:
             x = {name: float(value) if value else None for name, value in row.items()}
             errors += model.predict_one(x) != label
             if model.classes:
-                fast = model.braid._scores[0] if len(model.classes) > 1 else np.array([1.0])
+                scored = model.braid.last_scored()
+                assert scored is not None
+                fast = scored.scores[0] if len(model.classes) > 1 else np.array([1.0])
                 own += model.classes[int(fast.argmax())] != label
             else:
                 own += 1
@@ -150,7 +153,7 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
         (["{csv}", "--option", "hidden=5", "--model", "majority"], "--option 'hidden=5' has no effect on majority"),
         (["{csv}", "--combiner", "moe", "--model", "river-arf"], "--combiner 'moe' has no effect on river-arf"),
         (["{csv}", "--option", "learning_rate=fast"], "the value must be like"),
-        (["{csv}", "--option", "learning_rate=-1"], "learning_rate is -1.0: use a finite number from 0.0 on"),
+        (["{csv}", "--option", "learning_rate=-1"], "learning_rate is -1.0: use a finite number of at least 0.0"),
         (["{csv}", "--checkpoint", "."], "checkpoint . cannot be written"),
         (["x" * 300], "File name too long"),
         (["{csv}", "--resume"], "--resume needs --checkpoint FILE"),
@@ -409,7 +412,7 @@ def test_a_checkpoint_that_takes_long_leaves_time_for_records(tmp_path: Path, mo
     for every, expected in ((2.0, [2.0, 20.0, 38.0]), (0.0, [0.0, 4.0, 8.0, 12.0])):
         job = Job(
             RunOptions(models=("olr",), available=1.0, task="classification"),
-            source=ArrayStream("s", Batch(("a",), np.arange(200.0)[:, None], [0, 1] * 100)),
+            source=ArrayStream("s", Records(("a",), np.arange(200.0)[:, None], [0, 1] * 100)),
             checkpoint=tmp_path / f"c{every}",
             every=every,
         )
@@ -424,7 +427,7 @@ def test_a_checkpoint_that_takes_long_leaves_time_for_records(tmp_path: Path, mo
 
 def test_a_stream_shorter_than_the_checkpoint_is_refused() -> None:
     evaluation = Evaluation(MODLClassifier())
-    table = Batch(("a",), np.zeros((10, 1)), [0, 1] * 5)
+    table = Records(("a",), np.zeros((10, 1)), [0, 1] * 5)
     evaluation.observe(table)
     with pytest.raises(BraidedError, match="ends 4 records before"):
         list(evaluation.run(ArrayStream("short", table.part(0, 6))))

@@ -8,27 +8,21 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from braided import MODLClassifier, MODLRegressor
-from braided.checkpoint import read, write
+from braided import MODLRegressor
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
-from braided.estimators.digest import state_digest
-from braided.kernels.tally import LAST, USUAL
-from braided.report.page import page
+from braided.kernels.tally import LAST
 from braided.run import Job, RunOptions, predictions
 from braided.run.predictions import PredictionFile, Written
+from braided.store import read, state_digest, write
 from command import braided
 from conftest import made_up
-
-OLD = Path(__file__).parent / "of_version_0_1"
-BEFORE_LAST_LABEL = Path(__file__).parent / "before_last_label"
 
 
 def finished(job: Job) -> Job:
@@ -433,33 +427,6 @@ def test_absurd_targets_leave_json_that_can_be_read(tmp_path: Path) -> None:
     assert None not in figures
 
 
-@pytest.mark.parametrize(
-    ("task", "usual", "last", "name"),
-    [
-        ("classification", "majority_errors", "last_label_errors", "last label"),
-        ("regression", "mean_mae", "last_value_mae", "last value"),
-    ],
-)
-def test_a_checkpoint_without_the_last_label_goes_on(
-    task: str, usual: str, last: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was written after 500 of 1,200 records by a version that did not count that guess."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(OLD / "stream.csv", tmp_path)
-    shutil.copy(BEFORE_LAST_LABEL / f"{task}.checkpoint", tmp_path / "c")
-    options = RunOptions("stream.csv", models=("olr",), task=task)
-    straight = finished(Job(replace(options, preset="classic")))
-    resumed = finished(Job(options, checkpoint=Path("c"), resume=True))
-    expected, found = straight.finished[0], resumed.finished[0]
-    assert found.result["metrics"] == expected.result["metrics"]
-    assert found.history.totals[USUAL] == expected.history.totals[USUAL]
-    assert resumed.document()[usual] == straight.document()[usual]
-    assert resumed.document()[last] is None
-    assert straight.document()[last] > 0
-    assert name not in page(resumed), "what is not known is neither in the table nor in a picture"
-    assert page(straight).count(name) > 4
-
-
 def test_the_plain_guesses_are_late_too(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "d.csv", np.ones((6, 1)), ["a", "a", "b", "b", "b", "a"])
     document = finished(Job(RunOptions(str(path), ("olr",)))).document()
@@ -476,7 +443,7 @@ def test_the_plain_guesses_are_late_too(tmp_path: Path) -> None:
 def test_the_last_label_of_several_orders_is_their_mean(classes: Path) -> None:
     options = RunOptions(str(classes), ("olr",), seeds=3, shuffle=True, limit=300)
     job = finished(Job(options))
-    each = [run.history.totals[LAST] for run in job.finished]
+    each = [run.history.tally.totals[LAST] for run in job.finished]
     assert len(set(each)) > 1
     assert job.document()["last_label_errors"] == pytest.approx(np.mean(each))
 
@@ -501,50 +468,9 @@ def unfinished(self: PredictionFile) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_checkpoint_of_version_0_1_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was written by that version after 1,000 of 1,200 records, under the drift detector ddm."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("stream.csv", "half.checkpoint"):
-        shutil.copy(OLD / name, tmp_path)
-    options = RunOptions("stream.csv", models=("olr", "majority"), drift="ddm")
-    straight = finished(Job(replace(options, preset="classic")))
-    resumed = finished(Job(options, checkpoint=Path("half.checkpoint"), resume=True))
-    for one, other in zip(straight.finished, resumed.finished, strict=True):
-        assert one.result["errors"] == other.result["errors"]
-        assert one.result["learners"] == other.result["learners"]
-        np.testing.assert_array_equal(one.history.confusion, other.history.confusion)
-        known = ~np.isnan(other.history.totals)
-        np.testing.assert_array_equal(one.history.totals[known], other.history.totals[known])
-    assert np.isnan(resumed.finished[0].history.totals).nonzero()[0].tolist() == [LAST], "it was not counted"
-    assert resumed.document()["last_label_errors"] is None
-    first, second = (run.result["metrics"] for run in resumed.finished)
-    assert first["accuracy"] == straight.finished[0].result["metrics"]["accuracy"]
-    assert first["kappa"] == straight.finished[0].result["metrics"]["kappa"]
-    assert first["roc_auc"] is None, "the first 1,000 probabilities are not known"
-    assert second == straight.finished[1].result["metrics"], "a run begun afterwards has all"
-    assert resumed.finished[0].result["window"] == 200
-    assert state_digest(MODLClassifier.load(OLD / "half.checkpoint"))
-
-
-def test_a_run_begun_before_the_default_changed_goes_on_with_one_model(tmp_path: Path) -> None:
-    """Seeds that had not begun yet are of the same preset as those that had: errors of two models have no mean."""
+def test_a_preset_that_had_other_settings_is_refused(tmp_path: Path) -> None:
     values, labels = made_up(300)
-    path, checkpoint = write_csv(tmp_path / "d.csv", values, labels.tolist()), tmp_path / "c"
-    options = RunOptions(str(path), ("olr",), seeds=2, available=0.7)
-    old = replace(options, preset="classic")
-    straight = finished(Job(old))
-    broken = Job(old, checkpoint=checkpoint, every=0.0)
-    for progress in broken.run():
-        if progress.evaluation.records >= 100:
-            break
-    found = read(checkpoint, *ESTIMATORS)
-    del found.metadata["run"]["preset"]
-    found.metadata["run"]["options"]["preset"] = "default"
-    write(checkpoint, found.kind, found.metadata, found.arrays)
-    resumed = finished(Job(options, checkpoint=checkpoint, resume=True))
-    assert resumed.options.preset == "classic"
-    for one, other in zip(straight.finished, resumed.finished, strict=True):
-        assert one.result["state_sha256"] == other.result["state_sha256"]
+    options = RunOptions(str(write_csv(tmp_path / "d.csv", values, labels.tolist())), ("olr",), available=0.7)
     finished(Job(options, checkpoint=tmp_path / "new", every=0.0))
     found = read(tmp_path / "new", *ESTIMATORS)
     found.metadata["run"]["preset"]["combiner"] = "ensemble"

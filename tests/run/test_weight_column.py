@@ -11,9 +11,9 @@ import pytest
 
 from braided import MODLClassifier, zoo
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.run import Job, ReadingOptions, RunOptions
 from braided.serve.feed import FeedSettings, lines, raw_lines
+from braided.store import state_digest
 from braided.streams.encode.saved import summary
 from command import braided
 from conftest import made_up
@@ -145,7 +145,7 @@ def test_a_feed_sends_raw_records_with_their_weights(tmp_path: Path) -> None:
         {"x": {}, "y": 0, "w": 0.0},
     ]
     for reading, message in (
-        (ReadingOptions(weight="v"), "weight .v.: there is no such column: choose it from a, w"),
+        (ReadingOptions(weight="v"), "`weight` .v.: there is no such column: choose it from a, w"),
         (ReadingOptions(weight="a"), "d.csv:2: column .a.: is .red.: features must be numbers"),
     ):
         with pytest.raises(BraidedError, match=message):
@@ -160,7 +160,7 @@ def test_the_model_of_a_run_knows_its_weight_column(tmp_path: Path) -> None:
     assert model.predict_proba_one({"a": "3", "w": "2"}) == model.predict_proba_one({"a": "3"})
     model.learn_one({"a": "3", "w": "2", "y": "1"}, 1)
     assert model.feature_names == ["a"]
-    rules: Any = model._encoder
+    rules: Any = model.encoder
     columns = {column["name"]: column["read_as"] for column in summary(rules)["columns"]}
     assert (columns, summary(rules)["rules"]["weight"]) == ({"a": "number", "w": "weight"}, "w")
 

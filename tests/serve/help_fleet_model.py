@@ -9,9 +9,8 @@ from help_serve import SMALL
 from httpx import Client
 
 from braided import Fleet, MODLClassifier
-from braided.checkpoint import decode
-from braided.estimators.digest import state_digest
 from braided.fleet import KIND
+from braided.store import decode, state_digest
 
 SPEC: dict[str, Any] = {
     "learners": [{"type": "LogisticConfig"}, {"type": "MLPConfig", "hidden": [8], "optimiser": "rmsprop"}],

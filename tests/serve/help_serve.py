@@ -22,9 +22,7 @@ pytest.importorskip("starlette", reason="the extra serve is not installed: run m
 import httpx
 
 from braided import MODLClassifier
-from braided.checkpoint import decode
 from braided.estimators import ESTIMATORS
-from braided.estimators.digest import state_digest
 from braided.learners import LogisticConfig, MLPConfig
 from braided.serve.app import make_app
 from braided.serve.connections import Connections
@@ -40,6 +38,7 @@ from braided.serve.service import Service
 from braided.serve.settings import Limits, Settings
 from braided.serve.worker import Worker
 from braided.serve.write_request import WriteRequest
+from braided.store import decode, state_digest
 from conftest import made_up
 
 #: Small enough to be quick, with a learner of each speed that matters to files: closed form and gradient.

@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braided import Fleet, MODLClassifier, MODLRegressor
-from braided.checkpoint import decode
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig, LogisticConfig, OLVFConfig
 from braided.serve.commit_group import CommitGroup
 from braided.serve.group_draft import GroupDraft
@@ -21,6 +19,7 @@ from braided.serve.model_state import Model, ModelState
 from braided.serve.records import RecordParser, Records
 from braided.serve.settings import Limits
 from braided.serve.write_request import WriteRequest
+from braided.store import decode, state_digest
 
 LIMITS = Limits(text=8)
 MODELS: dict[str, Any] = {
@@ -92,7 +91,7 @@ def test_admitted_is_learned_and_refused_changes_nothing(kind: str, groups: list
 
 
 def test_a_wide_request_that_is_refused_late_leaves_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braided.serve.records._MOST_CELLS", 1)  # a table per record
+    monkeypatch.setattr("braided.serve.records._MAX_CELLS", 1)  # a table per record
     state = ModelState("m", MODELS["classes"](), LIMITS)
     draft = GroupDraft(state, LIMITS)
     wide = [{"x": {name: 1.0}, "y": 0} for name in "abcde"]

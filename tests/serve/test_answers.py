@@ -12,12 +12,12 @@ from help_serve import LINES, SMALL, SMALL_SPEC, digest_of, rows, serving
 from httpx import Client
 
 from braided import MODLClassifier, MODLRegressor
-from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig
 from braided.serve.model_state import ModelState
 from braided.serve.records import RecordParser
 from braided.serve.settings import Limits
 from braided.serve.worker import Worker
+from braided.store import state_digest
 
 ITEMS = rows(120)
 COSTS = {"class 1": {"class 0": 90.0, "class 2": 70.0}}
@@ -180,14 +180,15 @@ def test_a_label_that_comes_while_a_record_is_explained_is_not_in_it(monkeypatch
     model.learn_many([list(x.values())] * 2, ["a", "b"], list(x))
     worker = Worker.__new__(Worker)
     worker.state, worker.broken = ModelState("m", model, Limits()), False
-    effects_one = model.effects_one
+    served = worker.state.model
+    effects_one = served.effects_one
 
     def then_learn(*arguments: Any) -> Any:
         found = effects_one(*arguments)
         model.learn_one(x, f"label {model.records_learned}")
         return found
 
-    monkeypatch.setattr(model, "effects_one", then_learn)
+    monkeypatch.setattr(served, "effects_one", then_learn)
     parser = RecordParser(labelled=False, regression=False, limits=Limits())
     parser.add({"x": x})
     answer = worker.explain(parser.done())

@@ -22,7 +22,7 @@ from braided.serve.problems import HTTPProblem
 from braided.serve.settings import Limits
 
 ITEMS = rows(10)
-TOKENS = tokens_of(("read", "a-long-read-token"), ("learn", "a-long-learn-token"), ("write", "a-long-write-token"),
+TOKENS = tokens_of(("read", "a-long-read-token"), ("learn", "a-long-learn-token"), ("administer", "a-long-write-token"),
                    ("read", "another-read-token"))  # fmt: skip
 READING, LEARNING, WRITING, OTHER = (
     {"Authorization": f"Bearer {token}"}

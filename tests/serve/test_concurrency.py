@@ -16,12 +16,10 @@ import pytest
 from help_serve import SMALL_SPEC, ask, digest, http, records, rows, served, served_model, small_model, taught
 
 from braided.bench.serve import Connection, lines
-from braided.estimators.digest import state_digest
-from braided.serve import model_lock
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder
-from braided.serve.model_lock import ModelLock
 from braided.serve.settings import Settings
+from braided.store import state_digest
 
 MODELS = ("a", "b", "c")
 ITEMS = rows(4_000)
@@ -164,24 +162,3 @@ def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
             assert found["probabilities"] == list(reference.predict_proba_one(QUESTIONS[place]).values())
         reference.learn_one(item["x"], item["y"])
     assert digest(worker.state) == state_digest(reference)
-
-
-def test_a_reader_does_not_wait_for_the_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock lets a reader in as soon as the writer allows it; here the writer has patience with a busy machine."""
-    monkeypatch.setattr(model_lock, "_PATIENCE", 60.0)
-    lock = ModelLock()
-    order = []
-
-    def read() -> None:
-        with lock:
-            order.append("reader")
-
-    thread = threading.Thread(target=read)
-    with lock.writing():
-        thread.start()
-        while lock.readers_waiting[0] == 0:
-            time.sleep(0.001)
-        lock.let_readers_in()
-        order.append("writer")
-    thread.join()
-    assert order == ["reader", "writer"]

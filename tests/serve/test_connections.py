@@ -59,7 +59,7 @@ def test_predictions_that_are_not_plain(
 
 
 def test_a_token_is_needed_where_there_is_one(tmp_path: Path) -> None:
-    tokens = tokens_of(("read", "a-long-read-token"), ("write", "a-long-write-token"))
+    tokens = tokens_of(("read", "a-long-read-token"), ("administer", "a-long-write-token"))
     with serving(tmp_path / "state", tokens) as client:
         write = {"Authorization": "Bearer a-long-write-token"}
         client.put("/models/m", json=SMALL_SPEC, headers=write)
@@ -158,7 +158,7 @@ def test_a_head_that_is_too_long_ends_the_connection(client: Client) -> None:
 
 
 def test_a_head_that_is_too_slow_ends_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "_MOST_HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(http_connection, "_MAX_HEAD_SECONDS", 0.2)
     with serving(tmp_path / "state") as client:
         for beginning in (b"", b"GET /healthz HTTP/1.1\r\nHost: loc"):
             with connected(client) as connection:

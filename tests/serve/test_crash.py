@@ -14,7 +14,7 @@ import pytest
 from help_serve import SMALL_SPEC, Server, digest_of, http, ndjson, rows, small_model
 
 from braided.bench.serve import Connection, head
-from braided.estimators.digest import state_digest
+from braided.store import state_digest
 
 OPTIONS = ("--segment-bytes", "20000", "--snapshot-records", "150")
 #: Without a history, files are removed as soon as they can be.

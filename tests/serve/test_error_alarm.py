@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from help_serve import LINES, SMALL_SPEC, ndjson, records, serving, small_model
 
-from braided.checkpoint import decode
 from braided.estimators import ESTIMATORS
 from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits
+from braided.store import decode
 
 CHANGE, END = 3_600, 4_100
 
@@ -73,9 +73,3 @@ def test_it_is_the_same_however_records_were_chunked_and_recovered(sizes: tuple[
     assert straight.stats.alarm.reason is not None
     for name, array in straight.stats.alarm.state().items():
         np.testing.assert_array_equal(array, state.stats.alarm.state()[name], err_msg=name)
-
-
-def test_a_snapshot_without_an_alarm_goes_on() -> None:
-    old = Path(__file__).parent / "of_version_0_1" / "model.snapshot"
-    state = ModelState.restored(decode(old.read_bytes(), "old", *ESTIMATORS), Limits())
-    assert state.stats.summary()["alarm"] is None

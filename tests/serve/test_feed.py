@@ -22,9 +22,9 @@ from braided import MODLClassifier
 from braided.bench.serve import Connection, head
 from braided.cli import app
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.run import ReadingOptions
 from braided.serve.feed import FeedSettings
+from braided.store import state_digest
 from command import braided
 
 
@@ -106,7 +106,7 @@ def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
 
 def test_a_token_file_lets_the_feed_in(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
-    tokens.write_text("read read-token-0123456789\nwrite write-token-0123456789\n")
+    tokens.write_text("read read-token-0123456789\nadminister write-token-0123456789\n")
     path = tmp_path / "records.jsonl"
     path.write_bytes(ndjson(rows(50)))
     with served(tmp_path / "state", "--token-file", str(tokens)) as server:

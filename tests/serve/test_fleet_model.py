@@ -12,10 +12,10 @@ from help_fleet_model import ITEMS, KEYS, OCTETS, SPEC, digest_of, exported, mad
 from help_serve import LINES, SMALL, ndjson, serving
 
 from braided import Fleet, MODLClassifier, MODLRegressor
-from braided.estimators.digest import state_digest
 from braided.fleet import SHARES
 from braided.learners import LogisticConfig
 from braided.run import Job, RunOptions
+from braided.store import state_digest
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -146,7 +146,7 @@ def test_too_many_keys_are_refused_or_the_oldest_is_forgotten(tmp_path: Path) ->
             client.post("/models/m/learn", json={"records": few})
             answer = client.post("/models/m/learn", json={"records": ITEMS})
             assert answer.status_code == 422
-            assert "brings key number 4, and max_keys is 3: raise max_keys" in answer.json()["detail"]
+            assert "brings key number 4, and max_keys is 3: raise `max_keys`" in answer.json()["detail"]
             assert digest_of(exported(client)) == state_digest(taught(few, share, max_keys=3))
             client.post("/models/evicting/learn", json={"records": ITEMS})
             found = client.get("/models/evicting").json()
@@ -210,7 +210,7 @@ def test_records_too_wide_for_one_table_are_predicted(tmp_path: Path, monkeypatc
         client.post("/models/m/learn", json={"records": ITEMS})
         asked = {"records": [{"x": item["x"]} for item in ITEMS[:20]]}
         expected = client.post("/models/m/predict", json=asked).json()
-        monkeypatch.setattr("braided.serve.records._MOST_CELLS", 9)
+        monkeypatch.setattr("braided.serve.records._MAX_CELLS", 9)
         assert client.post("/models/m/predict", json=asked).json() == expected
 
 

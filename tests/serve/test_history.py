@@ -13,7 +13,6 @@ import pytest
 from help_serve import SMALL_SPEC, HTTPProblem, ask, digest, digest_of, records, rows, served_model, serving, taught
 
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.serve.backup import backup
 from braided.serve.disk import Disk
 from braided.serve.journal import CorruptJournalError
@@ -23,6 +22,7 @@ from braided.serve.model_state import ModelState
 from braided.serve.service import Service
 from braided.serve.settings import Settings
 from braided.serve.worker import Worker
+from braided.store import state_digest
 
 ITEMS = rows(300)
 

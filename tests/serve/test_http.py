@@ -14,11 +14,11 @@ from httpx import Client
 
 from braided import MODLClassifier, MODLRegressor
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.learners import LinearConfig
 from braided.serve.command import tokens_for
 from braided.serve.security import read_tokens
 from braided.serve.settings import Settings
+from braided.store import state_digest
 
 ITEMS = rows(60)
 
@@ -197,7 +197,7 @@ def test_export_loads_in_python_and_imports(client: Client, tmp_path: Path) -> N
 
 
 def test_a_checkpoint_made_by_a_stranger_is_bounded(client: Client, tmp_path: Path) -> None:
-    from braided.checkpoint import encode
+    from braided.store import encode
 
     octets = {"Content-Type": "application/octet-stream"}
     metadata, arrays = taught(ITEMS[:5]).snapshot()
@@ -280,7 +280,7 @@ def test_specs_that_are_refused(client: Client, spec: Any, words: str) -> None:
 
 
 def test_tokens_and_scopes(tmp_path: Path) -> None:
-    tokens = tokens_of(("read", "read-token-0123456789"), ("write", "write-token-0123456789"))
+    tokens = tokens_of(("read", "read-token-0123456789"), ("administer", "write-token-0123456789"))
     with serving(tmp_path, tokens) as client:
         reading = {"Authorization": "Bearer read-token-0123456789"}
         writing = {"Authorization": "Bearer write-token-0123456789"}
@@ -317,7 +317,7 @@ def test_a_form_of_another_page_is_refused(client: Client) -> None:
 
 def test_token_files(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    path.write_text("# ours\nread aaaaaaaaaaaaaaaa\n\nwrite bbbbbbbbbbbbbbbb\n")
+    path.write_text("# ours\nread aaaaaaaaaaaaaaaa\n\nadminister bbbbbbbbbbbbbbbb\n")
     tokens = read_tokens(path)
     writing, reading = (tokens.grant(f"Bearer {letter * 16}") for letter in "ba")
     assert writing is not None

@@ -224,7 +224,7 @@ def test_trailers_and_chunk_extensions_have_a_bound(client: Client) -> None:
 
 
 def test_no_timer_of_heads_or_idle_connections_cuts_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "_MOST_HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(http_connection, "_MAX_HEAD_SECONDS", 0.3)
     monkeypatch.setattr("braided.serve.server._KEEP_ALIVE_SECONDS", 0.3)
     head = b"POST /models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
     healthy = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -16,13 +16,13 @@ from help_serve import FaultyDisk, HTTPProblem, ask, digest, records, rows, serv
 
 from braided import MODLClassifier
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder, Recovery
 from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits, Settings
 from braided.serve.worker import Worker
 from braided.serve.write_request import StreamBatches, WriteRequest
+from braided.store import state_digest
 
 
 class Place:

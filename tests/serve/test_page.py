@@ -82,7 +82,7 @@ def test_the_page(browser: webdriver.Chrome, tmp_path: Path) -> None:
 
 def test_it_asks_for_a_token_and_shows_text_as_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
     tokens = tmp_path / "tokens"
-    tokens.write_text("read read-token-0123456789\nwrite write-token-0123456789\n")
+    tokens.write_text("read read-token-0123456789\nadminister write-token-0123456789\n")
     bold = "<b id=injected>x</b>"
     with served(tmp_path / "state", "--token-file", str(tokens)) as server:
         writing = {"Authorization": "Bearer write-token-0123456789"}
@@ -196,7 +196,7 @@ def test_several_models(browser: webdriver.Chrome, tmp_path: Path) -> None:
 
 def test_what_can_be_asked_of_a_model(browser: webdriver.Chrome, tmp_path: Path) -> None:
     tokens, found = tmp_path / "tokens", tmp_path / "found"
-    tokens.write_text("read read-token-0123456789\nwrite write-token-0123456789\n")
+    tokens.write_text("read read-token-0123456789\nadminister write-token-0123456789\n")
     writing = {"Authorization": "Bearer write-token-0123456789"}
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(found)})
     with served(tmp_path / "state", "--token-file", str(tokens)) as server:

@@ -11,13 +11,13 @@ from help_serve import records, rows, small_model, taught
 from test_error_alarm import noisy_rows
 
 from braided import MODLClassifier
-from braided.checkpoint import decode, encode
 from braided.estimators import ESTIMATORS
 from braided.evaluation.alarm import ErrorAlarm
-from braided.serve.events import _MOST_POINTS
+from braided.serve.events import _MAX_POINTS
 from braided.serve.model_spec import state_from_checkpoint
 from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits
+from braided.store import decode
 
 ITEMS = rows(700)
 
@@ -40,11 +40,6 @@ def test_records_from_before_a_model_was_imported_are_told_apart(tmp_path: Path)
         assert (summary["records"], summary["records_before"]) == (200, 300)
         assert isinstance(one.model, MODLClassifier)
         assert one.model.records_learned == 500
-    # An earlier version has not kept how many there were.
-    found = decode(state.snapshot(), "m", *ESTIMATORS)
-    del found.metadata["serve"]["stats"]["before"]
-    old = ModelState.restored(decode(encode(found.kind, found.metadata, found.arrays), "m", *ESTIMATORS), Limits())
-    assert old.stats.summary()["records_before"] == 300
     assert learned(ITEMS[:20]).stats.summary()["records_before"] == 0
 
 
@@ -80,14 +75,14 @@ def test_errors_over_a_window_are_those_of_its_records() -> None:
     for item in ITEMS:
         losses.append(model.predict_one(item["x"]) != item["y"])
         model.learn_one(item["x"], item["y"])
-    found = state.stats.window_curve(_MOST_POINTS)
+    found = state.stats.window_curve(_MAX_POINTS)
     assert found["window"] == 140
-    assert 60 < len(found["rows"]) <= _MOST_POINTS
+    assert 60 < len(found["rows"]) <= _MAX_POINTS
     for record, together, *others in found["rows"]:
         assert abs(together - np.mean(losses[int(record) - 140 : int(record)])) < 1e-12
         assert len(others) == 4
     assert found["rows"][-1][0] == 700
-    assert learned(ITEMS[:90]).stats.window_curve(_MOST_POINTS)["rows"] == []
+    assert learned(ITEMS[:90]).stats.window_curve(_MAX_POINTS)["rows"] == []
 
 
 def test_where_an_alarm_stood_is_kept() -> None:
@@ -95,9 +90,6 @@ def test_where_an_alarm_stood_is_kept() -> None:
     quiet, loud = np.tile([0.0, 0.0, 0.0, 1.0], 1_000), np.ones(500)
     alarm.add(np.concatenate([quiet, loud]))
     assert alarm.marks == [(4_250, None)]
-    other = ErrorAlarm(regression=False)
-    other.load_state({name: array for name, array in alarm.state().items() if name != "marks"})
-    assert other.marks == [(4_250, None)]
     for _ in range(2):
         alarm.add(quiet)
         assert len(alarm.marks) == alarm.raised == 1

@@ -17,11 +17,11 @@ import pytest
 from help_serve import ask, digest, records, rows, served_model, taught
 
 from braided.errors import BraidedError
-from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
 from braided.serve.model_folder import ModelFolder
 from braided.serve.model_state import ModelState
 from braided.serve.settings import Settings
+from braided.store import state_digest
 
 ITEMS = rows(400)
 SECTOR = 512

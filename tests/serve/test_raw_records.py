@@ -11,11 +11,7 @@ from help_serve import LINES, SMALL, SMALL_SPEC, HTTPProblem, ask, digest, diges
 
 import braided
 from braided import MODLClassifier
-from braided.checkpoint import decode
 from braided.estimators import ESTIMATORS
-from braided.estimators.digest import state_digest
-from braided.option_names import SERVICE, option, options_for
-from braided.serve import command
 from braided.serve.backup import backup
 from braided.serve.commit_group import CommitGroup
 from braided.serve.disk import Disk
@@ -27,6 +23,7 @@ from braided.serve.raw_records import RawRecordParser, RawRecords
 from braided.serve.settings import Limits, Settings
 from braided.serve.worker import Worker
 from braided.serve.write_request import WriteRequest
+from braided.store import decode, state_digest
 from braided.streams import Rules
 from command import braided as braided_
 
@@ -343,33 +340,13 @@ def test_a_record_of_weight_zero_changes_neither_model_nor_rules(tmp_path: Path)
 
 
 def test_limits_name_what_lifts_them(tmp_path: Path) -> None:
-    with options_for(SERVICE), serving(tmp_path / "state", models=1) as client:
+    with serving(tmp_path / "state", models=1) as client:
         answer = client.put("/models/m", json={"max_features": 5_000})
         assert "ask for less, or start `braided serve` with --max-features 5000" in answer.json()["detail"]
         answer = client.put("/models/m", json={"encode": {"dates": "x"}})
-        assert answer.json()["detail"] == "dates 'x' is not known: use one of parts, age, drop"
+        assert answer.json()["detail"] == "`dates` 'x' is not known: use one of parts, age, drop"
         client.put("/models/m", json={**SMALL_SPEC, "encode": {"categories": "refuse"}})
         answer = client.put("/models/n", json={})
         assert "delete one first, or start `braided serve` with a higher --max-models" in answer.json()["detail"]
         answer = client.post("/models/m/learn", json={"x": {"c": "red"}, "y": 0})
-        assert 'give "categories": "onehot" or "categories": "hash"' in answer.json()["detail"]
-
-
-def test_the_service_speaks_its_own_words_while_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    heard = []
-
-    class Deaf:
-        started = True
-
-        def __init__(self, *_: Any) -> None:
-            pass
-
-        def run(self, sockets: Any) -> None:
-            heard.append(option("drop", ["id"]))
-
-    monkeypatch.setattr(command, "Server", Deaf)
-    monkeypatch.setattr(command.gc, "freeze", lambda: None)
-    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
-    command.serve(Settings(tmp_path / "state", port=0))
-    assert heard == ['"drop": ["id"]']
-    assert option("drop", ["id"]) == "drop=['id']"
+        assert "give `categories='onehot'` or `categories='hash'`" in answer.json()["detail"]

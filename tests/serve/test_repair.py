@@ -13,11 +13,11 @@ import pytest
 from help_serve import SMALL_SPEC, digest, rows, serving, taught
 
 from braided import MODLClassifier
-from braided.estimators.digest import state_digest
 from braided.serve.disk import Disk
 from braided.serve.journal import FRAME_BYTES, HEADER_BYTES
 from braided.serve.model_folder import ModelFolder
 from braided.serve.settings import Settings
+from braided.store import state_digest
 from command import braided
 
 ITEMS = rows(120)

@@ -37,7 +37,7 @@ read read-pumps-0123456789 pump-*
 learn learn-pump-0123456789 pump-1,pump-2
 administer administer-fans-0123456789 fan-*
 read read-all-0123456789
-write write-all-0123456789
+administer write-all-0123456789
 """
 
 

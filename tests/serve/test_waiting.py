@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ import pytest
 from help_serve import SMALL_SPEC, FaultyDisk, ask, records, rows, served_model, serving, small_model
 from httpx import Client
 
-from braided.checkpoint import decode, encode
 from braided.estimators import ESTIMATORS
 from braided.serve import model_state, service
 from braided.serve.model_state import ModelState, Observation
 from braided.serve.settings import Limits, Settings
 from braided.serve.write_request import WriteRequest
+from braided.store import decode, encode
 
 ITEMS = rows(30)
 RECORD = {"x": {f"f{i}": i + 0.123456789 for i in range(5)}}
@@ -146,18 +146,9 @@ def test_observed_values_are_no_part_of_the_one_text_in_a_snapshot() -> None:
     assert ModelState.restored(found, Limits()).waiting == observed(50).waiting
 
 
-def with_observations_as_json(state: ModelState) -> bytes:
-    """A snapshot of the older kind."""
-    found = decode(state.snapshot(), "snapshot", *ESTIMATORS)
-    found.metadata["serve"]["waiting"] = [[id_, item.time, item.x] for id_, item in state.waiting.items()]
-    arrays = {name: array for name, array in found.arrays.items() if "waiting" not in name}
-    return encode(found.kind, found.metadata, arrays)
-
-
-@pytest.mark.parametrize("written", [ModelState.snapshot, with_observations_as_json])
-def test_either_kind_of_snapshot_is_read(written: Callable[[ModelState], bytes]) -> None:
+def test_records_that_wait_are_in_a_snapshot() -> None:
     for count in (0, 1, 7):
         state = observed(count)
-        restored = ModelState.restored(decode(written(state), "snapshot", *ESTIMATORS), Limits())
+        restored = ModelState.restored(decode(state.snapshot(), "snapshot", *ESTIMATORS), Limits())
         assert isinstance(restored.waiting, OrderedDict)
         assert restored.waiting == state.waiting

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from help_serve import LINES, SMALL_SPEC, digest_of, ndjson, rows, serving, small_model
 
-from braided.estimators.digest import state_digest
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.records import RecordParser, joined
 from braided.serve.settings import Limits
+from braided.store import state_digest
 
 ITEMS = rows(80)
 WEIGHTS = np.random.default_rng(0).choice([0, 0.25, 1, 2, 3.5, 400], size=80).tolist()

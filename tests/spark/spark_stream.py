@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from braided import Fleet, MODLClassifier, MODLRegressor
-from braided.checkpoint import encode
+from braided.store import encode
 
 FILES, ROWS, HISTORY = 4, 60, 120
 FEATURES = [f"f{j}" for j in range(5)]

@@ -36,8 +36,8 @@ def test_only_the_first_values_have_a_feature_of_their_own() -> None:
     warnings = [line for line in told if "different values:" in line]
     assert len(warnings) == 1  # over all passes
     assert "column 'order' has more than 30 different values" in warnings[0]
-    assert "--drop order" in warnings[0]
-    assert "--most-categories" in warnings[0]
+    assert "`drop=['order']`" in warnings[0]
+    assert "`most_categories`" in warnings[0]
 
 
 def test_a_column_within_the_bound_is_as_it_was() -> None:
@@ -46,7 +46,7 @@ def test_a_column_within_the_bound_is_as_it_was() -> None:
         "size",
         *(f"order=o{i}" for i in range(100)),
     }
-    with pytest.raises(BraidedError, match="--most-categories is 0"):
+    with pytest.raises(BraidedError, match="`most_categories` is 0"):
         Rules(most_categories=0)
 
 

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.streams import Batch, Rules, open_stream, read_whole, text_files
+from braided.records import Records
+from braided.streams import Rules, open_stream, read_whole, text_files
 from braided.streams.encode.chunk import Chunk
 from braided.streams.readers import csv
 from braided.streams.readers.csv import CSVStream, Layout
 
 
-def records(path: Path, monkeypatch: pytest.MonkeyPatch, block: int, n_features: int | None = None) -> Batch:
+def records(path: Path, monkeypatch: pytest.MonkeyPatch, block: int, n_features: int | None = None) -> Records:
     monkeypatch.setattr(text_files, "BLOCK", block)
     return read_whole(CSVStream(path, target="0", n_features=n_features)).table
 
@@ -50,8 +51,8 @@ def test_blocks_do_not_change_what_is_read(
     for block in (200, 1_000, 5_000):
         fast = records(path, monkeypatch, block)
         np.testing.assert_array_equal(fast.values, slow.values)
-        assert fast.labels == slow.labels
-        assert [type(label) for label in fast.labels] == [type(label) for label in slow.labels]
+        assert fast.targets == slow.targets
+        assert [type(label) for label in fast.targets] == [type(label) for label in slow.targets]
 
 
 def test_plain_blocks_are_not_left_to_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,5 +132,5 @@ def test_a_line_that_says_the_delimiter_is_no_record(tmp_path: Path) -> None:
     path.write_text("sep=;\na;b,c;y\n1;2;u\n3;4;v\n3;5;\n")
     stream = open_stream(str(path), rules=Rules(on_error="skip"))
     batch = next(iter(stream.batches()))
-    assert (batch.names, batch.values.tolist(), batch.labels) == (("a", "b,c"), [[1, 2], [3, 4]], ["u", "v"])
+    assert (batch.names, batch.values.tolist(), batch.targets) == (("a", "b,c"), [[1, 2], [3, 4]], ["u", "v"])
     assert "d.csv:5" in stream.counts.first_problem  # type: ignore[attr-defined]

@@ -13,8 +13,9 @@ import pytest
 from kinds import pyarrow
 
 from braided import BraidedError
+from braided.records import Records
 from braided.run import Job, RunOptions
-from braided.streams import Batch, IterableStream, Rules, open_stream, read_whole
+from braided.streams import IterableStream, Rules, open_stream, read_whole
 from braided.streams.encode.dates import DURATION, SHAPES, TIME, DateForm
 from braided.streams.encode.encoder import Encoder
 
@@ -27,7 +28,7 @@ FORMS = [
 PARTS = ("age", "hour", "hour.sin", "hour.cos", "weekday", "day_of_year.sin", "day_of_year.cos")
 
 
-def table(path: Path, text: str, **rules: Any) -> Batch:
+def table(path: Path, text: str, **rules: Any) -> Records:
     path.write_text(text)
     return read_whole(open_stream(str(path), rules=Rules(**rules))).table
 
@@ -79,10 +80,10 @@ def test_day_and_month(words: list[str], day_first: bool | None, days: int, tmp_
     [
         (
             ["1/2/2024", "3/2/2024"],
-            r"d.csv:2: column 'when' is '1/2/2024', and no date shows .*--day-first or --month-f",
+            r"d.csv:2: column 'when' is '1/2/2024', and no date shows .*`day_first=True` or `day_first=F",
         ),
         (["13/2/2024", "2/13/2024"], r"mixes dates with the day first and with the month first, such as '13/2/2024'"),
-        (["2024-02-01", "13/2/2024"], r"mixes dates of different forms, such as .*--day-first"),
+        (["2024-02-01", "13/2/2024"], r"mixes dates of different forms, such as .*`day_first=True`"),
         (["2024-02-01"] * 20 + ["10:20"], r"mixes dates of different forms"),
         (["2024-02-01"] * 20 + ["2024-02-30"], r"d.csv:22: column 'when' is '2024-02-30': no day of the calendar"),
         (["2024-02-30"] + ["2024-02-01"] * 20, r"d.csv:2: column 'when' is '2024-02-30': no day of the calendar"),
@@ -202,7 +203,7 @@ def test_a_column_is_a_category_if_a_user_says_so(tmp_path: Path) -> None:
     assert len(named(tmp_path / "d.csv", ["10.12.25", "11.12.25"])) == 4
     many = "a,y\n" + "".join(f"c{i},{i % 2}\n" for i in range(60))
     assert len(table(tmp_path / "d.csv", many, category=("a",)).names) == 60, "no identifier either"
-    with pytest.raises(BraidedError, match="there is no column 'b': choose --category from a, y"):
+    with pytest.raises(BraidedError, match="there is no column 'b': choose `category` from a, y"):
         named(tmp_path / "d.csv", ["1", "2"], category=("b",))
 
 

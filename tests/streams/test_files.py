@@ -29,15 +29,15 @@ def test_csv_with_a_header(tmp_path: Path, name: str) -> None:
     table = read_whole(open_stream(write(tmp_path / name, CSV))).table
     assert table.names == ("a", "b")
     np.testing.assert_array_equal(table.values, [[1, 2.5], [np.nan, 4], [np.nan, np.nan]])
-    assert table.labels == ["yes", "no", "yes"]
+    assert table.targets == ["yes", "no", "yes"]
 
 
 def test_csv_without_a_header_takes_the_last_column(tmp_path: Path) -> None:
     table = read_whole(open_stream(write(tmp_path / "d.csv", "1,2,g\n3,4,h\n"))).table
     assert table.names == ("0", "1")
-    assert table.labels == ["g", "h"]
+    assert table.targets == ["g", "h"]
     table = read_whole(open_stream(str(tmp_path / "d.csv"), target="2")).table
-    assert table.labels == ["g", "h"]
+    assert table.targets == ["g", "h"]
 
 
 def test_csv_quoting_blank_lines_and_a_chosen_target(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_csv_quoting_blank_lines_and_a_chosen_target(tmp_path: Path) -> None:
     table = read_whole(open_stream(path, target="z")).table
     assert table.names == ("class", "b, c")
     np.testing.assert_array_equal(table.values, [[1, 2], [3, 4]])
-    assert table.labels == ["a", "b"]
+    assert table.targets == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_csv_quoting_blank_lines_and_a_chosen_target(tmp_path: Path) -> None:
 def test_csv_in_the_wild(tmp_path: Path, content: str, names: tuple[str, ...], labels: list[object]) -> None:
     table = read_whole(open_stream(write(tmp_path / "d.csv", content))).table
     assert table.names == names
-    assert table.labels == labels
+    assert table.targets == labels
     np.testing.assert_array_equal(table.values, [[5, 6], [7, 8]])
 
 
@@ -71,14 +71,14 @@ def test_a_header_can_be_said(tmp_path: Path) -> None:
     path = write(tmp_path / "d.csv", "0,1,2\n5,6,1\n7,8,0\n")
     assert len(read_whole(open_stream(path)).table) == 3
     assert len(read_whole(open_stream(path, header=True)).table) == 2
-    with pytest.raises(BraidedError, match="--header and --no-header are for CSV files"):
+    with pytest.raises(BraidedError, match="`header=True` and `header=False` are for CSV files"):
         open_stream(write(tmp_path / "d.svm", "1 1:2\n"), header=True)
 
 
 def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
     table = read_whole(open_stream(write(tmp_path / "d.csv", "Label,b\n1,2\n0,3\n"))).table
     assert table.names == ("b",)
-    assert table.labels == [1, 0]
+    assert table.targets == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
         ("a,b,y\n1,2,0\n" + "1,2,0\n" * 20 + "1,x,0\n", None, "d.csv:23: column 'b' is 'x': features must be numbers"),
         ("a,b,y\n1,inf,0\n", None, "d.csv:2: column 'b' is 'inf': features must be finite"),
         ("a,b,y\n1,2,\n", None, "d.csv:2: the label is missing"),
-        ("a,b,c,d,e,f,churn\n1,2,3,4,5,6,0\n", "chrun", "choose --target from churn, a, b, c, d and 2 more"),
-        ("a,b,y\n1,2,0\n", "z", "there is no column 'z': choose --target from a, b, y"),
+        ("a,b,c,d,e,f,churn\n1,2,3,4,5,6,0\n", "chrun", "choose `target` from churn, a, b, c, d and 2 more"),
+        ("a,b,y\n1,2,0\n", "z", "there is no column 'z': choose `target` from a, b, y"),
         ("a,a,y\n1,2,0\n", None, "d.csv:1: column 'a' appears twice"),
         ('a,b,y\n1,"2,0\n', None, "d.csv:2: not readable as CSV"),
     ],
@@ -108,7 +108,7 @@ def test_libsvm(tmp_path: Path) -> None:
     table = read_whole(open_stream(write(tmp_path / "d.txt", "+1 1:0.5 3:2\n-1 2:1 # note\n\n1\n"))).table
     assert table.names == (1, 2, 3)
     np.testing.assert_array_equal(table.values, [[0.5, 0, 2], [0, 1, 0], [0, 0, 0]])
-    assert table.labels == [1, -1, 1]
+    assert table.targets == [1, -1, 1]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_json_lines(tmp_path: Path) -> None:
     table = read_whole(open_stream(write(tmp_path / "d.jsonl", text))).table
     assert table.names == ("a", "b", "c")
     np.testing.assert_array_equal(table.values, [[np.nan, 1, np.nan], [np.nan, np.nan, 1]])
-    assert table.labels == ["u", 2]
+    assert table.targets == ["u", 2]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_what_is_no_stream(tmp_path: Path) -> None:
             open_stream(name)
     with pytest.raises(BraidedError, match="neither CSV nor LIBSVM nor JSON lines"):
         open_stream(write(tmp_path / "d.txt", "hello world\n"))
-    with pytest.raises(BraidedError, match="--target 'y' is for streams with named columns"):
+    with pytest.raises(BraidedError, match="`target` 'y' is for streams with named columns"):
         open_stream(write(tmp_path / "d.svm", "1 1:2\n"), target="y")
     whole = bytearray(gzip.compress(b"a,y\n1,2\n" * 1000))
     whole[12] ^= 0xFF

@@ -39,7 +39,7 @@ def followed(path: Path, steps: list[Callable[[], Any]], **options: Any) -> tupl
     thread = threading.Thread(target=do)
     thread.start()
     for batch in stream.batches():
-        labels += batch.labels
+        labels += batch.targets
     thread.join()
     return labels, told
 
@@ -218,7 +218,7 @@ def test_a_run_that_has_come_to_its_limits_goes_on_with_higher_ones(tmp_path: Pa
     options = RunOptions(stream=str(path), preset="lean", target="y", follow=True, idle=0.2, **fleet)
     low = dataclasses.replace(options, max_classes=2, max_features=1)
     for asked, which in ((low, "(features|classes)"), (dataclasses.replace(low, max_features=5), "classes")):
-        with pytest.raises(BraidedError, match=f"raise --max-{which}"):
+        with pytest.raises(BraidedError, match=f"raise `max_{which}`"):
             list(Job(asked, checkpoint=checkpoint, resume=True).run())
     with pytest.raises(BraidedError, match=r"--max-features is 1, and was 5 when checkpoint .* give as many or more"):
         Job(low, checkpoint=checkpoint, resume=True)
@@ -307,10 +307,10 @@ def test_a_follower_that_goes_on_gives_no_record_twice(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a,y\n1,p\n2,q\n")
     first = open_stream(str(path), follow=True, idle=0.0)
-    assert [label for batch in first.batches() for label in batch.labels] == ["p", "q"]
+    assert [label for batch in first.batches() for label in batch.targets] == ["p", "q"]
     assert records_before(first) == 2
     appender(path, "3,r\n4,s\n")()
     position = json.loads(json.dumps(first.position))  # type: ignore[attr-defined]
     second = open_stream(str(path), follow=True, idle=0.0, position=position)
     assert records_before(Limited(second, 3)) == 2
-    assert [label for batch in Limited(second, 3).batches() for label in batch.labels] == ["r"], "the limit counts all"
+    assert [label for batch in Limited(second, 3).batches() for label in batch.targets] == ["r"], "the limit counts all"

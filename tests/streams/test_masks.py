@@ -10,13 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 from braided import BraidedError
-from braided.streams import MASKS, ArrayStream, Batch, read_whole
+from braided.records import Records
+from braided.streams import MASKS, ArrayStream, read_whole
 from braided.streams.masks import OUTAGE, Bursts, ByValue, Masked, Sudden, Trapezoidal
 
 
 def normal(n: int, d: int = 4) -> ArrayStream:
     values = np.random.default_rng(0).normal(size=(n, d)) * 3 + 10
-    return ArrayStream("normal", Batch(tuple(f"f{i}" for i in range(d)), values, list(range(n))))
+    return ArrayStream("normal", Records(tuple(f"f{i}" for i in range(d)), values, list(range(n))))
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Rebatched:
     name: str = "rebatched"
     n_records: int | None = None
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records]:
         for start in range(0, len(self.stream.table), self.size):
             yield self.stream.table.part(start, start + self.size)
 
@@ -57,7 +58,7 @@ def test_values_that_are_not_hidden_stay_and_the_first_features_are_always_there
     assert there[:, :2].all()
     assert not there[:, 2:].all()
     np.testing.assert_array_equal(masked.values[there], stream.table.values[there])
-    assert masked.labels == stream.table.labels
+    assert masked.targets == stream.table.targets
 
 
 @pytest.mark.parametrize("kind", ["iid", "sudden", "burst", "value"])
@@ -126,7 +127,7 @@ def test_large_values_go_missing() -> None:
 def test_missing_values_stay_missing_and_constants_do_not_matter() -> None:
     values = np.ones((5_000, 2))
     values[::2, 1] = np.nan
-    away = np.isnan(read_whole(ByValue(ArrayStream("c", Batch((1, 2), values, [0] * 5_000)), 0.7, 0, 0)).table.values)
+    away = np.isnan(read_whole(ByValue(ArrayStream("c", Records((1, 2), values, [0] * 5_000)), 0.7, 0, 0)).table.values)
     assert away[::2, 1].all()
     assert 1 - away[:, 0].mean() == pytest.approx(0.7, abs=0.02)
     assert 1 - away[1::2, 1].mean() == pytest.approx(0.7, abs=0.03)
@@ -143,14 +144,14 @@ def test_features_that_come_and_go_keep_their_state(kind: str) -> None:
         name: str = "named"
         n_records: int | None = None
 
-        def batches(self) -> Iterator[Batch]:
+        def batches(self) -> Iterator[Records]:
             table = normal(600, 2).table
             for start in range(0, 600, 100):
                 part = table.part(start, start + 100)
                 if start % 200:
                     yield part
                 else:
-                    yield Batch(part.names[:1], part.values[:, :1], part.labels)
+                    yield Records(part.names[:1], part.values[:, :1], part.targets)
 
     some = np.isnan(read_whole(MASKS[kind](Named(), 0.5, 0, 0)).table.values)
     if kind == "burst":
@@ -163,5 +164,5 @@ def test_features_that_come_and_go_keep_their_state(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["trapezoidal", "sudden"])
 def test_a_schedule_needs_a_length(kind: str) -> None:
-    with pytest.raises(BraidedError, match="give --limit N"):
+    with pytest.raises(BraidedError, match="give `length`"):
         read_whole(MASKS[kind](normal(10), 0.5, 0, 0))

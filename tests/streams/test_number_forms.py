@@ -65,9 +65,9 @@ def test_a_comma_between_digits_is_between_thousands_where_it_can_be_nothing_els
 def test_numbers_are_no_identifiers(tmp_path: Path) -> None:
     plan, names = plan_of(tmp_path / "d.csv", ONE_GROUP)
     first = ONE_GROUP[0]
-    ways = f"--thousands ',' for {first.replace(',', '')} or --decimal ',' for {first.replace(',', '.')}"
+    ways = f"`thousands=','` for {first.replace(',', '')} or `decimal=','` for {first.replace(',', '.')}"
     assert plan.read_as == "dropped"
-    assert plan.note == f"looks like numbers, such as {first}: give {ways}; --hash a keeps it as it is"
+    assert plan.note == f"looks like numbers, such as {first}: give {ways}; `hashed=['a']` keeps it as it is"
     quoted, names = plan_of(tmp_path / "d.csv", [f'"{word}"' for word in ONE_GROUP], ",")
     assert quoted == plan
     plan, names = plan_of(tmp_path / "d.csv", [f'"{word}"' for word in AMOUNTS], ",")
@@ -85,7 +85,7 @@ POINTED = [f"{n:,}".replace(",", ".") for n in NUMBERS.integers(100, 9_999, 60).
 def test_points_that_may_be_between_thousands_get_a_hint_and_no_guess(tmp_path: Path) -> None:
     plan, names = plan_of(tmp_path / "d.csv", ["6.411", "763", *POINTED])
     assert (plan.read_as, names) == ("number", ["a"])
-    assert plan.hint == "if 6.411 is 6411, give --decimal ',' --thousands ."
+    assert plan.hint == "if 6.411 is 6411, give `decimal=','` `thousands='.'`"
     for words in (["6.411", "763", "2.5"], ["6.411", "7.630"], ["6.411", "0"], ["6.411", "7630"], ["0.411", "763"]):
         assert plan_of(tmp_path / "d.csv", words)[0].hint == "", words
     said = open_stream(str(tmp_path / "d.csv"), rules=Rules(decimal="."))
@@ -100,8 +100,8 @@ def test_amounts_with_their_sign_behind_or_in_brackets_look_like_numbers(around:
     words = [around.format(word) if i % 2 else word for i, word in enumerate(amounts)]
     hint = f"looks like numbers, such as {words[1]}: if that is -{amounts[1]}, write it so"
     plan, _ = plan_of(tmp_path / "d.csv", words)
-    assert (plan.read_as, plan.note) == ("dropped", f"{hint}; --hash a keeps it as it is")
+    assert (plan.read_as, plan.note) == ("dropped", f"{hint}; `hashed=['a']` keeps it as it is")
     plan, _ = plan_of(tmp_path / "d.csv", words[:4] * 20)
     assert (plan.read_as, plan.hint) == ("category", hint)
     codes, _ = plan_of(tmp_path / "d.csv", [around.format(f"K{i}") for i in range(60)])
-    assert codes.note == "60 different values in 60 records; --hash a keeps it"
+    assert codes.note == "60 different values in 60 records; `hashed=['a']` keeps it"

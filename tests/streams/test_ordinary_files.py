@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
+from braided.records import Records
 from braided.run import Job, RunOptions
-from braided.streams import Batch, IterableStream, Rules, open_stream, read_whole, text_files
+from braided.streams import IterableStream, Rules, open_stream, read_whole, text_files
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import PLAIN
 from braided.streams.encode.plan import ColumnPlan, Plan
 
 
-def looked_at(path: Path, content: str | bytes, /, **rules: Any) -> tuple[Batch, Plan]:
+def looked_at(path: Path, content: str | bytes, /, **rules: Any) -> tuple[Records, Plan]:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     stream: Any = open_stream(str(path), rules=Rules(**rules))
     read = read_whole(stream).table
@@ -55,12 +56,12 @@ def test_numbers_of_other_spellings(text: str, rules: dict[str, Any], values: li
 def test_what_is_not_sure_is_left_alone_with_a_hint(tmp_path: Path) -> None:
     read, plan = looked_at(tmp_path / "d.csv", "a;b;y\n1,5;1.5;u\n2,5;2.25;v\n")
     assert read.names == ("a=1,5", "a=2,5", "b")
-    assert "looks like numbers, such as 1,5: give --decimal ',' for 1.5" in column(plan, "a").hint
+    assert "looks like numbers, such as 1,5: give `decimal=','` for 1.5" in column(plan, "a").hint
     assert (plan.decimal, plan.notes) == (".", ())
     _, plan = looked_at(tmp_path / "d.csv", 'a,y\n"1,5",u\n"2,5",v\n')
     assert column(plan, "a").read_as == "category"
     _, plan = looked_at(tmp_path / "d.csv", "a;y\n1,5;u\n2,5;v\n")
-    assert plan.notes == ("decimal commas, recognised from the first records; --decimal . says otherwise",)
+    assert plan.notes == ("decimal commas, recognised from the first records; `decimal='.'` says otherwise",)
 
 
 def test_a_later_number_of_another_spelling_is_no_other_number(tmp_path: Path) -> None:
@@ -110,17 +111,17 @@ def test_codes_for_missing_values(kind: str, tmp_path: Path) -> None:
     assert [column(plan, name).missing for name in "abc"] == [1, 0, 1]
     read, _ = looked_at(tmp_path / kind, text, na=("-999", "=none given"))
     np.testing.assert_array_equal(read.values, [[np.nan, np.nan, np.nan], [1.5, 2, 1]])
-    with pytest.raises(BraidedError, match="there is no column 'z': choose --na from a, b, c, y"):
+    with pytest.raises(BraidedError, match="there is no column 'z': choose `na` from a, b, c, y"):
         looked_at(tmp_path / "d.csv", "a,b,c,y\n1,2,3,4\n", na=("z=1",))
 
 
 def test_a_code_is_that_of_labels_only_if_it_names_them(tmp_path: Path) -> None:
     text = "a,b,y\n-1,true,-1\n1,false,1\n2,True,-1\n"
     read, _ = looked_at(tmp_path / "d.csv", text, na=("-1",))
-    assert read.labels == [-1, 1, -1]
+    assert read.targets == [-1, 1, -1]
     np.testing.assert_array_equal(read.values[:, 0], [np.nan, 1, 2])
     read, _ = looked_at(tmp_path / "d.csv", text, na=("y=-1",), on_error="skip")
-    assert (read.labels, read.values[:, 0].tolist()) == ([1], [1])
+    assert (read.targets, read.values[:, 0].tolist()) == ([1], [1])
     read, _ = looked_at(tmp_path / "d.csv", text, na=("1",))
     np.testing.assert_array_equal(read.values, [[-1, 1], [np.nan, 0], [2, 1]])
     typed = Encoder(Rules(na=("1",))).encode_one({"a": True, "b": 1, "c": "true", "d": "1.0"})
@@ -139,7 +140,7 @@ def test_missing_values_are_counted(tmp_path: Path) -> None:
 def test_odd_columns_get_a_hint_and_no_guess(tmp_path: Path) -> None:
     rows = "".join(f"{i},{-999 if i % 10 == 0 else i % 13},{i % 13},{0 if i % 4 else 1},{i % 2}\n" for i in range(200))
     read, plan = looked_at(tmp_path / "d.csv", "number,coded,plain,flag,y\n" + rows)
-    assert column(plan, "coded").hint == "-999 in 20 of 200 records: if it means missing, give --na coded=-999"
+    assert column(plan, "coded").hint == "-999 in 20 of 200 records: if it means missing, give `na=['coded=-999']`"
     assert column(plan, "number").hint.startswith("only counts up")
     assert column(plan, "plain").hint == column(plan, "flag").hint == ""
     assert read.names == ("number", "coded", "plain", "flag")
@@ -156,7 +157,7 @@ def test_hints_are_given_where_they_help(tmp_path: Path) -> None:
     assert (hints["status"], hints["day"]) == ("", "")
     assert hints["answer"].startswith("9 in 30 of 90 records: if it means missing")
     assert hints["at"] == "looks like milliseconds since 1970: read as one number, which only counts up"
-    assert hints["version"] == "if 10.12.10 is no date, give --category version"
+    assert hints["version"] == "if 10.12.10 is no date, give `category=['version']`"
 
 
 def test_what_spreadsheets_write_for_missing_values_is_missing(tmp_path: Path) -> None:
@@ -171,8 +172,8 @@ def test_a_column_of_numbers_with_a_word_gets_a_hint(tmp_path: Path) -> None:
         for i in range(100)
     )
     _, plan = looked_at(tmp_path / "d.csv", "size,when,y\n" + rows)
-    assert column(plan, "size").hint == "mostly numbers: if '-' means missing, give --na size=-"
-    assert column(plan, "when").hint == "mostly dates: if 'unknown yet' means missing, give --na 'when=unknown yet'"
+    assert column(plan, "size").hint == "mostly numbers: if '-' means missing, give `na=['size=-']`"
+    assert column(plan, "when").hint == "mostly dates: if 'unknown yet' means missing, give `na=['when=unknown yet']`"
     read, plan = looked_at(tmp_path / "d.csv", "size,when,y\n" + rows, na=("size=-", "when=unknown yet"), dates="age")
     assert read.names == ("size", "when.age")
     assert [column.missing for column in plan.columns] == [20, 20]
@@ -188,11 +189,11 @@ def test_a_rare_word_among_numbers_or_dates_gets_the_same_hint(word: str, tmp_pa
         for i in range(100)
     )
     told: list[str] = []
-    message = rf"d.csv:9: column 'size' is '{word}': .*; --na size={word} if it means that, --on-error skip or --on"
+    message = rf"d.csv:9: column 'size' is '{word}': .*; `na=\['size={word}'\]` if it means that, `on_error='skip'` or"
     with pytest.raises(BraidedError, match=message):
         looked_at(tmp_path / "d.csv", "size,when,y\n" + rows, tell=told.append)
-    assert f"hint: mostly numbers: if '{word}' means missing, give --na size={word}" in told[2]
-    assert f"hint: mostly dates: if '{word}' means missing, give --na when={word}" in told[4]
+    assert f"hint: mostly numbers: if '{word}' means missing, give `na=['size={word}']`" in told[2]
+    assert f"hint: mostly dates: if '{word}' means missing, give `na=['when={word}']`" in told[4]
     read, _ = looked_at(tmp_path / "d.csv", "size,when,y\n" + rows, na=(word,))
     assert np.isnan(read.values).any(axis=1).sum() == 10
 
@@ -200,7 +201,7 @@ def test_a_rare_word_among_numbers_or_dates_gets_the_same_hint(word: str, tmp_pa
 def test_numbers_with_leading_zeros_may_be_codes(tmp_path: Path) -> None:
     _, plan = looked_at(tmp_path / "d.csv", "zip,month,y\n01067,01,u\n80331,12,v\n")
     assert column(plan, "zip").hint == (
-        "read as numbers, so that 01067 is 1067: if it is a code, give --category zip"
+        "read as numbers, so that 01067 is 1067: if it is a code, give `category=['zip']`"
     )  # fmt: skip
     assert column(plan, "month").hint == ""
     read, _ = looked_at(tmp_path / "d.csv", "zip,month,y\n01067,01,u\n80331,12,v\n", category=("zip",))
@@ -214,7 +215,7 @@ def test_identifiers_are_dropped_and_can_be_kept(tmp_path: Path) -> None:
     assert read.names == ("size",)
     dropped = column(plan, "customer")
     assert (dropped.read_as, dropped.note) == (
-        "dropped", "500 different values in 500 records; --hash customer keeps it"
+        "dropped", "500 different values in 500 records; `hashed=['customer']` keeps it"
     )  # fmt: skip
     read, plan = looked_at(tmp_path / "d.csv", text, hashed=("customer",), hash_buckets=16)
     assert {name for name in read.names if name != "size"} == {f"customer#{i}" for i in range(16)}
@@ -222,27 +223,6 @@ def test_identifiers_are_dropped_and_can_be_kept(tmp_path: Path) -> None:
     assert len(looked_at(tmp_path / "d.csv", text, categories="hash", hash_buckets=16)[0].names) == 17
     few, _ = looked_at(tmp_path / "d.csv", "customer,size,y\n" + "".join(rows.splitlines(keepends=True)[:20]))
     assert len(few.names) == 21, "twenty values say nothing"
-
-
-def test_an_identifier_is_none_of_an_earlier_checkpoint(tmp_path: Path) -> None:
-    """What was learned from it then is learned from it further."""
-    from braided import checkpoint
-    from braided.estimators import ESTIMATORS
-
-    (tmp_path / "d.csv").write_text("id,a,y\n" + "".join(f"c{i},{i % 3},{i % 2}\n" for i in range(1_300)))
-    options = RunOptions(stream=str(tmp_path / "d.csv"), models=("olr",), most_categories=10, hash_buckets=5)
-    job = Job(options, checkpoint=tmp_path / "c", every=0.0)
-    job._recognise = False
-    job._source = job._open()
-    steps = job.run()
-    next(steps)
-    steps.close()
-    saved = checkpoint.read(tmp_path / "c", *ESTIMATORS)
-    del saved.metadata["run"]["plan"]
-    checkpoint.write(tmp_path / "c", saved.kind, saved.metadata, saved.arrays)
-    resumed = Job(options, checkpoint=tmp_path / "c", resume=True)
-    list(resumed.run())
-    assert resumed.document()["features"] == 16
 
 
 DELIVERIES = Path(__file__).resolve().parents[2] / "docs" / "deliveries.csv"
@@ -303,9 +283,9 @@ def test_encodings_are_recognised(encoding: str, tmp_path: Path) -> None:
 
 
 def test_an_encoding_that_cannot_be_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(BraidedError, match="--encoding 'klingon' is not known"):
+    with pytest.raises(BraidedError, match="`encoding` 'klingon' is not known"):
         Rules(encoding="klingon")
-    with pytest.raises(BraidedError, match=r"d.csv: is not text in ascii after line 0 .*give another --encoding"):
+    with pytest.raises(BraidedError, match=r"d.csv: is not text in ascii after line 0 .*give another `encoding`"):
         looked_at(tmp_path / "d.csv", "a,y\n\u00e4,1\n", encoding="ascii")
     (tmp_path / "d.csv").write_bytes("a,y\n1,2\n".encode("utf-16"))
     with pytest.raises(BraidedError, match="text in utf-16 cannot be followed"):
@@ -374,7 +354,7 @@ def test_what_is_no_unit_makes_no_numbers(words: list[str], tmp_path: Path) -> N
 def test_columns_without_a_name_that_are_empty_do_not_matter(tmp_path: Path) -> None:
     for end in (",", ",,"):
         read, plan = looked_at(tmp_path / "d.csv", f"a,kind{end}\n1,u{end}\n2,v{end}\n")
-        assert (plan.target, read.labels, read.values[:, 0].tolist()) == ("kind", ["u", "v"], [1, 2])
+        assert (plan.target, read.targets, read.values[:, 0].tolist()) == ("kind", ["u", "v"], [1, 2])
         assert {column.read_as for column in plan.columns[1:]} == {"empty"}
 
 
@@ -395,8 +375,8 @@ def test_text_becomes_a_bounded_number_of_features(tmp_path: Path) -> None:
         zip(read.names, read.values[0].tolist(), strict=True)
     )
     for given, message in (
-        ({"text_features": 0}, "--text-features is 0"),
-        ({"thousands": "."}, "--thousands '.' is wha"),
+        ({"text_features": 0}, "`text_features` is 0"),
+        ({"thousands": "."}, "`thousands` '.' is wha"),
     ):
         with pytest.raises(BraidedError, match=message):
             Rules(**given)  # type: ignore[arg-type]
@@ -448,12 +428,12 @@ def test_the_plan_is_a_document_and_bounded_in_words() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"text": "comment"}, "text is 'comment': give a tuple of text"),
-        ({"drop": (1,)}, "drop is .*: give a tuple of text"),
-        ({"day_first": 1}, "day.first is 1: give True, False or None"),
-        ({"max_features": 1e6}, "max.features is 1000000.0: give a whole number"),
-        ({"recognise": 0}, "recognise is 0: give True or False"),
-        ({"weight": 3}, "weight is 3: give text or None"),
+        ({"text": "comment"}, "`text` is 'comment': give a tuple of text"),
+        ({"drop": (1,)}, "`drop` is .*: give a tuple of text"),
+        ({"day_first": 1}, "`day_first` is 1: give True, False or None"),
+        ({"max_features": 1e6}, "`max_features` is 1000000.0: give a whole number"),
+        ({"recognise": 0}, "`recognise` is 0: give True or False"),
+        ({"weight": 3}, "`weight` is 3: give text or None"),
     ],
 )
 def test_rules_that_could_not_be_loaded_again_are_refused(wrong: dict[str, Any], words: str) -> None:

@@ -18,10 +18,10 @@ import pytest
 from kinds import COLOURS, NAMES, WRITERS, as_arff, as_csv, as_json, made_up_records, pyarrow, zstd
 
 from braided import BraidedError
+from braided.records import Records
 from braided.report.table import misfits
 from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole, text_files
-from braided.streams.base import Batch
 from braided.streams.encode.chunk import Chunk
 
 RECORDS = made_up_records(1_300)
@@ -39,7 +39,7 @@ def source_of(path: Path) -> dict[str, Any]:
     return {"stream": str(path)}
 
 
-def table(path: Path, text: str | bytes, **options: Any) -> Batch:
+def table(path: Path, text: str | bytes, **options: Any) -> Records:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_whole(open_stream(str(path), **options)).table
 
@@ -117,7 +117,7 @@ def test_what_a_category_becomes(tmp_path: Path) -> None:
     hashed = table(tmp_path / "d.csv", "colour,y\nred,1\nblue,0\n,1\nred,0\n", rules=Rules("hash", 8))
     assert hashed.names == ("colour#5", "colour#2")
     np.testing.assert_array_equal(hashed.values, read.values)
-    with pytest.raises(BraidedError, match=r"d.csv:2: column .colour. is .red.: .*onehot or --categories hash"):
+    with pytest.raises(BraidedError, match=r"d.csv:2: column .colour. is .red.: .*onehot.* or `categories='hash'`"):
         table(tmp_path / "d.csv", "colour,y\nred,1\n", rules=Rules("refuse"))
 
 
@@ -146,7 +146,7 @@ def test_hashing_is_the_same_in_every_process() -> None:
 
 def test_too_many_categories_suggest_hashing(tmp_path: Path) -> None:
     text = "a,id,y\n" + "".join(f"1,u{i},0\n1,u{i},0\n" for i in range(60))
-    with pytest.raises(BraidedError, match=r"d.csv:40: column 'id' .* max_features is 20: give --categories hash"):
+    with pytest.raises(BraidedError, match=r"d.csv:40: column 'id' .* max_features is 20: give `categories='hash'`"):
         table(tmp_path / "d.csv", text, rules=Rules(max_features=20))
     assert len(table(tmp_path / "d.csv", text, rules=Rules("hash", 16, max_features=20)).names) <= 17
     long = f"a,note,y\n1,short,0\n1,{'x' * 2_000},0\n"
@@ -160,13 +160,13 @@ def test_a_value_too_long_for_a_category_is_a_misfit(
 ) -> None:
     text = "a,note,y\n" + "1,short,0\n" * 601 + f"1,{'x' * 20_000},1\n1,short,0\n1,other,0\n"
     path = tmp_path / "d.csv"
-    with pytest.raises(BraidedError, match=r"d.csv:603: .*too long for a category: .*; --on-error skip or"):
+    with pytest.raises(BraidedError, match=r"d.csv:603: .*too long for a category: .*; `on_error='skip'` or"):
         table(path, text)
     stream: Any = open_stream(str(path), rules=Rules(on_error=policy))
     found = read_whole(stream).table
     assert found.names == ("a", "note=short", "note=other")
     counts = stream.counts
-    assert (len(found.labels), counts.skipped_records, counts.misfit_values) == (records, skipped, missing)
+    assert (len(found.targets), counts.skipped_records, counts.misfit_values) == (records, skipped, missing)
 
 
 def test_a_record_with_many_new_columns_cuts_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ BAD = "a,b,y\n" + "1,2,u\n" * 600 + "1,oops,v\n1,2,u\n3,2\n1,inf,u\n1,2,\n1,5,v\
 
 
 def test_misfits_stop_the_run(tmp_path: Path) -> None:
-    with pytest.raises(BraidedError, match=r"d.csv:602: column 'b' is 'oops': features must be numbers.*--on-error"):
+    with pytest.raises(BraidedError, match=r"d.csv:602: column 'b' is 'oops': features must be numbers.*`on_error="):
         table(tmp_path / "d.csv", BAD)
 
 
@@ -298,13 +298,13 @@ def test_nested_records_and_numbers_of_all_types() -> None:
     read = read_whole(IterableStream(records)).table
     assert read.names == ("a.b", "a.c.0", "a.c.1", "d.0", "d.1", "e")
     np.testing.assert_array_equal(read.values[0], [1, 2.5, 3, 4, 5, np.nan])
-    assert read.labels == [2, 3]
-    assert type(read.labels[0]) is int
+    assert read.targets == [2, 3]
+    assert type(read.targets[0]) is int
     once = IterableStream(iter(records))
     read_whole(once)
     with pytest.raises(BraidedError, match="an iterator can be read only once"):
         read_whole(once)
-    with pytest.raises(BraidedError, match=r"records: row 1: which name is the label's\? choose --target from a, b"):
+    with pytest.raises(BraidedError, match=r"records: row 1: which name is the label's\? choose `target` from a, b"):
         read_whole(IterableStream([{"a": 1, "b": 2}], rules=Rules(on_error="skip")))
     with pytest.raises(BraidedError, match=r"row 1: column 'a' is b'..': features must be numbers"):
         read_whole(IterableStream([{"a": b"ab", "y": 1}]))
@@ -329,7 +329,7 @@ def test_arrow_types(tmp_path: Path) -> None:
     assert read.names == ("i", "h", "d", "t", "k=3", "k=4", "s", "s.u", "s.v=x", "n")
     np.testing.assert_array_equal(read.values[0, [0, 1, 2, 3, 4, 7, 8]], [1, 0.5, 1.25, 1, 1, 1, 1])
     assert np.isnan(read.values[1, [0, 2, 3, 7, 8]]).all()
-    assert read.labels == [0, 1]
+    assert read.targets == [0, 1]
 
 
 def test_what_is_declared_or_said_to_be_a_category_gets_no_hint_at_numbers(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_what_is_declared_or_said_to_be_a_category_gets_no_hint_at_numbers(tmp_p
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("d.csv", b"a,y\n1,2\n\xff\x01,1\n", r"d.csv:3: is not text in UTF-8 .*give --encoding"),
+        ("d.csv", b"a,y\n1,2\n\xff\x01,1\n", r"d.csv:3: is not text in UTF-8 .*give `encoding`"),
         ("d.csv", "a,y\n1,2\n".encode("utf-16")[:-1], r"d.csv: is not text in utf-16 after line"),
         ("d.csv", b"a,y\n1,2\n\x00,1\n", r"d.csv:3: has a NUL byte"),
         ("d.csv", pickle.dumps({"a": 1.5, "y": b"\xff"}), r"d.csv:1: has a NUL byte, so it is no text file: give CSV"),
@@ -462,22 +462,22 @@ def test_options_without_meaning_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a,y\n1,2\n")
     for message, options in {
-        "--query is for data bases": {"query": "SELECT 1"},
-        "--idle is for --follow": {"idle": 1.0},
-        "--delimiter 'ab': give one character": {"delimiter": "ab"},
+        "`query` is for data bases": {"query": "SELECT 1"},
+        "`idle` is for `follow`": {"idle": 1.0},
+        "`delimiter` 'ab': give one character": {"delimiter": "ab"},
     }.items():
         with pytest.raises(BraidedError, match=message):
             open_stream(str(path), **options)  # type: ignore[arg-type]
-    with pytest.raises(BraidedError, match="there is no column 'z': choose --drop from a, y"):
+    with pytest.raises(BraidedError, match="there is no column 'z': choose `drop` from a, y"):
         read_whole(open_stream(str(path), rules=Rules(drop=("z",))))
-    with pytest.raises(BraidedError, match="--delimiter is for CSV files"):
+    with pytest.raises(BraidedError, match="`delimiter` is for CSV files"):
         open_stream("-", delimiter=",")
-    with pytest.raises(BraidedError, match="--encoding is for text files"):
+    with pytest.raises(BraidedError, match="`encoding` is for text files"):
         open_stream("-", rules=Rules(encoding="latin-1"))
     for rules, message in (
-        ({"categories": "dummy"}, "--categories 'dummy' is not known: use one of onehot, hash, refuse"),
-        ({"on_error": "ignore"}, "--on-error 'ignore' is not known: use one of stop, skip, missing"),
-        ({"hash_buckets": 0}, "--hash-buckets is 0"),
+        ({"categories": "dummy"}, "`categories` 'dummy' is not known: use one of onehot, hash, refuse"),
+        ({"on_error": "ignore"}, "`on_error` 'ignore' is not known: use one of stop, skip, missing"),
+        ({"hash_buckets": 0}, "`hash_buckets` is 0"),
     ):
         with pytest.raises(BraidedError, match=message):
             Rules(**rules)  # type: ignore[arg-type]
@@ -496,5 +496,5 @@ def test_kinds_are_seen_without_a_names_ending(tmp_path: Path) -> None:
     tables = [table(tmp_path / f"file-{name}", content, target="kind") for name, content in contents.items()]
     for one in tables[1:]:
         assert set(one.names) == set(tables[0].names)
-        assert one.labels == tables[0].labels
-    assert json.loads(contents["json"].splitlines()[0])["kind"] == tables[0].labels[0]
+        assert one.targets == tables[0].targets
+    assert json.loads(contents["json"].splitlines()[0])["kind"] == tables[0].targets[0]

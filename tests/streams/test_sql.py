@@ -76,7 +76,10 @@ def test_rows_are_fetched_some_at_a_time() -> None:
         ("SELECT kind FROM made_up", "1 columns: select a target and a feature"),
         ("DELETE FROM made_up", "attempt to write a readonly database"),
         ("nonsense", 'near "nonsense": syntax error'),
-        ("SELECT a, (1 + rowid % 9) || '/2/2024' AS d, kind FROM made_up", "row 1: column 'd' is .*give --day-first"),
+        (
+            "SELECT a, (1 + rowid % 9) || '/2/2024' AS d, kind FROM made_up",
+            "row 1: column 'd' is .*give `day_first=",
+        ),
         ("SELECT a, NULL AS kind FROM made_up", "row 1: the label is missing"),
     ],
 )
@@ -90,7 +93,7 @@ def test_bad_queries(query: str, message: str, tmp_path: Path) -> None:
 def test_bad_addresses(tmp_path: Path) -> None:
     with pytest.raises(BraidedError, match="there is no file"):
         open_stream("sqlite:///nothing.db", query="SELECT 1")
-    with pytest.raises(BraidedError, match=r"'postgresql://u@h/d' is a data base: give --query"):
+    with pytest.raises(BraidedError, match=r"'postgresql://u@h/d' is a data base: give `query`"):
         open_stream("postgresql://u:secret@h/d")
     (tmp_path / "d.db").write_bytes(b"no data base at all, " * 100)
     with pytest.raises(BraidedError, match="file is not a database"):

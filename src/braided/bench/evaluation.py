@@ -17,7 +17,8 @@ from rich.table import Table
 from braided import MODLClassifier
 from braided.evaluation import Evaluation
 from braided.learners import LogisticConfig, MLPConfig
-from braided.streams import ArrayStream, Batch
+from braided.records import Records
+from braided.streams import ArrayStream
 
 Floats = NDArray[np.float64]
 CLASSES = (2, 10)
@@ -27,23 +28,23 @@ _ROUNDS = 5
 _LEARNERS = (LogisticConfig(full_covariance_up_to=0), MLPConfig(hidden=(8,)))
 
 
-def _batches(records: int, classes: int, features: int) -> list[Batch]:
+def _batches(records: int, classes: int, features: int) -> list[Records]:
     """Standard normal features, 70% available, and labels that depend on them, in batches as a run reads them."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(records, features))
     labels = (values @ rng.normal(size=(features, classes))).argmax(axis=1)
     values[rng.random(values.shape) >= 0.7] = np.nan
     names = tuple(f"x{j}" for j in range(features))
-    return list(ArrayStream("bench", Batch(names, values, labels.tolist())).batches())
+    return list(ArrayStream("bench", Records(names, values, labels.tolist())).batches())
 
 
-def _seconds(batches: list[Batch]) -> tuple[Floats, Floats]:
+def _seconds(batches: list[Records]) -> tuple[Floats, Floats]:
     """Seconds that each batch takes an evaluation, and an equal model alone."""
     evaluation, alone = Evaluation(MODLClassifier(learners=_LEARNERS)), MODLClassifier(learners=_LEARNERS)
     taken = []
     for batch in batches:
         start = time.thread_time()
-        alone.predict_learn_many(batch.values, batch.labels, batch.names)
+        alone.predict_learn_many(batch.values, batch.targets, batch.names)
         middle = time.thread_time()
         evaluation.observe(batch)
         taken.append((time.thread_time() - middle, middle - start))

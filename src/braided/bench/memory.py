@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from braided import MODLClassifier, portable
+from braided import MODLClassifier
 from braided.bench.speed import stream
 from braided.evaluation import Evaluation
-from braided.streams import Batch
+from braided.records import Records
 
+_MEMORY = Path("/proc/self/statm")
 _POINTS = 10
 
 
 def resident_mib() -> float:
-    """Memory of this process in RAM, in MiB."""
-    return portable.resident_bytes() / 2**20
+    """Memory of this process in RAM, in MiB; asked of `ps` where there is no /proc."""
+    try:
+        return int(_MEMORY.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except OSError:
+        command = ["ps", "-o", "rss=", "-p", str(os.getpid())]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout) / 2**10
 
 
 def measure(records: int, console: Console) -> dict[str, Any]:
@@ -26,7 +34,7 @@ def measure(records: int, console: Console) -> dict[str, Any]:
     evaluation = Evaluation(MODLClassifier())
     values, labels = stream(1_000)
     names = tuple(range(values.shape[1]))
-    batch = Batch(names, values, labels.tolist())
+    batch = Records(names, values, labels.tolist())
     console.print("first records: compiling, filling caches", highlight=False)
     evaluation.observe(batch)
     points: list[dict[str, Any]] = []

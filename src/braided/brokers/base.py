@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from braided.brokers.address import Address
 from braided.brokers.outage import CONNECT_S, Outage
 from braided.errors import BraidedError
-from braided.option_names import option
 
 #: Seconds between two looks.
 POLL_S = 0.05
@@ -145,6 +144,6 @@ class Sink(ABC):
                 what, when = ("is away", "is back") if self.outage.active else ("takes no more", "does")
                 raise BraidedError(
                     f"{self.address.shown} {what}, and has not all predictions: repeat the command with "
-                    f"{option('resume')} when it {when}, and they are sent again from the last checkpoint on"
+                    f"`resume` when it {when}, and they are sent again from the last checkpoint on"
                 )
         time.sleep(POLL_S)

@@ -25,7 +25,7 @@ _FORGOTTEN_S = 300.0
 #: Seconds without a message after which the server is asked whether it still has the consumer.
 _LOOK_S = 0.5
 #: Messages on their way to the server.
-_MOST_SENT = 500
+_MAX_SENT = 500
 #: Seconds after which a stream that does not answer is taken for gone: a server that was started again takes some.
 _NO_STREAM_S = 10.0
 
@@ -294,7 +294,7 @@ class JetStreamSink(Sink):
         left = list(bodies)
         lost_since: float | None = None
         while left:
-            part = left[:_MOST_SENT]
+            part = left[:_MAX_SENT]
             answers = self._connection.run(self._publish(part))
             lost = [body for body, answer in zip(part, answers, strict=True) if isinstance(answer, BaseException)]
             left = lost + left[len(part) :]

@@ -23,7 +23,7 @@ from braided.brokers.outage import CONNECT_S, check_reachable, reason_of
 from braided.errors import BraidedError
 
 #: Partitions that are merged at most.
-_MOST_PARTITIONS = 256
+_MAX_PARTITIONS = 256
 #: Messages of one partition, and their bytes, that may wait for their turn: from one of the first on it is paused,
 #: below both of the second resumed.
 _FULL, _LOW = 2_000, 500
@@ -141,9 +141,9 @@ class KafkaSource(Source):
         one = self.address.number("partition", None)
         if one is not None and one not in there:
             raise BraidedError(f"{self.address.shown}: there is no partition {one}: give one up to {there[-1]}")
-        if one is None and len(there) > _MOST_PARTITIONS:
+        if one is None and len(there) > _MAX_PARTITIONS:
             raise BraidedError(
-                f"{self.address.shown} has {len(there)} partitions, and {_MOST_PARTITIONS} can be read at once: choose "
+                f"{self.address.shown} has {len(there)} partitions, and {_MAX_PARTITIONS} can be read at once: choose "
                 "one by ?partition=NUMBER"
             )
         return there if one is None else [one]

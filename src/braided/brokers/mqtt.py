@@ -29,7 +29,7 @@ WINDOW = 2_000
 #: Seconds that the broker keeps a session whose client is away.
 _SESSION_S = 7 * 24 * 3600
 #: Messages on their way to the broker.
-_MOST_SENT = 1_000
+_MAX_SENT = 1_000
 #: The reason of a broker that has given our session to another client of the same name.
 _TAKEN_OVER = 142
 
@@ -231,7 +231,7 @@ class MQTTSink(Sink):
         """Publish, with a bounded number of acknowledgements awaited."""
         for body in bodies:
             self._sent.append((self._publish(body), body))
-            while len(self._sent) >= _MOST_SENT:
+            while len(self._sent) >= _MAX_SENT:
                 self._settle_first()
 
     def _publish(self, body: bytes) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
 import typer
 
-from braided import __version__, portable
+from braided import __version__
 from braided.cli import bench, datasets, inspect, reproduce, run, serve, warm_up
 from braided.errors import BraidedError
-from braided.option_names import COMMAND_LINE, options_for
+from braided.run.option_text import as_options
 from braided.values import printable
 
 app = typer.Typer(
@@ -44,12 +45,13 @@ def _root(
 
 def main() -> None:
     """Run the command line; bad input is one line on standard error and exit code 2."""
-    portable.write_output_as_it_can()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # shown as an escape, where its encoding has no such letter
     try:
-        with options_for(COMMAND_LINE):
-            app()
+        app()
     except BraidedError as error:
-        print(f"braided: {printable(str(error))}", file=sys.stderr)
+        print(f"braided: {printable(as_options(str(error)))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()

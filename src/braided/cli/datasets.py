@@ -129,10 +129,10 @@ def sheet(
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"), data_dir: DataDirOption = None
 ) -> None:
     """Draw ten digits of MNIST with nine of their I-MNIST deformations each."""
-    from braided.checkpoint import write_atomically
     from braided.datasets.contact_sheet import png
     from braided.datasets.imnist import DeformedDigits
     from braided.datasets.load import load
+    from braided.files import write_atomically
 
     stream = load("imnist", data_dir)
     assert isinstance(stream, DeformedDigits)

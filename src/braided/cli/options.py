@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 from rich.console import Console
 
+from braided.run.option_text import as_options
 from braided.values import printable
 
 DataDirOption = Annotated[
@@ -72,5 +73,5 @@ def with_options(kind: Any, name: str) -> Callable[[Callable[..., None]], Callab
 
 
 def teller(console: Console) -> Callable[[str], None]:
-    """Prints lines as they are, but for what a terminal would not show."""
-    return lambda message: console.print(printable(message), markup=False, highlight=False, soft_wrap=True)
+    """Prints lines with options in place of parameters, and without what a terminal would not show."""
+    return lambda message: console.print(printable(as_options(message)), markup=False, highlight=False, soft_wrap=True)

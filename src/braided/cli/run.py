@@ -20,7 +20,7 @@ from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, 
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.river import RIVER_STREAMS
 from braided.errors import BraidedError
-from braided.evaluation.late_labels import late_labels_line
+from braided.late import late_labels_line
 from braided.run import Job, RunOptions
 from braided.run.progress import Display
 from braided.streams.passwords import without_password

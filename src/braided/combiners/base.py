@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from braided.kernels.calls import Entry, table_row
 from braided.kernels.loop import call_combine, call_gradients
-from braided.state import ArrayRule, check_arrays
+from braided.store import Array, check
 
 Arrays = dict[str, NDArray[Any]]
 #: The first place in every combiner's `shape`: whether targets are numbers.
@@ -55,16 +55,16 @@ class Combiner:
         """All that was learned, as named arrays."""
         return {}
 
-    def rules(self) -> dict[str, ArrayRule]:
+    def schema(self) -> dict[str, Array]:
         """What the arrays of a `state` of these sizes must be."""
         return {}
 
     def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state` that meets the rules."""
+        """Take over a `state` that fits the schema."""
 
     def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse what is no `state` of these sizes; nothing changes."""
-        check_arrays(f"state of combiner {self.name!r}", self.rules(), arrays)
+        """Refuse what is not a `state` of these sizes; nothing changes."""
+        check(f"state of combiner {self.name!r}", self.schema(), arrays)
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state` of the same sizes."""

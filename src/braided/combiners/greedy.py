@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from braided.combiners.base import Arrays, Combiner, distributions
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.mixture import add_softmax, best, normalise, own_loss_gradient
-from braided.state import ArrayRule, counts
+from braided.store import Array, counts
 
 WINDOW = 100
 #: Place in `shape`, after the one of every combiner: K.
@@ -83,7 +83,7 @@ class Greedy(Combiner):
         """Position in the window, and the hits of every learner."""
         return {"window": self.single.copy()}
 
-    def rules(self) -> dict[str, ArrayRule]:
+    def schema(self) -> dict[str, Array]:
         """A place in the window, and hits."""
         return {"window": counts(self.single.size, dtype="float32", high=[WINDOW - 1] + [1] * (self.single.size - 1))}
 

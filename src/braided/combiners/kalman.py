@@ -14,7 +14,7 @@ from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.compile import kernel
 from braided.kernels.mixture import own_loss_gradient
-from braided.state import LARGE, ArrayRule, check_covariance, covariance_bounds
+from braided.store import Array, variances
 
 PRIOR_VARIANCE = 0.03
 FORGETTING = 1e-4
@@ -22,8 +22,8 @@ FORGETTING = 1e-4
 LARGEST = 10
 #: And where they are distances from the last target, in usual changes, within this: targets do jump.
 _LARGEST_CHANGES = 100
-#: No weight's variance is larger: it starts at PRIOR_VARIANCE, and shrinks.
-_MAX_VARIANCE = 1.0
+#: A variance may be as far below 0 by rounding.
+_ROUNDING = 1e-6
 #: The noise of a numeric target is averaged over at most this many records.
 _NOISE_MEMORY = 1_000.0
 
@@ -186,25 +186,12 @@ class KalmanWeights(Combiner):
         """Weights, their covariance, and the noise."""
         return {"weights": self.double[: self._n + self._n**2 + _KEPT].copy()}
 
-    def rules(self) -> dict[str, ArrayRule]:
-        """Weights, a covariance, and the noise with its count, which is whole."""
+    def schema(self) -> dict[str, Array]:
+        """Weights, variances on the diagonal of a covariance, and the noise with its count."""
         n = self._n
-        low, high = covariance_bounds((n, n), _MAX_VARIANCE)
-        size = n + n * n + 2
-        return {
-            "weights": ArrayRule(
-                (size,),
-                low=np.concatenate([np.full(n, -LARGE), np.ravel(low), [0.0, 0.0]]),
-                high=np.concatenate([np.full(n, LARGE), np.full(n * n, high), [LARGE, _NOISE_MEMORY]]),
-                whole=np.arange(size) == size - 1,
-            )
-        }
-
-    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse what is no `state`; a covariance that is none would not stay finite."""
-        super().check_state(arrays)
-        covariance = arrays["weights"][self._n : self._n + self._n**2].reshape(self._n, self._n)
-        check_covariance(f"state of combiner {self.name!r}", covariance, _MAX_VARIANCE)
+        covariance = np.ravel(variances((n, n), "float64", -_ROUNDING).low)
+        low = np.concatenate([np.full(n, -np.inf), covariance, [0.0, 0.0]])
+        return {"weights": Array((n + n * n + 2,), low=low)}
 
     def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Weights, covariance and noise."""

@@ -16,7 +16,7 @@ from braided.kernels.dense import add_row, backward_head, forward_head, step, st
 from braided.kernels.mixture import add_softmax, log_normaliser, normalise, own_loss_gradient
 from braided.kernels.random import draw_uniform, key_of, mix
 from braided.kernels.record_weight import of_gradient
-from braided.state import ArrayRule
+from braided.store import Array
 
 HIDDEN = 50
 LEARNING_RATE = 0.01
@@ -184,9 +184,9 @@ class MixtureOfExperts(Combiner):
         """The gate's weights."""
         return {"gate": self.single.copy()}
 
-    def rules(self) -> dict[str, ArrayRule]:
+    def schema(self) -> dict[str, Array]:
         """Weights; those of a gate that has run away are not finite, and are drawn anew."""
-        return {"gate": ArrayRule(self.single.shape, "float32", finite=False)}
+        return {"gate": Array(self.single.shape, "float32", finite=False)}
 
     def take_over(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """The gate's weights."""

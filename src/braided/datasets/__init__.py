@@ -1,7 +1,7 @@
 """The data sets that have a name: the paper's and a review's, each with its protocol, and those of River.
 
 `braided.streams.open_stream` opens them by name: they are entered here among the streams that it knows. This is
-imported with `braided` itself, so what is slow to import is imported when a data set is opened.
+imported for each stream that is opened, so what is slow to import is imported when a data set is opened.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from braided.datasets import river
 from braided.datasets.catalogue import CATALOGUE, Dataset
 from braided.datasets.protocol import PAPER_SETTINGS, PaperSettings, settings_for
-from braided.streams.named import NAMED_STREAMS, NamedStream
+from braided.streams.named import NamedStream, entered
 
 if TYPE_CHECKING:
     from braided.streams.base import Stream
@@ -37,6 +37,6 @@ def _paths(name: str, data_dir: Path | None) -> tuple[Path, ...]:
     return locate(name, data_dir).paths
 
 
-NAMED_STREAMS["shuttle"] = NamedStream(lambda data_dir: river.shuttle())
-NAMED_STREAMS |= {name: NamedStream(partial(_load, name), partial(_paths, name)) for name in CATALOGUE}
-NAMED_STREAMS |= {name: NamedStream(partial(_made, name)) for name in river.RIVER_STREAMS}
+entered["shuttle"] = NamedStream(lambda data_dir: river.shuttle())
+entered |= {name: NamedStream(partial(_load, name), partial(_paths, name)) for name in CATALOGUE}
+entered |= {name: NamedStream(partial(_made, name)) for name in river.RIVER_STREAMS}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,16 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from braided import extras, portable
-from braided.checkpoint import write_atomically
+from braided import extras
 from braided.datasets.catalogue import DataFile, Dataset
 from braided.datasets.verify import what_is_wrong
 from braided.errors import BraidedError
+from braided.files import write_atomically
 
 _CHUNK = 2**18
 _TIMEOUT_S = 30.0
 #: Bytes beyond which a file in an archive is not unpacked: those that are known have less than a megabyte.
-_MOST_UNPACKED = 2**26
+_MAX_UNPACKED = 2**26
 
 #: Called with the bytes that are there and, if known, the bytes there will be.
 Progress = Callable[[int, int | None], None]
@@ -74,7 +75,7 @@ class ResumingDownloader:
                     file.write(piece)
                     have += len(piece)
                     self.progress(have, total)
-        portable.replace(self.part, output_file)
+        os.replace(self.part, output_file)
         self._discard()
 
     @property
@@ -138,16 +139,16 @@ def _fetch_member(file: DataFile, member: str, folder: Path, progress: Progress)
     archive = fetch_file(DataFile(f"{file.name}.zip", file.url), folder, progress)
     try:
         with zipfile.ZipFile(archive) as opened, opened.open(member) as packed:
-            content = packed.read(_MOST_UNPACKED + 1)
+            content = packed.read(_MAX_UNPACKED + 1)
     except (zipfile.BadZipFile, KeyError, OSError, EOFError):
         raise BraidedError(
             f"{file.name}: what {file.url} gives is no zip archive with {member} in it: run the command again later"
         ) from None
     finally:
         archive.unlink()
-    if len(content) > _MOST_UNPACKED:
+    if len(content) > _MAX_UNPACKED:
         raise BraidedError(
-            f"{file.name}: {member} at {file.url} has more than {_MOST_UNPACKED:,} bytes: it was not kept"
+            f"{file.name}: {member} at {file.url} has more than {_MAX_UNPACKED:,} bytes: it was not kept"
         )
     write_atomically(target, content)
     wrong = what_is_wrong(file, target)

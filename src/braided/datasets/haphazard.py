@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.load import load
 from braided.datasets.locate import locate
+from braided.records import Records
 from braided.streams import text_files
-from braided.streams.base import ArrayStream, Batch, read_whole
+from braided.streams.base import ArrayStream, read_whole
 
 SEED = 2023
 #: Probabilities that a feature is available.
@@ -124,7 +125,7 @@ def _unglued(path: Path, n_fields: int) -> list[int]:
 
 
 @cache
-def _table(name: str, data_dir: Path | None, whole: bool) -> Batch:
+def _table(name: str, data_dir: Path | None, whole: bool) -> Records:
     """A data set's records in the file's order; small, so kept for the other availabilities and seeds."""
     table = read_whole(load(name, data_dir)).table
     if name == "german" and not whole:
@@ -154,5 +155,5 @@ def haphazard_stream(name: str, available: float, data_dir: Path | None, whole: 
     table = _table(name, data_dir, whole)
     draws = draw(~np.isnan(table.values), available)
     values = np.where(draws.available, table.values[draws.order], np.nan)
-    labels = [int(table.labels[i] == POSITIVE[name]) for i in draws.order]
-    return ArrayStream(name, Batch(table.names, values, labels))
+    labels = [int(table.known_targets[i] == POSITIVE[name]) for i in draws.order]
+    return ArrayStream(name, Records(table.names, values, labels))

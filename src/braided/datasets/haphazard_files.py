@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from braided.errors import BraidedError
+from braided.records import Records
 from braided.streams import text_files
-from braided.streams.base import ArrayStream, Batch
+from braided.streams.base import ArrayStream
 
 _MISSING = "?"
 
@@ -90,4 +91,4 @@ def read(name: str, paths: tuple[Path, ...], n_features: int) -> ArrayStream:
             values.append(record)
             labels.append(label)
     names = tuple(str(i) for i in range(n_features))
-    return ArrayStream(name, Batch(names, np.array(values, dtype=np.float64).reshape(-1, n_features), labels))
+    return ArrayStream(name, Records(names, np.array(values, dtype=np.float64).reshape(-1, n_features), labels))

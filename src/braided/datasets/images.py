@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.streams.base import BATCH, Batch
+from braided.records import Records
+from braided.streams.base import BATCH
 from braided.streams.text_files import errors_in_one_line, open_binary
 
 _UNSIGNED_BYTES = 8
@@ -83,12 +84,12 @@ class IdxStream:
                         raise _cut(path, "get it anew, it is not whole")
                 yield np.frombuffer(pixels, dtype=np.uint8).reshape(size, height * width), list(classes)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records]:
         """The images in the file's order, pixels row by row, named by their numbers from 0."""
         names: tuple[str, ...] = ()
         for pixels, labels in self.bytes():
             names = names or tuple(str(i) for i in range(pixels.shape[1]))
-            yield Batch(names, pixels / 255.0, labels)
+            yield Records(names, pixels / 255.0, labels)
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class CifarStream:
             return 50_000
         return sum(path.stat().st_size // (1 + _CIFAR_PIXELS) for path in self.paths)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records]:
         """The images in the files' order; features are named by their places, red first."""
         names = tuple(str(i) for i in range(_CIFAR_PIXELS))
         record = 1 + _CIFAR_PIXELS
@@ -128,7 +129,7 @@ class CifarStream:
                 rows = np.frombuffer(chunk, dtype=np.uint8).reshape(-1, record)
                 if rows[:, 0].max() > 9:
                     raise BraidedError(f"{path}: class {rows[:, 0].max()} where 0 to 9 are expected: not CIFAR-10")
-                yield Batch(names, rows[:, 1:] / 255.0, rows[:, 0].tolist())
+                yield Records(names, rows[:, 1:] / 255.0, rows[:, 0].tolist())
 
     def _files(self) -> Iterator[tuple[Path, IO[bytes]]]:
         """The batches, open one after the other."""

@@ -23,7 +23,8 @@ from braided.datasets.images import IdxStream
 from braided.errors import BraidedError
 from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix, unit_interval
-from braided.streams.base import BATCH, Batch
+from braided.records import Records
+from braided.streams.base import BATCH
 
 SIDE = 28
 #: Smooth fields to draw from; a digit gets a weighted sum of two of them, so 64 give thousands of shapes.
@@ -139,7 +140,7 @@ class DeformedDigits:
         """The pixels of the records with these numbers."""
         return self._deform(self._digits()[0], numbers)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records]:
         """The records, made as they are asked for."""
         images, labels = self._digits()
         names = tuple(str(i) for i in range(SIDE * SIDE))
@@ -147,5 +148,5 @@ class DeformedDigits:
         while self.n_records is None or first < self.n_records:
             end = first + BATCH if self.n_records is None else min(first + BATCH, self.n_records)
             numbers = np.arange(first, end, dtype=np.int64)
-            yield Batch(names, self._deform(images, numbers), labels[numbers % len(images)].tolist())
+            yield Records(names, self._deform(images, numbers), labels[numbers % len(images)].tolist())
             first = end

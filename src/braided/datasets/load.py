@@ -11,8 +11,9 @@ from braided.datasets.images import CifarStream, IdxStream
 from braided.datasets.imnist import DeformedDigits
 from braided.datasets.locate import Located, locate
 from braided.datasets.protocol import PAPER_SETTINGS
+from braided.records import Labels, Records
 from braided.streams import text_files
-from braided.streams.base import ArrayStream, Batch, Stream, read_whole
+from braided.streams.base import ArrayStream, Stream, read_whole
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
 from braided.streams.encode.encoder import Encoder
@@ -60,7 +61,7 @@ class LabelFirstStream:
         """The file's name."""
         return self.path.name
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """The CSV's records, the first column as label."""
         first = CSVStream(self.path).columns()[0]
         yield from CSVStream(self.path, target=first, n_features=self.n_features).batches()
@@ -74,7 +75,7 @@ class _JoinedStream:
     parts: tuple[Stream, ...]
     n_records: int | None = None
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """The records of each part in turn."""
         for part in self.parts:
             yield from part.batches()

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from braided.datasets.catalogue import CATALOGUE, Dataset, Form
 from braided.errors import BraidedError
-from braided.option_names import option
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ class Located:
 
 def cache_folder() -> Path:
     """The folder that `braided datasets fetch` fills and every command looks in last."""
-    if sys.platform == "win32":
-        return (
-            Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "braided" / "braided" / "Cache"
-        )
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "braided"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "braided"
@@ -72,6 +67,6 @@ def locate(name: str, data_dir: Path | None) -> Located:
         places = " nor ".join(str(folder / dataset.folder) for folder in folders(data_dir))
         raise BraidedError(
             f"data set {name!r} is not in {places}: run `braided datasets fetch {name}`, or put {files} "
-            f"({dataset.origin}) into DIR/{dataset.folder}/ and give {option('data_dir', 'DIR')} or set BRAIDED_DATA"
+            f"({dataset.origin}) into DIR/{dataset.folder}/ and give `data_dir='DIR'` or set BRAIDED_DATA"
         )
     return located

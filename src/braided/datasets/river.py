@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from braided.streams.base import ArrayStream, Batch
+from braided.records import Records
+from braided.streams.base import ArrayStream
 
 #: Records taken of a generator that has no end.
 RECORDS = 10_000
@@ -72,7 +73,7 @@ def load(name: str) -> ArrayStream:
         known = ((key, x[key]) for key in names)
         rows.append([_number(numbers.setdefault(key, {}), value) for key, value in known])
         labels.append(y.item() if isinstance(y, np.generic) else y)
-    return ArrayStream(name, Batch(names, np.array(rows, dtype=np.float64), labels))
+    return ArrayStream(name, Records(names, np.array(rows, dtype=np.float64), labels))
 
 
 def _number(words: dict[str, int], value: Any) -> float:
@@ -86,4 +87,4 @@ def shuttle() -> ArrayStream:
     records = list(Shuttle())
     names = tuple(records[0][0])
     values = np.array([[float(x[name]) for name in names] for x, _ in records])
-    return ArrayStream("shuttle", Batch(names, values, [int(y) for _, y in records]))
+    return ArrayStream("shuttle", Records(names, values, [int(y) for _, y in records]))

@@ -1,47 +1,98 @@
 """The braid itself: learners, combiner and running statistics, driven over records of known slots.
 
 Where all learners are compiled, a chunk runs inside `kernels.loop`; with any learner in plain Python the same steps are
-taken in a Python loop. Both give the same bits, because the compiled parts are the same machine code.
+taken one by one. Both give the same bits, because the compiled parts are the same functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.combiners import Combiner
-from braided.engine.records import Aside, Floats, RecordPart, ScoredRecord
-from braided.engine.saved_state import BraidState
+from braided.engine.inputs import InputStage
+from braided.engine.plasticity import BOOST, Plasticity
 from braided.errors import BraidedError
 from braided.kernels import loop
-from braided.kernels.activations import all_finite
-from braided.kernels.doubt import DOUBTS, doubt
+from braided.kernels.calls import COLUMNS, call_learn
+from braided.kernels.doubt import DOUBTS
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
-from braided.kernels.record_weight import counted, scale
-from braided.kernels.scale import (
-    PAST,
-    STATISTICS,
-    encode,
-    keep_late,
-    leaving,
-    past_in_units,
-    remember,
-    remember_target,
-)
+from braided.kernels.record_weight import counted
+from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, PAST, STATISTICS, TARGET_STATISTICS
 from braided.learners import CompiledLearner, Learner
 from braided.learners.linear import LinearRegression
-from braided.learners.protocol import checked_learned, checked_scores
+from braided.learners.protocol import checked_learned, checked_scores, checked_state
+from braided.store import MAX_COUNT, Array, check, counts, prefixed, unprefixed
 
-_NO_WEIGHTS = np.zeros(0)
+Arrays = dict[str, NDArray[Any]]
+Floats = NDArray[np.float64]
+_NO_WEIGHTS = _NO_TARGETS = np.zeros(0)
 _NO_DOUBTS = np.zeros((0, DOUBTS))
-#: The row of a stage that is not there.
-_NO_STAGE = np.zeros(STAGE_COLUMNS, dtype=np.int64)
 
 
-class Braid(BraidState):
+class Scores(NamedTuple):
+    """One record as the learners and the combiner see it.
+
+    Attributes
+    ----------
+    x, mask
+        The values in the units that learners see, once or with an input stage several times (`kernels.inputs`), then
+        the target's past or what late labels need; and which features are available, (n_features,).
+    scores, usable
+        (n_learners, n_outputs), zero where they are not finite, and (n_learners,): whose are.
+    own
+        (n_learners, n_outputs): the scores in each learner's own units; others than `scores` where a regression follows
+        the target's changes, whose `scores` are distances from the last target in usual changes.
+    prediction
+        (n_outputs,): the probabilities, or the value.
+    """
+
+    x: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    scores: NDArray[np.float32]
+    usable: NDArray[np.bool_]
+    own: NDArray[np.float32]
+    prediction: Floats
+
+
+class Answered(NamedTuple):
+    """What `Braid.run` predicted of the records that it has done.
+
+    Attributes
+    ----------
+    n
+        How many: fewer than it was given where another thread waits for the model.
+    predictions, own
+        (records, n_outputs) probabilities or values, and (records, n_learners) what each learner alone would have
+        predicted, a class's place or a value. Rows from `n` on are empty.
+    doubts
+        (records, DOUBTS): what the closed-form learner of numbers doubts of each record; 0 without one.
+    known
+        The predictions of records that are learned by the labels that had come when each was predicted: others than
+        `predictions` where labels come late.
+    """
+
+    n: int
+    predictions: Floats
+    own: Floats
+    doubts: Floats
+    known: Floats
+
+
+def _sees_more(learner: Learner) -> bool:
+    """Whether a learner wants more than a record's own values."""
+    return isinstance(learner, CompiledLearner) and getattr(learner.config, "inputs", "plain") != "plain"
+
+
+def _learns_changes(learner: Learner) -> bool:
+    """Whether a learner learns how far a target lies from the one before it."""
+    return isinstance(learner, CompiledLearner) and bool(getattr(learner.config, "change", False))
+
+
+class Braid:
     """Learners and their combiner over numbered features and outputs.
 
     Parameters
@@ -56,24 +107,60 @@ class Braid(BraidState):
         One numeric output instead of class probabilities.
     delay
         How many records later a label comes: that of record t just before record t + delay is predicted.
+
+    Attributes
+    ----------
+    waiting
+        `waiting[0]` is not 0 while another thread waits for the model: `run` then ends after the record in hand.
+    lags
+        Whether labels come so late that a record is learned by less than is known by then.
+    follows
+        Whether scores are distances from the last target, because a learner follows its changes.
     """
 
     def __init__(
         self, learners: Sequence[Learner], combiner: Combiner, standardise: bool, regression: bool, delay: int = 0
     ) -> None:
-        super().__init__(learners, combiner, standardise, regression, delay)
-        self.compiled = all(isinstance(learner, CompiledLearner) for learner in self.learners)
-        self._doubter = self._who_doubts()
-        self._waiting = np.zeros(1, dtype=np.int64)
-        self._give_way: Callable[[], None] | None = None
+        self.learners = list(learners)
+        self.combiner = combiner
+        self.standardise = standardise
+        self.regression = regression
+        self.stage = InputStage(carry=delay <= 1) if any(_sees_more(learner) for learner in self.learners) else None
+        if self.stage is not None and not standardise:
+            raise BraidedError("a learner's inputs are filled, and the preset has raw values: use another preset")
+        self.n_features = 0
+        self.n_outputs = 0
+        self.steps = 0
+        self.statistics = np.zeros((0, STATISTICS))
+        self.target = np.zeros(TARGET_STATISTICS)
+        # How many targets have come, and those that had not when the next record to be learned was predicted; and, in
+        # the layout of `target`, its past without them.
+        self.late = np.zeros(max(delay, 1))
+        self.target_then = np.zeros(TARGET_STATISTICS)
+        self.health = np.zeros((len(self.learners), 3), dtype=np.int64)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """What follows from the learners, and holds in this process alone."""
+        self.waiting = np.zeros(1, dtype=np.int64)
+        self.lags = self.late.size > 1
+        changes = [float(self.regression and _learns_changes(learner)) for learner in self.learners]
+        self.follows = any(changes)
+        self._changes = np.column_stack([changes, np.zeros(len(changes))])
+        self._compiled = [learner if isinstance(learner, CompiledLearner) else None for learner in self.learners]
+        self._run_learners = [learner for learner in self._compiled if learner is not None]
+        self.compiled = len(self._run_learners) == len(self.learners)
+        places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
+        self._doubter = places[0] if places and self.regression else -1
+        self._plasticity = Plasticity([self.combiner, *self.learners])
+        self._scored: tuple[Any, Any, bytes] | None = None
         self._last_prediction: Floats | None = None
 
-    def give_way(self, waiting: NDArray[np.int64], call: Callable[[], None]) -> None:
-        """Let other threads in between two records of a chunk that is being learned.
-
-        Whenever `waiting[0]` is not 0 after a record, `call` is called, and the model is whole while it runs.
-        """
-        self._waiting, self._give_way = waiting, call
+    def share_waiting(self, waiting: NDArray[np.int64]) -> None:
+        """Look at this array after each record, whose first number another thread raises while it waits."""
+        self.waiting = waiting
+        if self.n_outputs:
+            self._bind()
 
     def grow(self, n_features: int, n_outputs: int) -> None:
         """Make room for more features or outputs; if a learner refuses, the sizes stay as they were."""
@@ -92,24 +179,35 @@ class Braid(BraidState):
         self._bind()
 
     def _bind(self) -> None:
-        """Collect the addresses that the record loop calls, and allocate what it writes to."""
-        n_learners = len(self.learners)
-        self._compiled_learners = [learner for learner in self.learners if isinstance(learner, CompiledLearner)]
-        self._x = self._blank()
-        self._stage_row = _NO_STAGE if self.stage is None else self.stage.row
-        self._active = np.zeros(self.n_features + 1, dtype=np.int64)
-        self._usable = np.zeros(n_learners, dtype=np.bool_)
-        self._scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
-        self._gradients = np.zeros_like(self._scores)
-        self._identity = np.arange(self.n_features, dtype=np.int64)
-        self._scored = None
-        self._last_prediction = None
-        if self.compiled:
-            self._table = np.stack([learner.table_row() for learner in self._compiled_learners])
-            self._combiner_row = self.combiner.table_row()
-            # The rows hold addresses: the arrays must live as long as the rows do.
-            parts = [self.combiner, *self.learners]
-            self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
+        """Collect the addresses that the record loop uses, and allocate what it writes to."""
+        n_learners, planes = len(self.learners), 1 if self.stage is None else self.stage.planes
+        empty_row = np.zeros(COLUMNS, dtype=np.int64)
+        rows = [empty_row if learner is None else learner.table_row() for learner in self._compiled]
+        scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
+        self._model = loop.Model(
+            table=np.stack(rows),
+            combiner=self.combiner.table_row(),
+            stage=np.zeros(STAGE_COLUMNS, dtype=np.int64) if self.stage is None else self.stage.row,
+            changes=self._changes,
+            statistics=self.statistics,
+            target=self.target,
+            target_then=self.target_then,
+            late=self.late,
+            health=self.health,
+        )
+        self._scratch = loop.Scratch(
+            x=np.zeros(self.n_features * planes + PAST, dtype=np.float32),
+            active=np.zeros(self.n_features + 1, dtype=np.int64),
+            usable=np.zeros(n_learners, dtype=np.bool_),
+            scores=scores,
+            gradients=np.zeros_like(scores),
+            waiting=self.waiting,
+        )
+        self._row = loop.row_of(self._model, self._scratch, self.standardise, self.regression, self._doubter)
+        # The learners' rows hold addresses: the arrays must live as long as the rows do.
+        parts = [self.combiner, *self._run_learners]
+        self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
+        self._scored = self._last_prediction = None
 
     def forget_features(self, slots: NDArray[np.int64]) -> None:
         """Make some slots as they would be if no record had ever had a value there; each learner must be able to."""
@@ -120,147 +218,111 @@ class Braid(BraidState):
         if self.stage is not None:
             self.stage.forget_features(slots)
         # A forward pass that was kept is of other weights.
-        self._scored = None
-        self._last_prediction = None
-
-    def _who_doubts(self) -> int:
-        """The place of the learner that says how sure it is of a number, -1 for none."""
-        places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
-        return places[0] if places and self.regression else -1
-
-    def _blank(self) -> NDArray[np.float32]:
-        """An array for one record as the learners see it."""
-        planes = 1 if self.stage is None else self.stage.planes
-        return np.zeros(self.n_features * planes + PAST, dtype=np.float32)
+        self._scored = self._last_prediction = None
 
     def run(
         self,
         values: Floats,
-        columns: NDArray[np.int64] | None,
-        targets: Floats | None,
-        slots: NDArray[np.int64] | None = None,
+        columns: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        targets: Floats | None = None,
         weights: Floats | None = None,
-        aside: Aside | None = None,
-    ) -> tuple[Floats, Floats]:
+        doubt: bool = False,
+        at_once: bool = True,
+    ) -> Answered:
         """Predict every record of a chunk, each before learning it if there are targets.
 
         Parameters
         ----------
         values
-            (n, columns) raw values, NaN for missing.
+            (n, columns) raw values in C order, NaN for missing.
         columns
-            The column of each slot, -1 for none; None if the columns are the slots.
+            The column of each slot, -1 for a slot without one.
+        slots
+            Those that may have a value, in order.
         targets
             (n,) class places or regression targets; None to predict only.
-        slots
-            Those that may have a value, in order; None for all.
         weights
             (n,) how much each record counts, above 0; None for 1 each.
-        aside
-            Filled with what else is to be known.
-
-        Returns
-        -------
-        The predictions, (n, n_outputs), and what each learner alone would have said, (n, n_learners).
+        doubt
+            Whether `doubts` are wanted.
+        at_once
+            False for a single record of a stream whose labels come late, which is predicted and learned apart.
         """
-        n = values.shape[0]
-        predictions = np.zeros((n, self.n_outputs))
-        own = np.zeros((n, len(self.learners)))
-        columns = self._identity if columns is None else columns
-        slots = self._identity if slots is None else slots
-        learn = targets is not None
-        known = np.zeros(n) if targets is None else targets
-        heavy = _NO_WEIGHTS if weights is None else weights
-        doubts = _NO_DOUBTS if aside is None or self._doubter < 0 else aside.doubts
-        lagging = predictions.copy() if learn and self.lags else predictions
+        n, learn = values.shape[0], targets is not None
+        predictions, own = np.zeros((n, self.n_outputs)), np.zeros((n, len(self.learners)))
+        doubts = np.zeros((n, DOUBTS)) if doubt else _NO_DOUBTS
+        asked = doubts if self._doubter >= 0 else _NO_DOUBTS
+        if targets is None:
+            targets = _NO_TARGETS
+        if weights is None:
+            weights = _NO_WEIGHTS
+        if not self.compiled or (learn and self.lags and at_once):
+            chunk, answers = loop.Chunk(values, columns, slots, targets, weights), loop.Answers(predictions, own, asked)
+            return self._run_by_record(chunk, answers, doubts, learn)
+        # A single record predicted and then learned needs its forward pass only once.
+        kept, self._scored, reuse = self._scored, None, False
+        if n == 1 and not self.lags:
+            record = values.tobytes()
+            reuse = learn and kept is not None and kept[0] is columns and kept[1] is slots and kept[2] == record
+            if not learn:
+                self._scored = (columns, slots, record)
         done = 0
-        run = self._run_compiled if self.compiled else self._run_python
-        while done < n:
-            last = done + 1 if learn and self.lags else n
-            part = RecordPart(values, columns, slots, known, heavy, predictions, own, doubts)
-            if (done, last) != (0, n):
-                part = part.between(done, last)
-            if learn and self.lags:  # what is said of a record knows more than what is learned from it
-                run(part, False)
-                answer, of_learners = predictions[done].copy(), own[done].copy()
-            count = run(part, learn)
-            self._last_prediction = predictions[done + count - 1].copy()
-            if learn and self.lags:
-                lagging[done] = predictions[done]
-                predictions[done], own[done] = answer, of_learners
-            done += count
+        parts: tuple[Any, ...] = (values, targets, weights, predictions, own, asked)
+        while True:
+            values, targets, weights, *into = parts
+            count: int = loop.run(
+                self._row, values, columns, slots, targets, weights, *into, self.steps, learn, reuse
+            )  # fmt: skip
+            done += abs(count)
             if learn:
-                self.steps += count
-                for learner in self._compiled_learners:
+                self.steps += abs(count)
+                for learner in self._run_learners:
                     learner.steps = self.steps
+                if count < 0:
+                    self._reset_failing()
+            if done == n or self.waiting[0] != 0:
+                break
+            parts, reuse = tuple(array[abs(count) :] for array in parts), False
+        if done:
+            self._last_prediction = predictions[done - 1]
+        return Answered(done, predictions, own, doubts, predictions)
+
+    def _run_by_record(self, chunk: loop.Chunk, answers: loop.Answers, doubts: Floats, learn: bool) -> Answered:
+        """With learners in Python; or where labels come late, and records are learned by less than is known by now."""
+        late = learn and self.lags
+        known = answers.predictions.copy() if late else answers.predictions
+        n = done = chunk.values.shape[0]
+        for t in range(n):
+            self._run_one(chunk, answers, t, learn and not late)
+            if late:  # what is said of each knows more than what is learned from it
+                prediction, own = answers.predictions[t].copy(), answers.own[t].copy()
+                self._run_one(chunk, answers, t, learn=True)
+                known[t] = answers.predictions[t]
+                answers.predictions[t], answers.own[t] = prediction, own
+            self._last_prediction = known[t]
+            if learn and self.waiting[0] != 0:
+                done = t + 1
+                break
+        return Answered(done, answers.predictions, answers.own, doubts, known)
+
+    def _run_one(self, chunk: loop.Chunk, answers: loop.Answers, t: int, learn: bool) -> None:
+        if self.compiled:
+            rows, (values, columns, slots, targets, weights) = slice(t, t + 1), chunk
+            known, own_weights = targets[rows] if learn else None, weights[rows] if weights.size else None
+            doubt = answers.doubts.size > 0
+            one = self.run(values[rows], columns, slots, known, own_weights, doubt, at_once=False)
+            answers.predictions[rows], answers.own[rows] = one.predictions, one.own
+            if doubt:
+                answers.doubts[rows] = one.doubts
+            return
+        self._run_python(chunk, answers, t, learn)
+        if learn:
+            self.steps += 1
+            for learner in self._run_learners:
+                learner.steps = self.steps
+            if (self.health[:, loop.IN_A_ROW] >= loop.PATIENCE).any():
                 self._reset_failing()
-                if self._give_way is not None and self._waiting[0] != 0:
-                    self._give_way()
-        if aside is not None:
-            aside.as_known = lagging
-        return predictions, own
-
-    def score(self, values: Floats, columns: NDArray[np.int64] | None = None, learning: bool = False) -> ScoredRecord:
-        """Score one raw record, (columns,), by the learners' Python protocol, without leaving a trace in the model.
-
-        One that will be learned is scored by what was known when it was predicted.
-        """
-        lags, known = learning and self.lags, self._known(learning)
-        self._scored = None  # the scratch of a forward pass that was kept is used here, too
-        x, active = self._blank(), np.zeros(self.n_features + 1, dtype=np.int64)
-        columns = self._identity if columns is None else columns
-        n_active = encode(values, columns, self._identity, self.statistics, self.standardise, x, active)
-        if self.follows:
-            past_in_units(self.target, known, x[-PAST:])
-        elif not self.regression:
-            come = leaving(self.late) if lags else np.nan
-            x[-2:] = -1.0 if np.isnan(come) else come, lags
-        if self.stage is not None:
-            self.stage.fill(values, columns, x, active[:n_active])
-        mask = np.zeros(self.n_features, dtype=np.bool_)
-        mask[active[:n_active]] = True
-        scores = np.zeros((len(self.learners), self.n_outputs), dtype=np.float32)
-        for i, learner in enumerate(self.learners):
-            found = learner.scores(self._seen_by(learner, x), mask)
-            scores[i] = checked_scores(learner, found, self.n_outputs)
-        usable = np.array([all_finite(row) for row in scores])
-        scores[~usable] = 0.0
-        own = scores.copy()
-        if self.follows:
-            self._changes[:, 1] = scores[:, 0]
-            for i, (of_changes, score) in enumerate(self._changes):
-                scores[i] = loop.from_last(loop.said(score, of_changes, self.target, known), self.target, known)
-        return ScoredRecord(x, mask, scores, usable, own, self.combiner.combine(x, mask, scores, usable))
-
-    def _known(self, learning: bool) -> Floats:
-        """Where the target's past stands as far as it is known, or was when a record that is learned was predicted."""
-        return self.target_then if learning and self.lags else self.target
-
-    def value_of(self, prediction: float, learning: bool = False) -> float:
-        """The value that a numeric prediction of the combiner stands for."""
-        if self.follows:
-            return float(loop.to_value(prediction, self.target, self._known(learning)))
-        return float(loop.target_from_units(prediction, self.target))
-
-    def said(self, place: int, scores: NDArray[np.float32], learning: bool = False) -> float:
-        """What a learner by itself says of the record that was scored last: a class's place or a value."""
-        if self.follows:
-            of_changes, score = self._changes[place]
-            return float(loop.said(score, of_changes, self.target, self._known(learning)))
-        return float(loop.target_from_units(scores[0], self.target) if self.regression else scores.argmax())
-
-    def _seen_by(self, learner: Learner, x: NDArray[np.float32]) -> NDArray[np.float32]:
-        """A record as this learner sees it: one in Python sees the record's own values alone."""
-        return x if isinstance(learner, CompiledLearner) else x[: self.n_features]
-
-    def last_scored(self) -> ScoredRecord | None:
-        """The last record that `run` was given, as it was scored; None if a learner was reset or has grown since."""
-        if self._last_prediction is None:
-            return None
-        mask = np.zeros(self.n_features, dtype=np.bool_)
-        mask[self._active[: self._active[-1]]] = True
-        own = self._changes[:, 1:].astype(np.float32) if self.follows else self._scores
-        return ScoredRecord(self._x, mask, self._scores, self._usable, own, self._last_prediction)
 
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""
@@ -269,90 +331,173 @@ class Braid(BraidState):
                 learner.reset()
                 self.health[i, loop.RESETS] += 1
                 self.health[i, loop.IN_A_ROW] = 0
-                self._bind()  # a reset may replace arrays whose addresses the table holds
+        self._bind()  # a reset may replace arrays whose addresses the table holds
 
-    def _run_compiled(self, part: RecordPart, learn: bool) -> int:
-        values, columns, slots, targets, weights, predictions, own, doubts = part
-        # A single record predicted and then learned needs its forward pass only once.
-        single = values.shape[0] == 1 and columns is self._identity
-        record = (slots.tobytes(), values[0, slots].tobytes()) if single else None
-        reuse = learn and not self.lags and record is not None and record == self._scored
-        count = loop.run(
-            self._table, self._combiner_row, self._stage_row, self._changes, values, columns, slots,
-            self.statistics, self.standardise, targets, weights, self.target, self._known(learn), self.late,
-            self.regression, learn, reuse, self.steps, self.health, self._x, self._active, self._usable, self._scores,
-            self._gradients, predictions, own, doubts, self._doubter, self._waiting,
-        )  # fmt: skip
-        self._scored = None if learn else record
-        return int(count)
-
-    def _run_python(self, part: RecordPart, learn: bool) -> int:
-        """One record, by the learners' Python protocol."""
-        values, columns, _, targets, weights, predictions, own, doubts = part
-        x, mask, scores, usable, _, prediction = self.score(values[0], columns, learn)
-        active = np.flatnonzero(mask)
-        self._active[: active.size], self._active[-1] = active, active.size
-        self._x, self._scores, self._usable = x, scores, usable
-        for i in range(len(self.learners)):
-            own[0, i] = self.said(i, scores[i], learn)
-        predictions[0] = prediction
-        if self.regression:
-            predictions[0, 0] = self.value_of(prediction[0], learn)
-        if doubts.shape[0]:
-            learner = self.learners[self._doubter]
-            assert isinstance(learner, CompiledLearner)
-            doubt(learner.table_row(own_scratch=True), x, active, self.target, doubts[0])
+    def _run_python(self, chunk: loop.Chunk, answers: loop.Answers, t: int, learn: bool) -> None:
+        """One record, with learners in Python among the others: they see its own values, and a mask."""
+        model, scratch = self._model, self._scratch
+        lags = learn and self.lags
+        flags = loop.Flags(
+            self.standardise, self.regression, self.follows, self._doubter, learn, lags, False, self.steps
+        )
+        available = loop.see(model, scratch, chunk, flags, t)
+        x, mask = scratch.x[: self.n_features].copy(), self._mask(available)
+        for i, learner in enumerate(self.learners):
+            if self._compiled[i] is not None:
+                loop.score(model, scratch, flags, i, available, self.steps)
+                continue
+            scratch.scores[i] = checked_scores(learner, learner.scores(x, mask), self.n_outputs)
+            loop.check_scores(model, scratch, flags, i)
+        value = loop.answer(model, scratch, answers, flags, t, available)
         if learn:
-            known = self._known(learn)
-            aim = loop.from_last(targets[0], self.target, known)
-            y = loop.target_in_units(targets[0], self.target) if self.regression else targets[0]
-            change = loop.change_in_units(targets[0], self.target, known) if self.follows else 0.0
-            weight = float(counted(weights, 0))
-            gradients = self.combiner.gradients(x, mask, scores, aim if self.follows else y, prediction, usable, weight)
-            for i, learner in enumerate(self.learners):
-                own_aim = change if self._changes[i, 0] else y
-                finite = bool(all_finite(gradients[i]))
-                if self.follows:
-                    gradients[i, 0] = self._changes[i, 1] - own_aim
-                scale(gradients[i], weight)
+            self._learn_python(chunk, answers, flags, t, available, x, mask)
+            loop.remember(model, scratch, chunk, flags, t, available)
+        answers.predictions[t, 0] = value
+
+    def _learn_python(
+        self,
+        chunk: loop.Chunk,
+        answers: loop.Answers,
+        flags: loop.Flags,
+        t: int,
+        available: NDArray[np.int64],
+        x: NDArray[np.float32],
+        mask: NDArray[np.bool_],
+    ) -> None:
+        """`loop.learn` with learners in Python."""
+        model, scratch = self._model, self._scratch
+        aim, in_units, change = loop.aims_of(model, chunk, flags, t)
+        weight = float(counted(chunk.weights, t))
+        loop.call_gradients(
+            model.combiner, scratch.x, available, scratch.scores, scratch.usable, aim, weight, answers.predictions[t],
+            scratch.gradients,
+        )  # fmt: skip
+        for i, learner in enumerate(self.learners):
+            own_aim = change if self._changes[i, loop.OF_CHANGES] else in_units
+            learned = bool(loop.gradient_of(model, scratch, flags, i, own_aim, weight))
+            gradient = scratch.gradients[i]
+            if learned and self._compiled[i] is not None:
+                learned = call_learn(
+                    model.table[i], scratch.x, available, self.steps, own_aim, weight, gradient
+                )  # fmt: skip
+            elif learned:
                 told = (weight,) if getattr(learner, "takes_weight", False) else ()
-                fine = bool(usable[i]) and finite
-                if fine:
-                    learned = learner.learn(self._seen_by(learner, x), mask, own_aim, gradients[i], *told)
-                    fine = checked_learned(learner, learned)
-                if fine:
-                    self.health[i, loop.IN_A_ROW] = 0
-                else:
-                    self.health[i, [loop.SKIPPED, loop.IN_A_ROW]] += 1
-            if self.follows:
-                remember_target(targets[0], self.target, self.target)
-                if self.lags and not np.isnan(leaving(self.late)):
-                    remember_target(leaving(self.late), self.target, known)
-            if self.lags:
-                keep_late(targets[0], self.late)
-            doubtful = remember(values[0], columns, self.statistics, active)
-            if self.stage is not None:
-                self.stage.take_in(values[0], columns, self.statistics, x, active, doubtful)
-        return 1
+                learned = checked_learned(learner, learner.learn(x, mask, own_aim, gradient.copy(), *told))
+            loop.note_health(self.health, i, learned)
+
+    def _mask(self, available: NDArray[np.int64]) -> NDArray[np.bool_]:
+        mask = np.zeros(self.n_features, dtype=np.bool_)
+        mask[available] = True
+        return mask
+
+    def last_scored(self) -> Scores | None:
+        """The last record that `run` was given, as it was scored; None if a learner was reset or has grown since."""
+        if self._last_prediction is None:
+            return None
+        scratch = self._scratch
+        own = self._changes[:, 1:].astype(np.float32) if self.follows else scratch.scores
+        mask = self._mask(scratch.active[: scratch.active[-1]])
+        return Scores(scratch.x, mask, scratch.scores, scratch.usable, own, self._last_prediction)
+
+    def raise_plasticity(self) -> None:
+        """Learn faster for some hundred records, because the stream has changed."""
+        self._plasticity.boost()
+        self._scored = None  # a forward pass that was kept may be of other weights
+
+    def relax(self) -> None:
+        """One record nearer to the usual plasticity."""
+        if self._plasticity.relax():
+            self._scored = None
+
+    @property
+    def plasticity(self) -> float:
+        """How much longer than usual steps are."""
+        return self._plasticity.factor
+
+    def state(self) -> Arrays:
+        """Everything that was learned, as named arrays."""
+        arrays: Arrays = {
+            "statistics": self.statistics.copy(),
+            "target": self.target[: None if self.follows else STATISTICS].copy(),
+            "health": self.health.copy(),
+            "steps": np.array([self.steps], dtype=np.int64),
+        }
+        if self.plasticity != 1.0:
+            arrays["plasticity"] = np.array([self.plasticity])
+        if self.lags:
+            arrays |= {"late": self.late.copy(), "target then": self.target_then.copy()}
+        for name, part in self._saved_parts():
+            arrays |= prefixed(name, checked_state(part, part.state()))
+        return arrays
+
+    def schema(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+        """What the arrays of a `state` of these sizes must be, but for those of its parts."""
+
+        def statistics(*rows: int, width: int) -> Array:
+            return Array((*rows, width), "float64", MIN_STATISTICS[:width], MAX_STATISTICS[:width])
+
+        schema = {
+            "statistics": statistics(self.n_features, width=STATISTICS),
+            "target": statistics(width=TARGET_STATISTICS if self.follows else STATISTICS),
+            "health": counts(len(self.learners), 3),
+            "steps": counts(1),
+        }
+        if "plasticity" in arrays:
+            schema["plasticity"] = Array((1,), low=1.0, high=BOOST)
+        if self.lags:
+            most = np.full(self.late.size, np.inf if self.regression else self.n_outputs - 1)
+            least = -most if self.regression else np.zeros(most.size)
+            most[0], least[0] = MAX_COUNT, 0.0
+            schema["late"] = Array(self.late.shape, "float64", least, most)
+            schema["target then"] = statistics(width=TARGET_STATISTICS)
+        return schema
+
+    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse what is not a `state` of these sizes, or of one of the parts; nothing changes."""
+        check("state of the model", self.schema(arrays), arrays)
+        for name, part in self._saved_parts():
+            if isinstance(part, InputStage | Combiner | CompiledLearner):
+                part.check_state(unprefixed(name, arrays))
+
+    def _saved_parts(self) -> list[tuple[str, InputStage | Learner | Combiner]]:
+        """Each part that has a state of its own, and what its arrays' names begin with."""
+        parts: list[tuple[str, InputStage | Learner | Combiner]] = []
+        if self.stage is not None:
+            parts.append(("inputs", self.stage))
+        parts.append(("combiner", self.combiner))
+        return parts + [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state`, whole or not at all; the sizes must have been set by `grow`."""
+        self.check_state(arrays)
+        for name, part in self._saved_parts():
+            part.load_state(unprefixed(name, arrays))
+        self.statistics[:], self.health[:] = arrays["statistics"], arrays["health"]
+        self.target[: arrays["target"].size] = arrays["target"]
+        self.steps = int(arrays["steps"][0])
+        for learner in self._run_learners:
+            learner.steps = self.steps
+        if self.lags:
+            self.late[:], self.target_then[:] = arrays["late"], arrays["target then"]
+        if "plasticity" in arrays:
+            self._plasticity.set(float(arrays["plasticity"][0]))
+        self._bind()  # a learner in Python may have taken over arrays of its own
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        kept = {name: value for name, value in self.__dict__.items() if not name.startswith("_") and name != "waiting"}
+        return {**kept, "plasticity": self.plasticity}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "late" not in state or state["statistics"].shape[1] != STATISTICS:
-            raise BraidedError("the model was pickled by an older braided: load it there, save it, and load that file")
+        factor = state.pop("plasticity")
         self.__dict__.update(state)
         # joblib may open a pickle as a read-only memory map, and the kernels write to whatever address they get.
         for part in (self, self.combiner):
             for name, value in vars(part).items():
                 if isinstance(value, np.ndarray) and not value.flags.writeable:
                     setattr(part, name, np.array(value))
-        self._waiting, self._give_way = np.zeros(1, dtype=np.int64), None
-        self._last_prediction = None
-        self._changes = self._changes_of_learners()
-        self._doubter = self._who_doubts()
+        self._set_up()
         if self.n_outputs:
             self._bind()
-        if self.plasticity != 1.0:
-            self._tell_plasticity(fresh=False)
+        if factor != 1.0:
+            self._plasticity.set(factor)

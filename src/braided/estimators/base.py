@@ -1,76 +1,463 @@
-"""What the classifier and the regressor share, and how both are saved and loaded."""
+"""What the classifier and the regressor share: records of any form come in, are checked once, and go to the core."""
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import NDArray
+from river import base
 
-from braided import presets
-from braided.checkpoint import pack_config, pack_name, prefixed, read, unpack_names, unprefixed, write
+from braided import checks
+from braided.engine import Braid
 from braided.errors import BraidedError
-from braided.estimators.decision import LIKELIEST, packed
-from braided.estimators.drift import pack, restored_detector
-from braided.estimators.encoder import Encoder
-from braided.estimators.explaining import Explaining
-from braided.estimators.features import LAST_SEEN
-from braided.estimators.model_card import model_card
-from braided.estimators.saved import check_numbers, describe, unpack_parameters
-from braided.estimators.sparse import ZEROS_MISSING
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.estimators.arrays import (
+    ZEROS_MISSING,
+    is_sparse,
+    listed,
+    n_records,
+    records_of,
+    weights_of,
+)
+from braided.estimators.lock import ModelLock
+from braided.estimators.model import Model
+from braided.estimators.params import ModelParams
+from braided.kernels.doubt import DOUBTS
 from braided.learners import Learner, LearnerConfig
-from braided.state import check_arrays, checked, counts
-from braided.streams.encode.saved import pack_encoder, restored_encoder
+from braided.presets import Preset
+from braided.records import Admitted, Predictions, Records, join_predictions
+from braided.store import read, write
+from braided.values import as_weight, shown
 
-#: What the arrays of how sure answers are begin with; older files have none.
-_COVERAGE = "coverage"
+if TYPE_CHECKING:
+    from braided.estimators.drift import Detector
+    from braided.estimators.explain import Explanation
+    from braided.estimators.frames import Frame
+    from braided.streams.encode.encoder import Encoder as RawEncoder
+
+Floats = NDArray[np.float64]
+Arrays = dict[str, NDArray[Any]]
+#: What may be left out of a raw record to explain an answer.
+COLUMN, FEATURE = BY = ("column", "feature")
+#: Where features expire, this many columns and categories may have come and gone.
+_MAX_NAMES = 100_000
 
 
-class MODL(Explaining):
-    """What the classifier and the regressor share."""
+class MODL(base.Estimator):
+    """A model with River's methods, and the same for chunks.
+
+    It may be used from several threads: see `docs/faq.md`.
+    """
+
+    #: `classification` or `regression`.
+    task: ClassVar[str]
+    # Parameters that both have, see `ModelParams`.
+    preset: str | Preset
+    learners: Sequence[LearnerConfig | Learner] | None
+    combiner: str | None
+    seed: int
+    max_features: int
+    drift_detector: Detector | None
+    delay: int
+    expire_after: int | None
+    encode: Any
+    zeros: str
+
+    def _set_up(self) -> None:
+        """Make the model of the parameters, which a constructor has stored."""
+        self._lock = ModelLock()
+        self._use(Model(self.task, ModelParams.read_from(self)))
+        self._encoder = self._made_encoder()
+
+    def _use(self, model: Model) -> None:
+        """Let this be the model, which other threads may read between two records."""
+        self._model = model
+        model.let_others_in = self._lock.let_readers_in
+        model.engine.share_waiting(self._lock.waiting)
+
+    def _made_encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records, if the model is to take such."""
+        encode = self.encode
+        if encode is False:
+            return None
+        from braided.estimators.encoder import Encoder
+        from braided.streams.encode.encoder import Encoder as RawEncoder
+        from braided.streams.encode.rules import Rules
+
+        if isinstance(encode, Encoder):
+            return encode._copy()
+        if encode is not True:
+            raise BraidedError(f"encode is {shown(encode)}: give True, False or a braided.Encoder")
+        params = self._model.params
+        most = params.max_features if params.expire_after is None else max(params.max_features, _MAX_NAMES)
+        return RawEncoder(Rules(max_features=most))
+
+    @classmethod
+    def _around(cls, model: Model, lock: ModelLock, encoder: RawEncoder | None) -> Self:
+        """An estimator of a model that another object uses, too, and whose lock this is."""
+        made = cls.__new__(cls)
+        made.__dict__.update(model.params.arguments(cls.task), _model=model, _lock=lock, _encoder=encoder)
+        return made
+
+    def without_encoder(self) -> Self:
+        """The same model for records that are numbers already: it shares all but the encoder."""
+        view = copy.copy(self)
+        view._encoder = None
+        return view
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return copy.deepcopy({name: value for name, value in vars(self).items() if name != "_lock"})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = ModelLock()
+        self._use(self._model)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        made.__setstate__(self.__getstate__())
+        return made
+
+    def __copy__(self) -> Self:
+        shared = type(self).__new__(type(self))
+        shared.__dict__.update(vars(self))
+        return shared
 
     def _repr_html_(self) -> str:
         """What a notebook shows; it changes nothing."""
-        return model_card(self if self.records_learned else self.clone())
+        from braided.estimators.cards import model_card
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Everything needed to go on exactly from here: JSON metadata and named arrays."""
-        # A name says enough where its settings never change.
-        preset: Any = self.preset if self.preset in presets.SETTLED else pack_config(self._resolved())
-        metadata: dict[str, Any] = {
-            "parameters": {
-                "preset": preset,
-                "learners": None if self.learners is None else [describe(item) for item in self.learners],
-                "combiner": self.combiner,
-                "seed": int(self.seed),
-                "max_features": int(self.max_features),
-                "max_classes": int(self.max_classes),
-                "first_features": [pack_name(name) for name in self.first_features or ()],
-            },
-            "features": [pack_name(name) for name in self._features.slots],
-            "classes": [pack_name(label) for label in self._classes.places],
-        }
-        arrays = self.braid.state()
-        if self.delay:
-            metadata["parameters"]["delay"] = int(self.delay)
-        if self.zeros != ZEROS_MISSING:
-            metadata["parameters"]["zeros"] = self.zeros
-        if self.expire_after is not None:
-            metadata["parameters"]["expire_after"] = int(self.expire_after)
-            arrays[LAST_SEEN] = self._features.last_seen.copy()
-        arrays |= prefixed(_COVERAGE, self._coverage.state())
-        if not self._regression:
-            arrays |= self._decision.state()
-            if self.decision != LIKELIEST:
-                metadata["parameters"]["decision"] = self.decision
-            metadata["parameters"] |= packed(self.class_weight, self.costs)
-        if self._watch is not None:
-            metadata["drift"] = {"detector": pack(self._watch.detector.clone()), "watch": self._watch.state()}
+        with self._lock:
+            return model_card(self)
+
+    @property
+    def braid(self) -> Braid:
+        """The engine with its learners; sizes are 0 until a record is learned."""
+        return self._model.engine
+
+    @property
+    def core(self) -> Model:
+        """The model of numbers behind the conversions; whoever uses it holds `lock`."""
+        return self._model
+
+    @property
+    def lock(self) -> ModelLock:
+        """Held by each method while it uses the model; to be entered around several that belong together."""
+        return self._lock
+
+    @property
+    def encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records; None where records are numbers."""
+        return self._encoder
+
+    @property
+    def learner_names(self) -> list[str]:
+        """A name for each learner; a repeated one gets a number."""
+        return self._model.learner_names
+
+    @property
+    def n_features(self) -> int:
+        """How many features have been seen, and have not expired."""
+        return len(self._model.features)
+
+    @property
+    def feature_names(self) -> list[Hashable]:
+        """The features seen so far, in the order of their slots."""
+        return list(self._model.features.slots)
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far, in the order of the columns of `predict_proba_many`; none for regression."""
+        return self._model.labels
+
+    @property
+    def records_learned(self) -> int:
+        """How many records this model has learned."""
+        return self._model.engine.steps
+
+    @property
+    def health(self) -> dict[str, dict[str, int]]:
+        """Updates that each learner skipped because they were not finite, and how often it was reset."""
+        return self._model.health
+
+    @property
+    def drifts(self) -> int:
+        """How many drifts were found, each of which raised the model's plasticity; 0 without a detector."""
+        return 0 if self._model.watch is None else self._model.watch.drifts
+
+    @property
+    def coverage(self) -> dict[float, float]:
+        """For levels from 0.5 to 0.99, the share of the records so far whose interval, or set, held the truth."""
+        return self._model.coverage.shares()
+
+    @property
+    def coverage_counts(self) -> NDArray[np.int64]:
+        """For each of these levels how many records were judged, and of how many it held the truth."""
+        return self._model.coverage.covered.copy()
+
+    def expect_delay(self, delay: int) -> None:
+        """Set the delay unless it was given; possible until the first record is learned."""
+        with self._lock.writing:
+            if self._model.delay == 0 and self.records_learned == 0:
+                self.delay = delay
+                self._use(Model(self.task, ModelParams.read_from(self)))
+
+    def _records(
+        self, X: Any, names: Sequence[Hashable] | None, y: Any = None, sample_weight: Any = None, learn: bool = False
+    ) -> tuple[Records, Frame | None]:
+        """A chunk as checked records of numbers, and the data frame that X is, if it is one.
+
+        Raw records are encoded; those to `learn` extend the rules, but for those of weight 0.
+        """
+        first = self._model.engine.steps + 1
+        return records_of(X, names, y, sample_weight, self._encoder, first, learn)
+
+    def _growing(self) -> AbstractContextManager[Any]:
+        """Within this, what raw records settle is taken back if they are refused."""
+        return nullcontext() if self._encoder is None else self._encoder.trial()
+
+    def _pieces(
+        self, X: Any, names: Sequence[Hashable] | None, labels: list[Any] | None = None, weights: Floats | None = None
+    ) -> Iterator[Records]:
+        """A sparse matrix, some records at a time; each piece is to be learned before the next is asked for."""
         if self._encoder is not None:
-            metadata["encode"] = pack_encoder(self._encoder)
-        return metadata, arrays
+            raise BraidedError("X is a sparse matrix, and encode=True takes raw records: give a frame, or leave it out")
+        from braided.estimators.sparse import pieces
+
+        known = None if self.zeros == ZEROS_MISSING else lambda: self._model.features.slots
+        return pieces(X, names, labels, weights, self._model.engine.steps + 1, known)
+
+    def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
+        """Learn one record.
+
+        Parameters
+        ----------
+        x
+            Feature names to numbers; an absent key, None and NaN all mean missing. With `encode`, a raw record.
+        y
+            The label, any hashable value (classifier), or a finite number (regressor).
+        w
+            How much the record counts, a finite number from 0 on; a record of weight 0 changes nothing. What a weight
+            is for each learner is in `docs/weights.md`.
+        """
+        with self._lock.writing:
+            if self._encoder is None:
+                self._model.learn_row(x, y, w)
+                return
+            learn = as_weight(w, self._model.engine.steps + 1) > 0.0
+            with self._encoder.trial():
+                self._model.learn_row(self._encoder.encode_one(x, learn), y, w)
+
+    def learn_many(
+        self,
+        X: Any,
+        y: Any,
+        names: Sequence[Hashable] | None = None,
+        sample_weight: Any = None,
+        earlier: Predictions | None = None,
+    ) -> None:
+        """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`.
+
+        Parameters
+        ----------
+        earlier
+            What `progress_many` gave for these records when they came. `coverage` is then that of the answers as they
+            were given, however late the labels are; if not given, of what would have been answered by the labels that
+            had come by then, going by `delay`.
+        """
+        if earlier is not None and len(earlier.values) != n_records(X):
+            raise BraidedError(
+                f"X has {n_records(X)} records and earlier has {len(earlier.values)}: the lengths must match"
+            )
+        with self._lock.writing, self._growing():
+            if is_sparse(X):
+                self._learn_sparse(X, y, names, sample_weight, earlier)
+            else:
+                self._model.learn(self._admitted(X, y, names, sample_weight)[0], earlier)
+
+    def predict_learn_many(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
+    ) -> Predictions:
+        """Predict each record, then learn it, in order: progressive validation of a chunk at compiled speed.
+
+        The result is bit for bit that of `predict_proba_one` (or `predict_one`) and `learn_one` on each record.
+
+        Parameters
+        ----------
+        X
+            (n, d) numbers, NaN for missing: an array, or a frame of pandas, Polars, PyArrow or any other library that
+            narwhals knows, whose nulls are missing too; or a sparse matrix of SciPy, where what is not stored is
+            missing (a stored 0 is 0), unless `zeros` says otherwise.
+        y
+            n labels or targets: an array, list or series, in the order of the records (an index is not looked at).
+        names
+            The columns' feature names; 0, 1, ... if not given. A frame has its own.
+        sample_weight
+            n weights, as `w` of `learn_one`; 1 each if not given. A record of weight 0 is predicted.
+        """
+        with self._lock.writing, self._growing():
+            if is_sparse(X):
+                return self._learn_sparse(X, y, names, sample_weight)
+            admitted, frame = self._admitted(X, y, names, sample_weight)
+            if frame is not None:  # what an answer could not hold is refused before any learning
+                frame.check_names([*self._model.classes.places, *admitted.new_labels.values()])
+            predictions = self._model.learn(admitted)
+        return predictions if frame is None else self._framed_predictions(frame, predictions)
+
+    def _admitted(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
+    ) -> tuple[Admitted, Frame | None]:
+        """A chunk to be learned, and the data frame that X is; while it is checked, others may read."""
+        with nullcontext() if self._encoder is not None else self._lock.letting_others_read():
+            records, frame = self._records(X, names, y, sample_weight, learn=True)
+            return self._model.check(records), frame
+
+    def _learn_sparse(
+        self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any, earlier: Predictions | None = None
+    ) -> Predictions:
+        """A sparse matrix, piece by piece; if one would be refused, none is learned.
+
+        Names and labels of the whole matrix are checked first, but where names expire: there it holds for each piece.
+        """
+        from braided.estimators.sparse import new_names
+
+        model, n, first = self._model, n_records(X), self._model.engine.steps + 1
+        labels, weights = listed(y), weights_of(sample_weight, n, first)
+        model.check(Records((), np.empty((n, 0)), labels, weights, first=first))
+        new = new_names(X, names, model.features.slots, weights, first)
+        if model.params.expire_after is None:
+            model.features.check_room(new)
+        parts, done = [], 0
+        for records in self._pieces(X, names, labels, weights):
+            known = None if earlier is None else earlier.part(done, done + len(records))
+            parts.append(model.learn(model.check(records), known))
+            done += len(records)
+        return join_predictions(parts) if parts else model.predict(Records((), np.empty((0, 0))))
+
+    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Predictions:
+        """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
+        with self._lock:
+            if is_sparse(X):
+                parts = [self._model.predict(records) for records in self._pieces(X, names)]
+                return join_predictions(parts) if parts else self._model.predict(Records((), np.empty((0, 0))))
+            records, frame = self._records(X, names)
+            predictions = self._model.predict(records)
+        return predictions if frame is None else self._framed_predictions(frame, predictions)
+
+    def _framed_predictions(self, frame: Frame, predictions: Predictions) -> Predictions:
+        own = frame.frame(predictions.own, self.learner_names)
+        return predictions._replace(values=self._framed(frame, predictions.values), own=own)
+
+    @abstractmethod
+    def _framed(self, frame: Frame, values: Floats) -> Any:
+        """Predictions in the terms of the frame that was given."""
+
+    def _values(self, X: Any, names: Sequence[Hashable] | None, doubt: bool = False) -> tuple[Any, Any, Frame | None]:
+        """The engine's predictions for a chunk and the doubts about them, None before anything was learned."""
+        if is_sparse(X):
+            found = [self._model.predict_values(records, doubt) for records in self._pieces(X, names)]
+            answered = [part for part in found if part is not None]
+            if self.records_learned == 0:
+                return None, None, None
+            nothing = np.zeros((0, self._model.engine.n_outputs)), np.zeros((0, DOUBTS))
+            predictions = np.concatenate([nothing[0], *(part.predictions for part in answered)])
+            return predictions, np.concatenate([nothing[1], *(part.doubts for part in answered)]), None
+        records, frame = self._records(X, names)
+        one = self._model.predict_values(records, doubt)
+        return (None, None, frame) if one is None else (one.predictions, one.doubts, frame)
+
+    def _encoded(self, x: Mapping[Hashable, Any]) -> Mapping[Hashable, Any]:
+        """A record of numbers."""
+        return x if self._encoder is None else self._encoder.encode_one(x, learn=False)
+
+    def effects_one(
+        self,
+        x: Mapping[Hashable, Any],
+        features: Iterable[Hashable] | Mapping[Hashable, Sequence[Hashable]] | None = None,
+        by: str = COLUMN,
+    ) -> dict[Hashable, dict[Hashable, float]]:
+        """Feature -> label -> what the feature adds to the label's probability; of numbers, to the `"value"`.
+
+        That is the prediction less the one for the record without the feature. Of several features that say the same,
+        each adds little.
+
+        Parameters
+        ----------
+        x
+            The record.
+        features
+            Those to leave out, each by itself; all that the record has if not given. A mapping has names for features
+            that are left out together.
+        by
+            Of a raw record, whether a `column` is left out, with all the features that it becomes, or each `feature` by
+            itself. Both are the same for a record of numbers.
+        """
+        checks.choice("by", by, BY)
+        from braided.estimators import explain
+
+        with self._lock:
+            return explain.effects(self._model, *self._groups(x, features, by))
+
+    def _groups(
+        self, x: Mapping[Hashable, Any], features: Any, by: str
+    ) -> tuple[Mapping[Hashable, Any], Mapping[Hashable, Sequence[Hashable]]]:
+        """A record of numbers, and which of its features to leave out together, by name."""
+        encoded = self._encoded(x)
+        if isinstance(features, Mapping):
+            return encoded, features
+        if self._encoder is None or by == FEATURE:
+            return encoded, {name: [name] for name in (encoded if features is None else features)}
+        from braided.estimators import explain
+
+        groups = explain.by_column(encoded, explain.columns_of(self._encoder))
+        return encoded, groups if features is None else {name: groups.get(name, [name]) for name in features}
+
+    def explain_one(
+        self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None, by: str = COLUMN
+    ) -> Explanation:
+        """What each feature adds to the answer; and, of the fast learner, its score's parts and how sure they are.
+
+        `effects` are of the whole model, each feature left out by itself (or those among `features`): missing features
+        are nothing unusual to it, so that these are exact. Of a raw record they are of its columns, unless `by` is
+        `feature`; see `effects_one`. `contributions` are the fast learner's own, where there is
+        one; a missing feature is in it by its estimate, and `estimated` names it. `shares` are of all learners.
+
+        Examples
+        --------
+        >>> from braided import MODLClassifier
+        >>> from river import datasets
+        >>> model = MODLClassifier()
+        >>> for x, y in datasets.Phishing():
+        ...     model.learn_one(x, y)
+        >>> explanation = model.explain_one({"empty_server_form_handler": 0.0, "ip_in_url": 1, "https": None})
+        >>> explanation.top_effects(1)[0][0], sorted(explanation.effects)
+        ('empty_server_form_handler', ['empty_server_form_handler', 'ip_in_url'])
+        >>> sorted(explanation.contributions.keys() - explanation.estimated)
+        ['empty_server_form_handler', 'ip_in_url']
+        >>> explanation.top(1)[0][0]
+        'empty_server_form_handler'
+        """
+        checks.choice("by", by, BY)
+        from braided.estimators import explain
+
+        with self._lock:
+            return explain.explain(self._model, *self._groups(x, features, by))
+
+    def snapshot(self) -> tuple[dict[str, Any], Arrays]:
+        """Everything needed to go on exactly from here: JSON metadata and named arrays."""
+        with self._lock:
+            metadata, arrays = self._model.snapshot()
+            if self._encoder is not None:
+                from braided.streams.encode.saved import pack_encoder
+
+                metadata["encode"] = pack_encoder(self._encoder)
+            return metadata, arrays
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, atomically: whoever reads it finds the old file or the new one.
@@ -102,37 +489,12 @@ class MODL(Explaining):
         learners: Sequence[LearnerConfig | Learner] | None = None,
     ) -> Self:
         """The inverse of `snapshot`; what could not have come from there is refused."""
-        parameters = unpack_parameters(metadata, learners)
-        if cls.task == REGRESSION:
-            del parameters["max_classes"], parameters["first_features"]
-        drift, encode = metadata.get("drift"), metadata.get("encode")
-        if encode is not None:
-            parameters["encode"] = Encoder._around(restored_encoder(encode))
-        model = cls(**parameters, drift_detector=None if drift is None else restored_detector(drift))
-        if model._watch is not None:
-            model._watch.load_state(checked("the checkpoint's drift", drift, "watch", dict))
-        features = unpack_names("features", metadata.get("features"))
-        labels = [model._classes.label(label, 0) for label in unpack_names("classes", metadata.get("classes"))]
-        new = [name for name in features if name not in model._features.slots]
-        model._features.check_room(new)
-        model._features.admit(new)
-        braid = model.braid
-        model._classes.check_room(labels)
-        for label in labels:
-            model._classes.admit(label)
-        check_arrays("state of the model", {"steps": counts(1)}, arrays)
-        learned = int(arrays["steps"][0]) > 0
-        if (labels and cls.task == REGRESSION) or (learned and not labels and cls.task == CLASSIFICATION):
-            raise BraidedError("the checkpoint's classes do not go with its task: give a file written by save")
-        check_numbers(braid, len(model._features), 1 if cls.task == REGRESSION else max(2, len(labels)), arrays)
-        if learned:
-            model._grow()
-            braid.load_state(arrays)
-            if model.expire_after is not None:
-                model._features.load_last_seen(arrays, model.records_learned)
-            kept = unprefixed(_COVERAGE, arrays)
-            if kept:
-                model._coverage.load_state(kept)
-            if not model._regression:
-                model._decision.load_state(arrays, len(labels))
+        arguments = ModelParams.of_metadata(metadata, learners).arguments(cls.task)
+        if metadata.get("encode") is not None:
+            from braided.estimators.encoder import Encoder
+            from braided.streams.encode.saved import restored_encoder
+
+            arguments["encode"] = Encoder._around(restored_encoder(metadata["encode"]))
+        model = cls(**arguments)
+        model._model.load(metadata, arrays)
         return model

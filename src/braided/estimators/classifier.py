@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 from river import base
 
-from braided.errors import BraidedError
+from braided.estimators.arrays import ZEROS_MISSING, n_records
 from braided.estimators.base import MODL
-from braided.estimators.chunks import Floats, listed
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
-from braided.estimators.drift import Detector
-from braided.estimators.encoder import Encoder
-from braided.estimators.frames import Frame
-from braided.estimators.sparse import ZEROS_MISSING, n_records
-from braided.estimators.tasks import CLASSIFICATION
+from braided.estimators.params import CLASSIFICATION
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
+
+if TYPE_CHECKING:
+    from braided.estimators.drift import Detector
+    from braided.estimators.encoder import Encoder
+    from braided.estimators.frames import Frame
+
+Floats = NDArray[np.float64]
 
 
 class MODLClassifier(MODL, base.MiniBatchClassifier):
@@ -110,23 +112,22 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         costs: Costs = None,
         zeros: str = ZEROS_MISSING,
     ) -> None:
-        super().__init__(
-            preset,
-            learners,
-            combiner,
-            seed,
-            max_features,
-            max_classes,
-            first_features,
-            drift_detector,
-            delay,
-            expire_after,
-            encode,
-            decision,
-            class_weight,
-            costs,
-            zeros,
-        )
+        self.preset = preset
+        self.learners = learners
+        self.combiner = combiner
+        self.seed = seed
+        self.max_features = max_features
+        self.max_classes = max_classes
+        self.first_features = first_features
+        self.drift_detector = drift_detector
+        self.delay = delay
+        self.expire_after = expire_after
+        self.encode = encode
+        self.decision = decision
+        self.class_weight = class_weight
+        self.costs = costs
+        self.zeros = zeros
+        self._set_up()
 
     # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
     # it come River's checks that a chunk and its records one by one are learned and predicted alike.
@@ -138,61 +139,35 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     @property
     def class_limit(self) -> int:
         """How many classes this model takes: `max_classes`, or fewer where a learner takes fewer."""
-        self.braid  # noqa: B018 (the learners may restrict it when they are made)
-        return self._classes.limit
-
-    def _error(self, prediction: Floats, target: float, unseen: bool) -> float:
-        return float(unseen or int(prediction[: len(self._classes)].argmax()) != int(target))
-
-    def _target(self, y: Any, record: int) -> Hashable:
-        return self._classes.label(y, record)
-
-    def _encode_targets(self, y: ArrayLike | Iterable[Any], n: int) -> tuple[list[Any], Floats, dict[int, Any]]:
-        """New labels in order, every record's class place, and where each new label first appears."""
-        first = self.records_learned + 1
-        places = dict(self._classes.places)
-        label_at: dict[int, Any] = {}
-        if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "biufUS":
-            distinct, first_at, inverse = np.unique(y, return_index=True, return_inverse=True)
-            codes = np.empty(distinct.size)
-            for i in np.argsort(first_at, kind="stable"):
-                label = self._classes.label(distinct[i], first + int(first_at[i]))
-                if label not in places:
-                    label_at[int(first_at[i])] = label
-                codes[i] = places.setdefault(label, len(places))
-            targets = codes[inverse]
-        else:
-            labels = [self._classes.label(value, first + i) for i, value in enumerate(listed(y))]
-            for i, label in enumerate(labels):
-                if label not in places:
-                    label_at[i] = label
-                    places[label] = len(places)
-            targets = np.array([places[label] for label in labels], dtype=np.float64)
-        if targets.size != n:
-            raise BraidedError(f"X has {n} records and y has {targets.size} labels: they must be as many")
-        return list(label_at.values()), targets, label_at
-
-    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
-        """The probability of each class seen so far; empty before the first record was learned."""
-        row = self._predict_row(x)
-        if row is None:
-            return {}
-        labels = self._classes.places
-        if len(labels) == 1:
-            return dict.fromkeys(labels, 1.0)
-        return dict(zip(labels, row.tolist(), strict=True))
+        return self._model.classes.limit
 
     @property
     def decides(self) -> bool:
         """Whether answers may be others than the likeliest labels."""
-        return not self._decision.plain
+        return not self._model.decision.plain
+
+    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of each class seen so far; empty before the first record was learned."""
+        with self._lock:
+            answered = self._model.predict_row(x if self._encoder is None else self._encoded(x))
+            if answered is None:
+                return {}
+            places = self._model.classes.places
+            if len(places) == 1:
+                return dict.fromkeys(places, 1.0)
+            return dict(zip(places, answered.predictions[0].tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The label that `decision` chooses; None before the first record was learned."""
-        probabilities = self.predict_proba_one(x)
-        if not probabilities:
-            return None
-        return self.decide(list(probabilities), [list(probabilities.values())])[0]
+        with self._lock:
+            model = self._model
+            answered = model.predict_row(x if self._encoder is None else self._encoded(x))
+            if answered is None:
+                return None
+            labels = list(model.classes.places)
+            if model.decision.plain:
+                return labels[answered.predictions[0, : len(labels)].argmax()]
+            return labels[model.place_of(answered.predictions)]
 
     def decide(self, classes: Sequence[Hashable], rows: Sequence[Sequence[float]]) -> list[Any]:
         """The label that is answered for each row of probabilities of the classes known by now; None for an empty one.
@@ -206,9 +181,11 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         """
         if not classes:
             return [None] * len(rows)
-        if self._decision.plain:
-            return [classes[max(range(len(row)), key=row.__getitem__)] for row in rows]
-        places = self._decision.places(np.asarray(rows, dtype=np.float64).reshape(len(rows), -1), classes)
+        with self._lock:
+            decision = self._model.decision
+            if decision.plain:
+                return [classes[max(range(len(row)), key=row.__getitem__)] for row in rows]
+            places = decision.places(np.asarray(rows, dtype=np.float64).reshape(len(rows), -1), classes)
         return [classes[place] for place in places.tolist()]
 
     def predict_set_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> set[Any]:
@@ -229,57 +206,59 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         >>> print(f"{held / 500:.0%}")
         91%
         """
-        probabilities = self.predict_proba_one(x)
-        return self.sets(list(probabilities), [list(probabilities.values())], level)[0]
+        with self._lock:
+            probabilities = self.predict_proba_one(x)
+            return self.sets(list(probabilities), [list(probabilities.values())], level)[0]
 
     def predict_set_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> list[set[Any]]:
         """The set of labels of each record; see `predict_set_one`."""
-        X, names, _ = self._opened(X, names)
-        return self.sets(self.classes, self._probabilities(X, names).tolist(), level)
+        with self._lock:
+            probabilities, _ = self._probabilities(X, names)
+            return self.sets(self.classes, probabilities.tolist(), level)
 
     def sets(self, classes: list[Hashable], rows: list[list[float]], level: float) -> list[set[Any]]:
         """The set of labels for each row of probabilities; `classes` and `rows` as of `decide`."""
-        bound = self._coverage.bound(level)
-        if not classes:
-            return [set() for _ in rows]
-        answers = self.decide(classes, rows)
+        with self._lock:
+            bound = self._model.coverage.bound(level)
+            if not classes:
+                return [set() for _ in rows]
+            answers = self.decide(classes, rows)
         return [
             {answer, *(label for label, p in zip(classes, row, strict=True) if 1.0 - p <= bound)}
             for answer, row in zip(answers, rows, strict=True)
         ]
 
-    def _probabilities(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Floats:
-        """(n, n_classes), columns in the order of `classes`."""
-        rows = self._predict_rows(X, names)
+    def _probabilities(self, X: Any, names: Sequence[Hashable] | None) -> tuple[Floats, Frame | None]:
+        """(n, n_classes), columns in the order of `classes`; and the frame that X is."""
+        rows, _, frame = self._values(X, names)
         if rows is None:
-            return np.zeros((n_records(X), 0))
-        if len(self._classes) == 1:
-            return np.ones((rows.shape[0], 1))
-        return rows
+            return np.zeros((n_records(X), 0)), frame
+        if len(self._model.classes) == 1:
+            return np.ones((rows.shape[0], 1)), frame
+        return rows, frame
 
-    def _framed(self, frame: Frame, predictions: Floats) -> Any:
-        return frame.frame(predictions, self.classes[: predictions.shape[1]])
+    def _framed(self, frame: Frame, values: Floats) -> Any:
+        return frame.frame(values, self.classes[: values.shape[1]])
 
     def predict_proba_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
         """Class probabilities, (n, n_classes), columns in the order of `classes`.
 
         Of a data frame, a frame of the same library: its columns are the labels (pandas) or their texts.
         """
-        X, names, frame = self._opened(X, names)
-        probabilities = self._probabilities(X, names)
-        return probabilities if frame is None else self._framed(frame, probabilities)
+        with self._lock:
+            probabilities, frame = self._probabilities(X, names)
+            return probabilities if frame is None else self._framed(frame, probabilities)
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
         """The label that `decision` chooses for each record, as a list; None before anything was learned.
 
         Of a data frame, a series of the same library.
         """
-        X, names, frame = self._opened(X, names)
-        probabilities = self._probabilities(X, names)
-        labels = self.classes
-        if probabilities.shape[1] == 0:
-            unknown = [None] * probabilities.shape[0]
-            return unknown if frame is None else frame.series(unknown)
-        decided = self._decided(probabilities)
-        places = probabilities.argmax(axis=1) if decided is None else decided
+        with self._lock:
+            probabilities, frame = self._probabilities(X, names)
+            labels, decision = self.classes, self._model.decision
+            if probabilities.shape[1] == 0:
+                unknown = [None] * probabilities.shape[0]
+                return unknown if frame is None else frame.series(unknown)
+            places = probabilities.argmax(axis=1) if decision.plain else decision.places(probabilities, labels)
         return [labels[place] for place in places] if frame is None else frame.series(labels, places)

@@ -8,6 +8,7 @@ classes the set is the answer and all k with 1 - p_k within the bound.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from braided.kernels import coverage as kernels
 from braided.kernels.coverage import LEVELS, NUMBERS, SCORES, WINDOW
 from braided.kernels.doubt import DOUBTS
 from braided.records import Confidence
-from braided.state import ArrayRule, check_arrays, counts
+from braided.store import Array, check, counts
 from braided.values import shown
 
 Floats = NDArray[np.float64]
@@ -64,6 +65,7 @@ class Coverage:
         """Scores that are kept."""
         return int(min(self._numbers[SCORES], WINDOW))
 
+    @cached_property
     def _state(self) -> tuple[Any, ...]:
         return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, float(self.delay)
 
@@ -72,7 +74,7 @@ class Coverage:
     ) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
         scales, bounds = (_NO_SCALES, _NO_BOUNDS) if given is None else (given.scales, given.bounds)
-        kernels.follow_values(np.ascontiguousarray(predictions), targets, doubts, scales, bounds, *self._state())
+        kernels.follow_values(np.ascontiguousarray(predictions), targets, doubts, scales, bounds, *self._state)
 
     def follow_classes(
         self,
@@ -84,7 +86,7 @@ class Coverage:
     ) -> None:
         """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,)."""
         bounds = _NO_BOUNDS if given is None else given.bounds
-        kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state())
+        kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state)
 
     def confidence(self, doubts: Floats) -> Confidence:
         """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
@@ -139,17 +141,16 @@ class Coverage:
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`."""
         fresh = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
-        whole = np.arange(NUMBERS) == SCORES
         least, most = np.zeros(NUMBERS), kernels.MAX_NUMBERS
         least[kernels.COVARIANCE] = -most[kernels.COVARIANCE]
         rules = {
-            "rates": ArrayRule(self.rates.shape, low=-1.0, high=1.0),
+            "rates": Array(self.rates.shape, low=-1.0, high=1.0),
             "covered": counts(*self.covered.shape),
-            "numbers": ArrayRule((NUMBERS,), low=least, high=most, whole=whole),
+            "numbers": Array((NUMBERS,), low=least, high=most),
         }
-        check_arrays(_WHAT, rules, arrays)
+        check(_WHAT, rules, arrays)
         seen = int(arrays["numbers"][SCORES])
-        check_arrays(_WHAT, {"scores": ArrayRule((min(seen, WINDOW),), low=0.0, high=kernels.MAX_SCORE)}, arrays)
+        check(_WHAT, {"scores": Array((min(seen, WINDOW),), low=0.0, high=kernels.MAX_SCORE)}, arrays)
         scores = arrays["scores"]
         for name, one in fresh.items():
             one[:] = arrays[name]
@@ -157,5 +158,6 @@ class Coverage:
         self._ordered[: len(scores)] = np.sort(scores)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # joblib may open a pickle as a read-only memory map.
-        self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items()})
+        # joblib may open a pickle as a read-only memory map; the kernels' arguments are collected again.
+        kept = {name: value for name, value in state.items() if name != "_state"}
+        self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in kept.items()})

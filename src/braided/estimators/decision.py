@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided import checks
-from braided.checkpoint import pack_name, unpack_name
 from braided.errors import BraidedError
+from braided.estimators.names import plain_name
 from braided.kernels import decide, record_weight
-from braided.state import ArrayRule, check_arrays, holding_together
+from braided.store import Array, check, pack_name, reject_malformed, unpack_name
 from braided.values import shown
 
 Floats = NDArray[np.float64]
@@ -55,11 +55,6 @@ def _number(what: str, value: Any, positive: bool = False) -> float:
     return number
 
 
-def _plain(label: Any) -> Any:
-    """A label of NumPy as Python's, which is what models know and files hold."""
-    return label.item() if isinstance(label, np.generic) else label
-
-
 def _looked_up(given: Mapping[Any, Any], label: Hashable, usual: Any) -> Any:
     """What is given for a label, or for its text: JSON has no other keys."""
     if label in given:
@@ -82,7 +77,7 @@ class Decision:
     Examples
     --------
     >>> rare = Decision("balanced")
-    >>> _ = rare.follow(np.zeros((4, 2)), np.array([0.0, 0.0, 0.0, 1.0]), ["usual", "rare"])
+    >>> _ = rare.follow(np.zeros((4, 2)), np.array([0.0, 0.0, 0.0, 1.0]), 2, ["usual", "rare"])
     >>> rare.places(np.array([[0.6, 0.4], [0.9, 0.1]]), ["usual", "rare"])
     array([1, 0])
     """
@@ -103,8 +98,7 @@ class Decision:
         self._made: tuple[list[Hashable], Floats, Floats] | None = None
 
     def _grow(self, n: int) -> None:
-        if self.counts.size < n:
-            self.counts = np.concatenate([self.counts, np.zeros(n - self.counts.size)])
+        self.counts = np.concatenate([self.counts, np.zeros(max(n - self.counts.size, 0))])
 
     def _tables(self, classes: Sequence[Hashable]) -> tuple[Floats, Floats]:
         """The weight of each class, and the cost of each answer where each is true."""
@@ -130,13 +124,19 @@ class Decision:
         return places
 
     def follow(
-        self, probabilities: Floats, targets: Floats, classes: Sequence[Hashable], records: Floats | None = None
+        self,
+        probabilities: Floats,
+        targets: Floats,
+        n_classes: int,
+        classes: Sequence[Hashable],
+        records: Floats | None = None,
     ) -> Places | None:
         """Count the labels of some records, and decide each by those before it; None where the likeliest is it.
 
-        `records` are the records' own weights, None for 1 each.
+        `records` are the records' own weights, None for 1 each. A plain decision needs no `classes`.
         """
-        self._grow(len(classes))
+        if self.counts.size < n_classes:
+            self._grow(n_classes)
         heavy = _NO_WEIGHTS if records is None else records
         if self.plain:
             labels = (_NO_PROBABILITIES, targets, heavy, _NO_WEIGHTS, _NO_COSTS)
@@ -155,14 +155,11 @@ class Decision:
         return {_COUNTS: self.counts.copy(), _RECORDS: self.records.copy()}
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> None:
-        """Take over a `state`, if there is one: older files have none."""
-        if _COUNTS not in arrays:
-            self._grow(n_classes)
-            return
+        """Take over a `state`."""
         most = decide.MEMORY * record_weight.MAX_WEIGHT
-        rules = {_COUNTS: ArrayRule((n_classes,), low=0.0, high=most)}
-        rules[_RECORDS] = ArrayRule((1,), low=0.0, high=decide.MEMORY)
-        check_arrays("state of the model", rules, arrays)
+        rules = {_COUNTS: Array((n_classes,), low=0.0, high=most)}
+        rules[_RECORDS] = Array((1,), low=0.0, high=decide.MEMORY)
+        check("state of the model", rules, arrays)
         self.counts, self.records = arrays[_COUNTS].copy(), arrays[_RECORDS].copy()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -174,7 +171,7 @@ def _weights(given: Any) -> dict[Any, float]:
     if not isinstance(given, Mapping):
         raise BraidedError(f"class_weight is {shown(given)}: give a dict of labels to weights, or 'balanced'")
     return {
-        _plain(label): _number(f"class_weight of {shown(label)}", value, positive=True)
+        plain_name(label): _number(f"class_weight of {shown(label)}", value, positive=True)
         for label, value in given.items()
     }
 
@@ -183,8 +180,9 @@ def _costs(given: Any) -> dict[Any, dict[Any, float]]:
     if not isinstance(given, Mapping) or not all(isinstance(row, Mapping) for row in given.values()):
         raise BraidedError(f"costs is {shown(given)}: give a dict of true labels to dicts of answers to costs")
     return {
-        _plain(label): {
-            _plain(said): _number(f"the cost of {shown(said)} for {shown(label)}", cost) for said, cost in row.items()
+        plain_name(label): {
+            plain_name(said): _number(f"the cost of {shown(said)} for {shown(label)}", cost)
+            for said, cost in row.items()
         }
         for label, row in given.items()
     }
@@ -196,17 +194,17 @@ def packed(class_weight: ClassWeight, costs: Costs) -> dict[str, Any]:
     if class_weight is not None:
         found["class_weight"] = class_weight if isinstance(class_weight, str) else _pairs(class_weight)
     if costs is not None:
-        found["costs"] = [[pack_name(_plain(label)), _pairs(row)] for label, row in costs.items()]
+        found["costs"] = [[pack_name(plain_name(label)), _pairs(row)] for label, row in costs.items()]
     return found
 
 
 def _pairs(given: Mapping[Any, float]) -> list[list[Any]]:
-    return [[pack_name(_plain(label)), float(value)] for label, value in given.items()]
+    return [[pack_name(plain_name(label)), float(value)] for label, value in given.items()]
 
 
 def unpacked(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What a checkpoint's parameters say of a decision, each checked by `Decision`."""
-    with holding_together("the checkpoint's decision"):
+    with reject_malformed("the checkpoint's decision"):
         found = {name: parameters[name] for name in DECISION_PARAMETERS if parameters.get(name) is not None}
         if "class_weight" in found and not isinstance(found["class_weight"], str):
             found["class_weight"] = {unpack_name(label): weight for label, weight in found["class_weight"]}

@@ -6,7 +6,6 @@ River's detectors are imported where they are needed: with what they bring along
 from __future__ import annotations
 
 import base64
-import math
 from collections import deque
 from collections.abc import Mapping
 from functools import cache
@@ -17,7 +16,6 @@ from river import base
 
 from braided import checks
 from braided.errors import BraidedError
-from braided.state import checked
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
@@ -116,36 +114,19 @@ class Watch:
         counts = type(drifts) is int and type(seen) is int and 0 <= drifts <= seen
         means = all(type(mean) is float and 0.0 <= mean <= LARGEST for mean in (recent, usual))
         # It goes on as it is, and begins anew when the model is copied or saved.
-        sound = _alike(detector, self.detector) and _goes_on(detector) and _goes_on(detector, fresh=True)
+        sound = type(detector) is type(self.detector) and _goes_on(detector) and _goes_on(detector, fresh=True)
         if not counts or not means or not sound:
             raise BraidedError("the checkpoint's watch for drift does not hold together: the file was changed")
         self.detector = detector
         self.drifts, self.seen, self.recent, self.usual = drifts, seen, recent, usual
 
 
-def restored_detector(state: Any) -> Detector:
-    """The fresh detector that a checkpoint notes beside the one at work."""
-    detector = unpack(checked("the checkpoint's drift", state, "detector", dict))
+def restored_detector(packed: Any) -> Detector:
+    """The fresh detector that a checkpoint's parameters name."""
+    detector = unpack(packed)
     if not isinstance(detector, Detector) or not _goes_on(detector, fresh=True):
         raise BraidedError("the checkpoint's drift detector does not hold together: the file was changed")
     return detector
-
-
-def _alike(found: Any, known: Any) -> bool:
-    """Whether two detectors, or parts of them, are of the same making, whatever they have counted."""
-    numbers = (int, float)
-    if type(found) is not type(known):
-        return type(found) in numbers and type(known) in numbers
-    if isinstance(found, float):
-        return not math.isnan(found)
-    if isinstance(found, deque):
-        return bool(found.maxlen == known.maxlen)
-    if _kinds().get(type(found).__name__) is not type(found):
-        return True
-    own, other = vars(found), vars(known)
-    return own.keys() == other.keys() and all(
-        other[name] is None or own[name] is None or _alike(own[name], other[name]) for name in own
-    )
 
 
 def _goes_on(detector: Any, fresh: bool = False) -> bool:
@@ -220,7 +201,10 @@ def _unpacked(packed: Any, owner: Any) -> Any:
     if "float" in packed:
         return float.fromhex(packed["float"])
     if "deque" in packed:
-        return deque((_unpacked(item, None) for item in packed["deque"]), maxlen=packed["most"])
+        items = [_unpacked(item, None) for item in packed["deque"]]
+        if not all(isinstance(item, int | float) for item in items):
+            raise TypeError(items)
+        return deque(items, maxlen=packed["most"])
     if "method" in packed:
         method = getattr(owner, packed["method"])
         if not isinstance(method, MethodType) or method.__self__ is not owner or packed["method"].startswith("__"):

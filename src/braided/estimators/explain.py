@@ -7,26 +7,31 @@ part a feature, and its posterior says how sure each part is. Nothing here chang
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.engine import Braid, ScoredRecord
+from braided.engine import Braid, Scores
 from braided.errors import BraidedError
+from braided.estimators.model import Model
 from braided.kernels.inputs import FILLED, has_planes
 from braided.learners import LinearRegression, LogisticRegression
 
+if TYPE_CHECKING:
+    from braided.streams.encode.encoder import Encoder
+
 Floats = NDArray[np.float64]
+Groups = dict[Hashable, list[Hashable]]
 #: What the one output of a regression model is called.
 VALUE = "value"
 _SHOWN = 12
 #: What is said of the fast learner where there is none.
 _NO_PARTS: dict[str, Any] = {"contributions": {}, "bias": {}, "totals": {}, "scores": {}}
 #: Numbers in the records that are predicted at once.
-_MOST_CELLS = 2**18
+_MAX_CELLS = 2**18
 
 
 @dataclass(frozen=True)
@@ -169,19 +174,19 @@ def left_out(braid: Braid, row: Floats, groups: Sequence[Sequence[int]]) -> Floa
     there = np.flatnonzero(~np.isnan(row))
     columns = np.full(braid.n_features, -1, dtype=np.int64)
     columns[there] = np.arange(there.size)
-    step = max(1, _MOST_CELLS // max(there.size, 1))
+    step = max(1, _MAX_CELLS // max(there.size, 1))
     found = []
     for start in range(0, len(groups), step):
         part = groups[start : start + step]
         table = np.tile(row[there], (1 + len(part), 1))
         for place, slots in enumerate(part, start=1):
             table[place, columns[list(slots)]] = np.nan
-        predictions, _ = braid.run(table, columns, None, there)
+        predictions = braid.run(table, columns, there).predictions
         found.append(predictions[1:] - predictions[0])
     return np.concatenate(found) if found else np.zeros((0, braid.n_outputs))
 
 
-def shares(braid: Braid, record: ScoredRecord, n_classes: int) -> Floats:
+def shares(braid: Braid, record: Scores, n_classes: int) -> Floats:
     """Each learner's share of a record's final score under the combiner's present weights, (n_learners,)."""
     terms = braid.combiner.terms(record.x, record.mask, record.scores, record.usable)
     return shares_of(terms, None if braid.regression else int(record.prediction[:n_classes].argmax()))
@@ -255,27 +260,83 @@ def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
     return Posterior(mean, covariance, slice(1, None), None, unit)
 
 
-def explain(
-    braid: Braid, row: Floats, features: list[Hashable], labels: list[Hashable], names: list[str], place: int
-) -> Explanation:
-    """See `MODLClassifier.explain_one`, but for the effects.
+def columns_of(encoder: Encoder) -> dict[Hashable, Hashable]:
+    """For each feature that has another name than its column of raw records, the column."""
+    from braided.streams.encode import words
+    from braided.streams.encode.cells import Kind
 
-    A record by slot, the features' names, the classes, the learners' names, and the place of the answered class.
-    """
-    labels = [VALUE] if braid.regression else labels
-    seen = braid.score(row)
-    if braid.regression:
-        predicted: Any = braid.value_of(seen.prediction[0])
-        probability = None
-    else:
-        predicted, probability = labels[place], float(seen.prediction[place]) if len(labels) > 1 else 1.0
+    found: dict[Hashable, Hashable] = {}
+    for column, kind in encoder.kinds.items():
+        names: Iterable[Hashable] = ()
+        if kind is Kind.DATE and column in encoder.dates:
+            names = encoder.dates[column].names(column, encoder.rules.dates)
+        elif kind is Kind.TEXT:
+            names = words.names(column, encoder.rules.text_features)
+        elif column in encoder.categories.known:
+            names = [encoder.categories.name(column, value) for value in encoder.categories.known[column]]
+        found |= dict.fromkeys(names, column)
+    return found
+
+
+def by_column(features: Iterable[Hashable], columns: Mapping[Hashable, Hashable]) -> Groups:
+    """The features of each column, in order; one that `columns` does not name is a column by itself."""
+    groups: Groups = {}
+    for name in features:
+        groups.setdefault(columns.get(name, name), []).append(name)
+    return groups
+
+
+def effects(
+    model: Model, x: Mapping[Hashable, Any], groups: Mapping[Hashable, Sequence[Hashable]]
+) -> dict[Hashable, dict[Hashable, float]]:
+    """See `MODLClassifier.effects_one`: what each group of features adds to each label's probability."""
+    row = _row(model, x)
+    slots = model.features.slots
+    found = {
+        name: [slots[one] for one in group if one in slots and not np.isnan(row[slots[one]])]
+        for name, group in groups.items()
+    }
+    wanted = {name: group for name, group in found.items() if group}
+    lost = left_out(model.engine, row, list(wanted.values()))
+    labels: list[Hashable] = [VALUE] if model.regression else model.labels
+    if not model.regression and len(labels) == 1:
+        lost = np.zeros_like(lost)
+    return {
+        name: {label: -float(change) for label, change in zip(labels, row_lost, strict=False)}
+        for name, row_lost in zip(wanted, lost.tolist(), strict=True)
+    }
+
+
+def _row(model: Model, x: Mapping[Hashable, Any]) -> Floats:
+    """A record by slot."""
+    values = model.features.values_of(x, model.records_learned + 1)
+    if model.records_learned == 0:
+        raise BraidedError("the model has learned nothing yet, so there is nothing to explain")
+    return model.features.by_slot(values[0], list(x))
+
+
+def explain(model: Model, x: Mapping[Hashable, Any], groups: Mapping[Hashable, Sequence[Hashable]]) -> Explanation:
+    """See `MODLClassifier.explain_one`; the effects are of the groups of features."""
+    effects_of = effects(model, x, groups)
+    braid, row, names = model.engine, _row(model, x), model.learner_names
+    slots = np.arange(row.size, dtype=np.int64)
+    answered = braid.run(row[None, :], slots, slots)
+    seen = braid.last_scored()
+    assert seen is not None
+    labels: list[Hashable] = [VALUE] if model.regression else model.labels
+    predicted: Any = float(answered.predictions[0, 0])
+    probability = None
+    if not model.regression:
+        place = model.place_of(answered.predictions)
+        predicted = labels[place]
+        probability = float(seen.prediction[place]) if len(labels) > 1 else 1.0
     learner = fast_learner(braid)
     return Explanation(
         prediction=predicted,
         probability=probability,
-        effects={},
+        effects=effects_of,
         learner=None if learner is None else names[braid.learners.index(learner)],
-        **(_NO_PARTS if learner is None else _parts(braid, learner, seen, features, labels)),
+        **(_NO_PARTS if learner is None else _parts(braid, learner, seen, list(model.features.slots), labels)),
         shares=dict(zip(names, shares(braid, seen, len(labels)).tolist(), strict=True)),
         labels=tuple(labels),
     )
@@ -284,7 +345,7 @@ def explain(
 def _parts(
     braid: Braid,
     learner: LogisticRegression | LinearRegression,
-    seen: ScoredRecord,
+    seen: Scores,
     features: list[Hashable],
     labels: list[Hashable],
 ) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.estimators.names import column_names, plain_name
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.flatten import flat_columns, is_nested
 from braided.values import as_number, encode_takes, is_missing, shown
@@ -44,14 +45,6 @@ def _remedy(dtype: Any) -> tuple[str, str] | None:
     if dtype == nw.Binary:
         return "bytes", "decode them into numbers"
     return None
-
-
-def _plain(name: Any) -> Hashable:
-    """A column's name without NumPy types, which a checkpoint could not hold."""
-    if isinstance(name, tuple):
-        return tuple(_plain(part) for part in name)
-    plain: Hashable = name.item() if isinstance(name, np.generic) else name
-    return plain
 
 
 def _by_value(series: Series[Any], name: Hashable, first: int) -> Floats:
@@ -113,7 +106,7 @@ class Frame:
     @property
     def columns(self) -> list[Hashable]:
         """The names of the columns."""
-        return [_plain(name) for name in self._frame.columns]
+        return [plain_name(name) for name in self._frame.columns]
 
     def table(self, first: int) -> tuple[Floats, list[Hashable]]:
         """The values, (n, d), NaN for missing, and the names of the columns.
@@ -262,11 +255,7 @@ def raw_columns(X: Any, names: Sequence[Hashable] | None) -> tuple[dict[Hashable
     array = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
     if isinstance(array, np.ma.MaskedArray):
         array = np.ma.filled(array.astype(np.float64), np.nan)
-    if array.ndim != 2:
-        raise BraidedError(f"X has {array.ndim} dimension(s): give records in rows and features in columns")
-    known = [_plain(name) for name in (range(array.shape[1]) if names is None else names)]
-    if len(known) != array.shape[1] or len(set(known)) != len(known):
-        raise BraidedError(f"X has {array.shape[1]} columns and {len(set(known))} different names: give as many")
+    known = column_names(array.shape, names)
     numbers = array.dtype.kind in "biuf"
     cells = [column.astype(np.float64) if numbers else column.tolist() for column in array.T]
     return dict(zip(known, cells, strict=True)), array.shape[0]

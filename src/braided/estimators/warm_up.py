@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from braided.estimators.base import MODL
-from braided.estimators.tasks import CLASSIFICATION
+from braided.estimators.params import CLASSIFICATION
 from braided.kernels import loop
 
 #: Growing past two powers of two takes an array through every layout in which the kernels see it.

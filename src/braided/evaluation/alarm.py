@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.evaluation.metrics import quantity
-from braided.state import MOST_COUNT, ArrayRule, check_arrays, length
+from braided.store import MAX_COUNT, REMEDY, Array, check, length
 
 Floats = NDArray[np.float64]
 #: Records of a block; blocks of the window; first ones, of a model that has hardly begun, from which nothing is
@@ -19,16 +19,17 @@ Floats = NDArray[np.float64]
 BLOCK, WINDOW_BLOCKS, _SKIPPED_BLOCKS, FIRST_BLOCKS = 250, 4, 4, 12
 #: Blocks over which the usual error is forgotten, and after which a jump is what is usual.
 _FORGET_BLOCKS, _NEW_NORMAL_BLOCKS = 40, 40
-#: A jump of the window, or of its last block, is at least so many deviations.
+#: Deviations that a jump of the window, or of its last block, has at least.
 _DEVIATIONS, _BURST_DEVIATIONS = 4.0, 5.0
 #: A jump of the window is at least this share of records, or for a regression ten times this share of the usual error;
 #: that of its last block twice as much.
 _LEAST = 0.05
-#: One absolute error counts at most as so many usual ones: a single absurd target is no jump.
-_MOST_USUAL = 20.0
+#: One absolute error counts at most as this many usual ones: a single absurd target is not a jump.
+_MAX_USUAL = 20.0
 #: No absolute error counts as more, so that squares of it are numbers; and no jump is less, where the usual error is 0.
 _LARGEST, _SMALLEST = 1e150, 1e-12
-_MOST_MARKS = 20
+_MAX_MARKS = 20
+_WHAT = "state of the alarm"
 
 
 class ErrorAlarm:
@@ -47,7 +48,7 @@ class ErrorAlarm:
     with b the block that ends there: a model that learns fast is soon right again. e is the standard error of n records
     if they were independent: sqrt(p (1 - p) / n) for shares of wrong answers, with p = (n usual + 1) / (n + 2), and 0
     for a regression; `least` is 0.05 for shares of wrong answers, and half of the usual error for a regression. There,
-    an absolute error counts at most as 20 usual ones. While the alarm is raised nothing is learned. It stands for 1,000
+    an absolute error counts at most as 20 usual ones. While the alarm is raised nothing is learned. It lasts for 1,000
     records at least, is cleared when w - usual is half of its bound or less, and after 10,000 records, when w is taken
     as usual.
 
@@ -89,8 +90,7 @@ class ErrorAlarm:
         self._learned = 0
 
     def add(self, errors: Floats) -> None:
-        """Take in the errors of some records: 1 or 0, or absolute ones. NaN, of what is not known, is left out."""
-        errors = errors[~np.isnan(errors)]
+        """Take in the errors of some records: 1 or 0, or absolute ones."""
         start = 0
         while start < errors.size:
             place = self._records % BLOCK
@@ -106,7 +106,7 @@ class ErrorAlarm:
         errors = self._block
         if self.regression:
             usual = self._usual if self._learned else float(np.median(errors))
-            errors = np.minimum(errors, min(_MOST_USUAL * usual, _LARGEST) if usual > 0 else _LARGEST)
+            errors = np.minimum(errors, min(_MAX_USUAL * usual, _LARGEST) if usual > 0 else _LARGEST)
         self._window.append(float(errors.mean()))
         left = self._window.pop(0) if len(self._window) > WINDOW_BLOCKS else None
         if self._records >= FIRST_BLOCKS * BLOCK:
@@ -122,7 +122,7 @@ class ErrorAlarm:
             if jump > bound or burst > self._bound(1, _BURST_DEVIATIONS, 2.0 * _LEAST):
                 self.since = self._records
                 self.raised += 1
-                self.marks = [*self.marks, (self.since, None)][-_MOST_MARKS:]
+                self.marks = [*self.marks, (self.since, None)][-_MAX_MARKS:]
         elif jump <= bound / 2 and self._records - self.since >= WINDOW_BLOCKS * BLOCK:
             self._clear()
         elif self._records - self.since >= _NEW_NORMAL_BLOCKS * BLOCK:
@@ -138,7 +138,7 @@ class ErrorAlarm:
         return sum(self._window) / len(self._window)
 
     def _bound(self, blocks: int, deviations: float, least: float) -> float:
-        """How far above the usual error that of so many blocks may be."""
+        """How far above the usual error the error of a number of blocks may be."""
         if self.regression:
             return max(deviations * math.sqrt(self._variance), 10.0 * least * self._usual, _SMALLEST)
         n = BLOCK * blocks
@@ -176,35 +176,23 @@ class ErrorAlarm:
             ).reshape(-1, 2),
         }
 
-    def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
-        """What the arrays of a `state` must be."""
-        rules = {
-            "counts": ArrayRule((4,), "int64", [0, 0, 0, -1], [MOST_COUNT, _FORGET_BLOCKS, MOST_COUNT, MOST_COUNT])
-        }
-        check_arrays("state of the alarm", rules, arrays)
-        records, _, _, since = arrays["counts"].tolist()
-        if since >= 0 and not FIRST_BLOCKS * BLOCK <= since <= records:
-            raise BraidedError(f"state of the alarm: raised at record {since} of {records}; use an older copy")
-        if "marks" in arrays:  # which an earlier version has not kept
-            rules["marks"] = ArrayRule((min(length(arrays, "marks"), _MOST_MARKS), 2), "int64", [0, -1], records)
-        blocks = min(records // BLOCK, WINDOW_BLOCKS)
-        most = np.inf if self.regression else 1.0
-        return rules | {
-            "block": ArrayRule((records % BLOCK,), low=0.0, high=most, finite=not self.regression),
-            "window": ArrayRule((blocks,), low=0.0, high=most, finite=not self.regression),
-            "usual": ArrayRule((2,), low=0.0, high=most, finite=not self.regression),
-        }
-
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`; an earlier version has none, and the alarm begins anew."""
-        if "counts" not in arrays:
-            return
-        check_arrays("state of the alarm", self.rules(arrays), arrays)
+        """Take over a `state`."""
+        bounds = ([0, 0, 0, -1], [MAX_COUNT, _FORGET_BLOCKS, MAX_COUNT, MAX_COUNT])
+        check(_WHAT, {"counts": Array((4,), "int64", *bounds)}, arrays)
         self._records, self._learned, self.raised, since = (int(count) for count in arrays["counts"])
+        blocks = min(self._records // BLOCK, WINDOW_BLOCKS)
+        schema = {
+            "block": Array((self._records % BLOCK,)),
+            "window": Array((blocks,)),
+            "usual": Array((2,), low=0.0),
+            "marks": Array((min(length(arrays, "marks"), _MAX_MARKS), 2), "int64", [0, -1], MAX_COUNT),
+        }
+        check(_WHAT, schema, arrays)
         self.since = None if since < 0 else since
-        earlier = arrays["marks"].tolist() if "marks" in arrays else []
-        self.marks = [(at, None if cleared < 0 else cleared) for at, cleared in earlier if since < 0 or at != since]
-        self.marks += [] if self.since is None else [(self.since, None)]
+        self.marks = [(at, None if cleared < 0 else cleared) for at, cleared in arrays["marks"].tolist()]
+        if self.since is not None and self.marks[-1:] != [(self.since, None)]:
+            raise BraidedError(f"{_WHAT}: raised at record {since} without a mark: {REMEDY}")
         self._block[: arrays["block"].size] = arrays["block"]
         self._window = arrays["window"].tolist()
         self._usual, self._variance = arrays["usual"].tolist()

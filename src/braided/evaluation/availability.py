@@ -1,4 +1,4 @@
-"""How often each feature was there: in all, over the whole stream in blocks, and in the latest records."""
+"""How often each feature had a value: in all, over the whole stream in blocks, and in the latest records."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, unpack_names
-from braided.state import check_arrays, counts
+from braided.store import check, counts, pack_name, unpack_names
 
 Counts = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 #: Features whose availability is followed over time, and those that are counted at all.
-MOST_FEATURES, MOST_NAMES = 2_000, 100_000
+MAX_FEATURES, MAX_NAMES = 2_000, 100_000
 #: The latest records are counted in blocks: how many records each has, and how many blocks are kept.
 LATEST_BLOCK, LATEST_BLOCKS = 50, 40
 #: Some features' names, and their places.
@@ -43,7 +42,7 @@ class Places:
         known, places = self._latest
         if names != known:  # consecutive records mostly have the same columns
             for name, count in zip(names, counts.tolist(), strict=True):
-                if count and name not in self.places and len(self.places) < MOST_NAMES:
+                if count and name not in self.places and len(self.places) < MAX_NAMES:
                     self.places[name] = len(self.places)
             self.present = np.pad(self.present, (0, len(self.places) - self.present.size))
             places = np.array([self.places.get(name, -1) for name in names], dtype=np.int64)
@@ -67,7 +66,7 @@ class Places:
     def load(self, names: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over names, and the counts `present`."""
         found = unpack_names("features that were present", names)
-        check_arrays("state of the availability", {"present": counts(len(found))}, arrays)
+        check("state of the availability", {"present": counts(len(found))}, arrays)
         self.places = {name: i for i, name in enumerate(found)}
         self.present = arrays["present"].copy()
         self._latest = _NOTHING
@@ -99,9 +98,9 @@ class Latest:
         np.add.at(self.blocks, (block_of_value[recent] % LATEST_BLOCKS, places[recent]), 1)
 
     def load(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over the `blocks` of so many features."""
+        """Take over the `blocks` of `n_features` features."""
         rule = counts(LATEST_BLOCKS, n_features, high=LATEST_BLOCK)
-        check_arrays("state of the latest records", {"blocks": rule}, arrays)
+        check("state of the latest records", {"blocks": rule}, arrays)
         self.blocks = arrays["blocks"].copy()
 
     def shares(self, records: int) -> NDArray[np.float64]:

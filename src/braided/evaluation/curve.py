@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.kernels.tally import LARGEST, add_losses
-from braided.state import MOST_COUNT, ArrayRule, check_arrays
+from braided.store import MAX_COUNT, Array, check
 
 Floats = NDArray[np.float64]
 #: How many points a curve has at most.
-MOST_POINTS = 2_000
+MAX_POINTS = 2_000
 
 
 class Curve:
@@ -43,8 +43,8 @@ class Curve:
     def __init__(self, width: int) -> None:
         self.totals = np.zeros(width)
         self._numbers = np.array([0, 1, 0], dtype=np.int64)  # records, interval, points
-        self._points = np.zeros((MOST_POINTS, 1 + width))
-        self._within = np.zeros((MOST_POINTS, width))
+        self._points = np.zeros((MAX_POINTS, 1 + width))
+        self._within = np.zeros((MAX_POINTS, width))
         self._since = np.zeros(width)
 
     @property
@@ -72,7 +72,7 @@ class Curve:
             return self.points.copy()
         return np.concatenate([self.points, [[self.records, *self.totals]]])
 
-    def windowed(self, window: int, most: int = MOST_POINTS) -> Floats:
+    def windowed(self, window: int, most: int = MAX_POINTS) -> Floats:
         """Like `points`, with sums over the `window` records up to each; begins where a window is full.
 
         `window` is a multiple of `interval`. At most so many points, evenly spaced, the last one with them.
@@ -103,27 +103,23 @@ class Curve:
             "since": self._since.copy(),
         }
 
-    def rules(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, ArrayRule]:
-        """What the arrays of a `state` must be; losses may be infinite, or NaN where they are not known."""
-        rules = {"numbers": ArrayRule((2,), "int64", [0, 1], MOST_COUNT)}
-        check_arrays("state of a curve", rules, arrays)
+    def schema(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+        """What the arrays of a `state` must be."""
+        rules = {"numbers": Array((2,), "int64", [0, 1], MAX_COUNT)}
+        check("state of a curve", rules, arrays)
         whole = np.arange(1 + self.totals.size) == 0
         records, interval = arrays["numbers"].tolist()
-        n_points = min(records // interval, MOST_POINTS)
+        n_points = min(records // interval, MAX_POINTS)
         most = np.where(whole, float(records), np.inf)
-        points = ArrayRule((n_points, whole.size), "float64", 1.0 * whole, most, whole, finite=whole)
-        for name in ("within", "since"):
-            if name in arrays:
-                rows = (n_points,) if name == "within" else ()
-                rules[name] = ArrayRule((*rows, self.totals.size), low=0.0, finite=False)
-        return rules | {"totals": ArrayRule(self.totals.shape, low=0.0, finite=False), "points": points}
+        points = Array((n_points, whole.size), "float64", 1.0 * whole, most, whole)
+        sums = {"totals": (), "since": (), "within": (n_points,)}
+        rules |= {name: Array((*rows, self.totals.size), low=0.0) for name, rows in sums.items()}
+        return rules | {"points": points}
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`; one of an earlier version has no sums between the points, and may have infinite ones."""
-        check_arrays("state of a curve", self.rules(arrays), arrays)
-        totals, points = np.minimum(arrays["totals"], LARGEST), np.minimum(arrays["points"], LARGEST)
-        within = arrays.get("within", np.diff(points[:, 1:], axis=0, prepend=0.0))
-        since = arrays.get("since", totals - points[-1, 1:] if len(points) else totals)
-        self.totals, self._since = totals, since.copy()
-        self._numbers = np.array([*arrays["numbers"], len(points)], dtype=np.int64)
-        self._points[: len(points)], self._within[: len(points)] = points, within
+        """Take over a `state`."""
+        check("state of a curve", self.schema(arrays), arrays)
+        n = len(arrays["points"])
+        self.totals, self._since = arrays["totals"].copy(), arrays["since"].copy()
+        self._numbers = np.array([*arrays["numbers"], n], dtype=np.int64)
+        self._points[:n], self._within[:n] = arrays["points"], arrays["within"]

@@ -4,121 +4,54 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.estimators.river_model import RiverModel
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
+from braided.estimators.river import RiverModel
 from braided.evaluation.history import History
 from braided.evaluation.key_tally import KeyTally
-from braided.evaluation.late_labels import LateLabels, labelled
 from braided.fleet import SHARED, Fleet
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS
-from braided.option_names import option
-from braided.records import Predictions
-from braided.streams import Batch, Stream
-from braided.streams.base import LateLabel, joined, labels_before, records_before
+from braided.late import LateLabels, Waiting
+from braided.records import Labels, Predictions, Records, join_predictions
+from braided.store import checked, prefixed, unprefixed
+from braided.streams import Stream
+from braided.streams.base import labels_before, records_before
 from braided.values import printable
 
 #: Features whose importance a result lists.
-_MOST_IMPORTANT = 50
+_MAX_IMPORTANT = 50
+_WHAT = "the state of an evaluation"
 
 
-class Late(NamedTuple):
-    """A record whose label has not come yet, and what was said of it; None where that is not known any more."""
-
-    record: Batch
-    said: Predictions | None
-
-
-class Waiting(NamedTuple):
-    """All such records, in order."""
-
-    records: Batch
-    said: list[Predictions | None]
-
-
-class Model(Protocol):
-    """What can be evaluated: the estimators, fleets, and River's models behind `estimators.river_model`.
-
-    A fleet is also told the records' `keys`, where a batch has them.
-    """
-
-    task: str
-
-    @property
-    def learner_names(self) -> Sequence[str]:
-        """Names of the learners inside."""
-
-    @property
-    def classes(self) -> Sequence[Hashable]:
-        """The columns of the predictions."""
-
-    @property
-    def health(self) -> Mapping[str, Mapping[str, int]]:
-        """Skipped updates and resets of each learner."""
-
-    def predict_learn_many(
-        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, **more: Any
-    ) -> Predictions:
-        """Predict each record, then learn it."""
-
-    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None, **more: Any) -> Predictions:
-        """Predict the records."""
-
-    def learn_many(
-        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, **more: Any
-    ) -> None:
-        """Learn the records."""
-
-
-#: Takes the number of the first record, its batch, what was predicted, and the columns of the predictions.
-Listener = Callable[[int, Batch, Predictions, Sequence[Hashable]], None]
-
-
-def _runs(labels: Sequence[Any]) -> Iterator[tuple[bool, int]]:
-    """For each run of labels that are known, or of such that are not: whether they are, and where it ends."""
-    if None not in labels:
-        if len(labels):
-            yield True, len(labels)
-        return
-    stop = 0
-    for known, run in groupby(labels, key=lambda label: label is not None):
-        stop += len(list(run))
-        yield known, stop
-
-
-def _beside(batch: Batch) -> dict[str, Any]:
-    """What a model is told of the records' weights and keys, if they have any."""
-    return _keys(batch) if batch.weights is None else {"sample_weight": batch.weights, **_keys(batch)}
-
-
-def _keys(batch: Batch) -> dict[str, Any]:
-    """What a fleet is told of the records' keys."""
-    return {} if batch.keys is None else {"keys": batch.keys}
+#: Takes the number of the first record, the records, what was predicted, and the columns of the predictions.
+Listener = Callable[[int, Records, Predictions, Sequence[Hashable]], None]
 
 
 def result_of(
     history: History, health: Mapping[str, Mapping[str, int]], unlabelled: int, seconds: float
 ) -> dict[str, Any]:
-    """The figures of a run: what its history counted, with what is known of the run beside it."""
+    """The figures of a run: what its history counted, and what else is known of the run."""
+    totals = history.tally.totals
     if history.regression:
         errors: dict[str, Any] = {}
         own: dict[str, dict[str, Any]] = {
             name: {"mae": error if math.isfinite(error) else None} for name, error in history.learner_errors.items()
         }
     else:
-        errors = {"errors": int(history.totals[ANSWER]), "error_rate": history.error}
-        losses = zip(history.learners, history.totals[LEARNERS:].tolist(), strict=True)
-        own = {name: {"errors": int(loss)} for name, loss in losses}
+        errors = {"errors": int(totals[ANSWER]), "error_rate": history.error}
+        own = {
+            name: {"errors": int(loss)} for name, loss in zip(history.learners, totals[LEARNERS:].tolist(), strict=True)
+        }
     return {
         **errors,
         "metrics": history.metrics(),
@@ -128,7 +61,7 @@ def result_of(
         "coverage_over_time": _over_time(history),
         "importance": [
             {"feature": printable(str(name)), "effect": effect, "records": records}
-            for name, effect, records in history.importance()[:_MOST_IMPORTANT]
+            for name, effect, records in history.importance()[:_MAX_IMPORTANT]
         ],
         "unlabelled": unlabelled,
         "seconds": seconds,
@@ -138,7 +71,7 @@ def result_of(
 
 
 def _over_time(history: History) -> list[dict[str, Any]]:
-    """At the end of each block the share of its records that intervals or sets held, by each level that was judged."""
+    """For each block the share of its records that intervals or sets held, by each level that was judged."""
     shares = [
         {f"{level:g}": share for level, share in zip(LEVELS, row, strict=True) if share == share}
         for row in history.coverage().tolist()
@@ -152,16 +85,16 @@ class Evaluation:
     Parameters
     ----------
     model
-        The model; it learns.
+        An estimator, a fleet, or one of River's models behind `estimators.river`; it learns.
     history
         Where the outcomes are counted; a new one if not given.
     delay
         How many records later a label is learned. The label of record t is learned just before record t + delay is
         predicted, as River's `progressive_val_score` has it; 0 for immediately.
     on_predictions
-        Is told of every prediction.
+        Called with every prediction.
     late_labels
-        Where records wait whose labels come later on their own; of the usual bounds if not given.
+        Where records wait whose labels come later on their own; with the usual bounds if not given.
 
     Attributes
     ----------
@@ -181,7 +114,7 @@ class Evaluation:
         on_predictions: Listener | None = None,
         late_labels: LateLabels | None = None,
     ) -> None:
-        self.model: Model = model
+        self.model = model
         if delay and isinstance(model, MODL | Fleet):
             model.expect_delay(delay)
         name = type(model).__name__
@@ -191,7 +124,8 @@ class Evaluation:
         self.unlabelled = 0
         self.on_predictions = on_predictions
         self.late_labels = LateLabels() if late_labels is None else late_labels
-        self._waiting: deque[Late] = deque()
+        #: Records whose label is learned `delay` records later, by number.
+        self._delayed = LateLabels(delay, math.inf, math.inf, remember=False)
         shared = SHARED in model.learner_names
         self.keys = KeyTally(model.task == REGRESSION, shared) if isinstance(model, Fleet) else None
 
@@ -205,137 +139,150 @@ class Evaluation:
         """Records seen, with and without a label."""
         return self.records + self.unlabelled
 
-    def observe(self, batch: Batch) -> None:
-        """Predict a batch, count what has a label, and learn it, immediately or after the delay."""
+    def observe(self, batch: Records | Labels) -> None:
+        """Predict records, count those that have a label, and learn them, immediately or after the delay.
+
+        Labels are learned with the records that wait for them.
+        """
         self.history.begin(self.model)
+        if isinstance(batch, Labels):
+            for row in range(len(batch)):
+                self._learn_label(batch.part(row, row + 1))
+            return
         if isinstance(self.model, RiverModel):
             self.model.know_categories(batch.categories)
-        for label in batch.late:
-            self._learn_late(label)
         start = 0
-        for known, stop in _runs(batch.labels):
+        for known, stop in _runs(batch.known_targets):
             part = batch.part(start, stop)
             for piece in self.history.pieces(part) if known else [part]:
-                first, before = self.seen + 1, self.seconds
-                progress, come = self._predict_and_learn(piece, known)
-                if known:
-                    self.history.note(self.model, piece, progress, self.seconds - before, come)
-                    if self.keys is not None and piece.keys is not None:
-                        self.keys.note(piece.keys, progress, piece.labels, self.model.classes)
-                else:
-                    self.unlabelled += len(piece)
-                    self.history.hear(come or ())
-                    self._await_labels(piece, progress)
-                if self.on_predictions is not None:
-                    self.on_predictions(first, piece, progress, self.model.classes)
+                self._observe_piece(piece, known)
             start = stop
 
-    def _predict_and_learn(self, piece: Batch, known: bool) -> tuple[Predictions, list[Any] | None]:
-        """The predictions; and where labels are late, the one that comes after each record, None for none."""
-        start, come = time.perf_counter(), None
-        if self.delay:
-            progress, come = self._late(piece)
-        elif known:
-            progress = self.model.predict_learn_many(piece.values, piece.labels, piece.names, **_beside(piece))
+    def _observe_piece(self, piece: Records, known: bool) -> None:
+        """Predict, count and learn records that all have a label, or all none."""
+        first, before = self.seen + 1, self.seconds
+        predictions, arrived = self._predict_and_learn(piece, known)
+        if known:
+            self._count(piece, predictions, self.seconds - before, arrived)
         else:
-            progress = self.model.progress_many(piece.values, piece.names, **_keys(piece))
-        self.seconds += time.perf_counter() - start
-        return progress, come
+            self.unlabelled += len(piece)
+            self.history.add_labels(arrived or ())
+            self._await_labels(piece, predictions)
+        if self.on_predictions is not None:
+            self.on_predictions(first, piece, predictions, self.model.classes)
 
-    def _await_labels(self, piece: Batch, progress: Predictions) -> None:
+    def _count(
+        self, piece: Records, predictions: Predictions, seconds: float, arrived: Sequence[Any] | None = None
+    ) -> None:
+        self.history.add(self.model, piece, predictions, seconds, arrived)
+        if self.keys is not None and piece.keys is not None:
+            self.keys.add(piece.keys, predictions, piece.known_targets, self.model.classes)
+
+    def _predict_and_learn(self, piece: Records, known: bool) -> tuple[Predictions, list[Any] | None]:
+        """The predictions; and where labels are late, the one that arrives after each record, None for none."""
+        start, arrived = time.perf_counter(), None
+        if self.delay:
+            predictions, arrived = self._predict_and_learn_late(piece)
+        elif known:
+            predictions = self.model.predict_learn_many(piece.values, piece.targets, piece.names, **_options(piece))
+        else:
+            predictions = self.model.progress_many(piece.values, piece.names, **_keys(piece))
+        self.seconds += time.perf_counter() - start
+        return predictions, arrived
+
+    def _predict_and_learn_late(self, piece: Records) -> tuple[Predictions, list[Any]]:
+        """Predict record by record; before each, learn the record that was predicted `delay` records ago.
+
+        With the predictions, the label that will be learned before the next record: then it has arrived.
+        """
+        found, arrived = [], []
+        for t in range(len(piece)):
+            if len(self._delayed) == self.delay:
+                self._learn_oldest()
+            one = piece.part(t, t + 1)
+            found.append(self.model.progress_many(one.values, one.names, **_keys(one)))
+            self._delayed.keep(self.seen + t, one, found[-1])
+            arrived.append(_target(self._delayed.oldest()) if len(self._delayed) == self.delay else None)
+        return join_predictions(found), arrived
+
+    def _learn_oldest(self) -> None:
+        oldest = self._delayed.oldest()
+        if oldest is not None and oldest.records is not None:
+            self._delayed.take(oldest.key)
+            if _target(oldest) is not None:
+                self._learn(oldest.records, oldest.predictions)
+
+    def _learn(self, record: Records, predictions: Predictions) -> None:
+        """Learn a record that was predicted earlier; coverage is judged by what was predicted then."""
+        judged: dict[str, Any] = {"earlier": predictions} if isinstance(self.model, MODL) else {}
+        self.model.learn_many(record.values, record.targets, record.names, **_options(record), **judged)
+
+    def _await_labels(self, piece: Records, predictions: Predictions) -> None:
         """Let records without a label wait for it, if they have an ID."""
         if piece.ids is None:
             return
         if self.delay:
-            raise BraidedError(f"records with IDs wait for their own labels: leave out {option('delay')}")
-        self.late_labels.keep(piece, progress)
+            raise BraidedError("records with IDs wait for their own labels: leave out `delay`")
+        for row, name in enumerate(piece.ids):
+            if name is not None:
+                made = math.nan if piece.times is None else float(piece.times[row])
+                self.late_labels.keep(name, piece.part(row, row + 1), predictions.part(row, row + 1), made)
 
-    def _learn_late(self, label: LateLabel) -> None:
-        """Count and learn a record whose label has come on its own; its error is that of what was said of it."""
-        found = self.late_labels.find(label)
-        if found is None:
+    def _learn_label(self, label: Labels) -> None:
+        """Count and learn a record whose label has come on its own; its error is that of its earlier prediction."""
+        self.late_labels.expire(float(label.times[0]))
+        if label.targets[0] is None:
+            self.late_labels.counts["misfit"] += 1
             return
-        record, start = labelled(found, label), time.perf_counter()
-        judged: dict[str, Any] = {"said": found.said} if isinstance(self.model, MODL) else {}
-        self.model.learn_many(record.values, record.labels, record.names, **_beside(record), **judged)
-        self.late_labels.join(label)  # behind it: a label that the model refuses is not heard, and comes again
-        spent = time.perf_counter() - start
-        self.seconds += spent
+        found = self.late_labels.find(label.ids[0])
+        if found is None or found.records is None:
+            return
+        weights = found.records.weights if label.weights[0] is None else np.array(label.weights)
+        record = replace(found.records, targets=label.targets, weights=weights)
+        start = time.perf_counter()
+        self._learn(record, found.predictions)
+        self.late_labels.take(label.ids[0])  # only now: a label that the model refuses comes again
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
         self.unlabelled -= 1
-        self.history.note(self.model, record, found.said, spent)
-        if self.keys is not None and record.keys is not None:
-            self.keys.note(record.keys, found.said, record.labels, self.model.classes)
-
-    def _late(self, piece: Batch) -> tuple[Predictions, list[Any]]:
-        """Predict record by record; before each, learn the record that was predicted `delay` records ago.
-
-        Beside the predictions, the label that will be learned before the next record: then it has come.
-        """
-        found, come = [], []
-        for t in range(len(piece)):
-            if len(self._waiting) == self.delay:
-                self._learn_oldest()
-            one = piece.part(t, t + 1)
-            found.append(self.model.progress_many(one.values, one.names, **_keys(one)))
-            self._waiting.append(Late(one, found[-1]))
-            come.append(self._waiting[0].record.labels[0] if len(self._waiting) == self.delay else None)
-        width = max(row.values.shape[1] for row in found)
-        predictions = [np.pad(row.values, ((0, 0), (0, width - row.values.shape[1]))) for row in found]
-        decided = None if found[0].decided is None else np.concatenate([row.decided for row in found])
-        return Predictions(np.concatenate(predictions), np.concatenate([row.own for row in found]), decided), come
-
-    def _learn_oldest(self) -> None:
-        oldest, said = self._waiting.popleft()
-        if oldest.labels[0] is not None:
-            judged: dict[str, Any] = {"said": said} if said is not None and isinstance(self.model, MODL) else {}
-            self.model.learn_many(oldest.values, oldest.labels, oldest.names, **_beside(oldest), **judged)
+        self._count(record, found.predictions, seconds)
 
     def finish(self) -> None:
-        """At the end of the stream: learn what still waits, and note how the model stands."""
-        late = [waiting.record.labels[0] for waiting in self._waiting]
-        self.history.hear(late[1:] if len(late) == self.delay else late)  # the oldest of a full queue has come
+        """At the end of the stream: learn what still waits, and record the model's last weights."""
+        late = [_target(one) for one in self._delayed.entries()]
+        self.history.add_labels(late[1:] if len(late) == self.delay else late)  # the oldest of a full queue has arrived
         start = time.perf_counter()
-        while self._waiting:
+        while len(self._delayed):
             self._learn_oldest()
         self.seconds += time.perf_counter() - start
         self.history.close(self.model)
 
-    def run(self, stream: Stream) -> Iterator[Batch]:
+    def run(self, stream: Stream) -> Iterator[Records | Labels]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was observed."""
         skip = self.seen - records_before(stream)
         skip_labels = max(self.late_labels.heard - labels_before(stream), 0)
         if skip < 0:
             raise BraidedError(
-                f"the stream goes on {-skip} records after where the checkpoint stands: give the same stream, or "
-                "another checkpoint file"
+                f"the stream starts {-skip} records after the checkpoint's: give the same stream, or another "
+                "checkpoint file"
             )
         for batch in stream.batches():
-            passed = min(skip_labels, len(batch.late))
-            skip_labels -= passed
-            if (batch.late and passed == len(batch.late)) or (skip and not batch.late and skip >= len(batch)):
-                skip -= len(batch)
+            if isinstance(batch, Labels):
+                passed = min(skip_labels, len(batch))
+                skip_labels -= passed
+            else:
+                passed = min(skip, len(batch))
+                skip -= passed
+            if passed and passed == len(batch):
                 continue
-            batch = replace(batch, late=batch.late[passed:])
-            rest = batch.part(skip, len(batch))
-            skip = 0
+            rest = batch.part(passed, len(batch))
             self.observe(rest)
             yield rest
         if skip > 0:
             raise BraidedError(
-                f"the stream ends {skip} records before where the checkpoint stands: give the same stream, or another "
+                f"the stream ends {skip} records before the checkpoint's last: give the same stream, or another "
                 "checkpoint file"
             )
-
-    def waiting(self) -> Waiting | None:
-        """The records whose labels are still to be learned, in order, and what was said of each."""
-        if not self._waiting:
-            return None
-        return Waiting(joined([late.record for late in self._waiting]), [late.said for late in self._waiting])
-
-    def wait_for(self, waiting: Waiting | None) -> None:
-        """Take over `waiting` records."""
-        if waiting is not None:
-            self._waiting.extend(Late(waiting.records.part(t, t + 1), said) for t, said in enumerate(waiting.said))
 
     def result(self) -> dict[str, Any]:
         """The figures of this run."""
@@ -344,3 +291,54 @@ class Evaluation:
         if any(late.counts.values()):
             result["late_labels"] = {**late.counts, "waiting": len(late)}
         return result if self.keys is None else {**result, "keys": self.keys.result()}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What is counted and waits besides model and history, as JSON and named arrays."""
+        about: dict[str, Any] = {"seconds": self.seconds, "unlabelled": self.unlabelled}
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, owner in self._owners():
+            about[name], own = owner.state()
+            arrays |= prefixed(name, own)
+        return about, arrays
+
+    def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a `state`; one that does not fit is refused."""
+        self.seconds = checked(_WHAT, about, "seconds", float)
+        self.unlabelled = checked(_WHAT, about, "unlabelled", int)
+        n_learners = len(self.model.learner_names)
+        for late, name in ((self.late_labels, "late"), (self._delayed, "delayed")):
+            late.load_state(about.get(name), unprefixed(name, arrays), n_learners)
+        if self.keys is not None:
+            self.keys.load_state(about.get("keys"), unprefixed("keys", arrays))
+
+    def _owners(self) -> list[tuple[str, Any]]:
+        """Those that have a state of their own."""
+        keys = [] if self.keys is None else [("keys", self.keys)]
+        return [("late", self.late_labels), ("delayed", self._delayed), *keys]
+
+
+def _target(waiting: Waiting | None) -> Any:
+    """The target of a record that waits for its number."""
+    return None if waiting is None or waiting.records is None else waiting.records.known_targets[0]
+
+
+def _runs(targets: Sequence[Any]) -> Iterator[tuple[bool, int]]:
+    """For each run of targets that are known, or of such that are not: whether they are, and where it ends."""
+    if None not in targets:
+        if len(targets):
+            yield True, len(targets)
+        return
+    stop = 0
+    for known, run in groupby(targets, key=lambda target: target is not None):
+        stop += len(list(run))
+        yield known, stop
+
+
+def _options(records: Records) -> dict[str, Any]:
+    """The records' weights and keys as a model takes them, if they have any."""
+    return _keys(records) if records.weights is None else {"sample_weight": records.weights, **_keys(records)}
+
+
+def _keys(records: Records) -> dict[str, Any]:
+    """The records' keys as a fleet takes them."""
+    return {} if records.keys is None else {"keys": records.keys}

@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 
 from braided import checks
 from braided.errors import BraidedError
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.kernels import tally
-from braided.option_names import option
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -71,7 +70,7 @@ class Metric:
     form: str
 
     def shown(self, value: float | None, exact: bool = False) -> str:
-        """The value as text; a dash where there is none. `exact` gives counts a decimal, as means over seeds have."""
+        """The value as text, or a dash. `exact` gives counts a decimal, as means over seeds have."""
         if value is None:
             return "-"
         if self.form == _QUANTITY:
@@ -104,8 +103,8 @@ def chosen(names: Iterable[str], task: str) -> tuple[str, ...]:
     usable = [name for name, metric in METRICS.items() if metric.task == task]
     for name in asked:
         if name in METRICS and name not in usable:
-            raise BraidedError(f"{option('metric')} {name!r} is not for {task}: use one of {', '.join(usable)}")
-        checks.choice(option("metric"), name, usable)
+            raise BraidedError(f"`metric` {name!r} is not for {task}: use one of {', '.join(usable)}")
+        checks.choice("`metric`", name, usable)
     return asked or MAIN[task]
 
 
@@ -170,10 +169,7 @@ def roc_auc(odds: Counts) -> tuple[float | None, float | None]:
 
 
 def value_metrics(absolute_errors: float, sums: Floats) -> dict[str, float | None]:
-    """Every metric of a regression, from the sum of absolute errors and the sums of `kernels.tally`.
-
-    None where it is not defined, as of sums that an earlier version has not counted.
-    """
+    """Every metric of a regression, from the sums of absolute errors and of `kernels.tally`; None where undefined."""
     n, squares, deviations = sums[tally.COUNT], sums[tally.SQUARED_ERRORS], sums[tally.DEVIATIONS]
     huge_squares, huge_deviations = sums[tally.HUGE_ERRORS], sums[tally.HUGE_DEVIATIONS]
     rmse = None

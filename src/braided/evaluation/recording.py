@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterator, Mapping
-from contextlib import closing, nullcontext
+import sys
+import time
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from itertools import chain, islice
 from typing import Any, cast
 
@@ -12,19 +14,23 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.estimators.river_model import behind_chunks
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
+from braided.estimators.river import behind_chunks
 from braided.evaluation.evaluation import Evaluation
 from braided.evaluation.history import History
-from braided.evaluation.history_card import told
-from braided.evaluation.progress_bar import progress_bar, records_of
+from braided.evaluation.summary import error_text
 from braided.fleet import Fleet
-from braided.streams import Batch, Stream
+from braided.records import Labels, Records
+from braided.streams import Stream
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.flatten import flatten
 from braided.values import as_number
 
 _CHUNK = 500
+#: Seconds between two lines of progress.
+_LINE_S = 5.0
+#: Takes how many more records were observed, and the error so far in words.
+Advance = Callable[[int, str], None]
 
 
 def record(
@@ -76,26 +82,30 @@ def record(
         into = History(name or type(model).__name__, ours.learner_names, ours.task == REGRESSION)
     elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
         raise BraidedError("into is the history of another kind of model: give one that this model has begun")
-    evaluation = Evaluation(ours, into, delay)
     # A stream of ours has its own encoder, and its batches are of numbers.
-    lent = model.lent_encoder() if isinstance(model, MODL | Fleet) and not hasattr(stream, "batches") else nullcontext()
+    encoder = model.encoder if isinstance(model, MODL | Fleet) and not hasattr(stream, "batches") else None
+    if encoder is not None:
+        model.expect_delay(delay)
+        ours = model.without_encoder()
+    evaluation = Evaluation(ours, into, delay)
     # Closed where a batch is refused: what was settled for it is taken back while the encoder is still at hand.
-    with lent as encoder, closing(_batches(stream, model, encoder)) as batches:
+    with closing(_batches(stream, model, encoder)) as batches:
         for batch in _with_bar(batches, into, records_of(stream)) if progress else batches:
             evaluation.observe(batch)
         evaluation.finish()
     return into
 
 
-def _with_bar(batches: Iterator[Batch], history: History, total: int | None) -> Iterator[Batch]:
+def _with_bar(batches: Iterator[Records | Labels], history: History, total: int | None) -> Iterator[Records | Labels]:
     """The same batches, with a bar that goes on after each was observed."""
     with progress_bar(total) as advance:
         for batch in batches:
             yield batch
-            advance(len(batch), f"error {told(history, history.error)}")
+            n = len(batch) if isinstance(batch, Records) else 0
+            advance(n, f"error {error_text(history.tally, history.error)}")
 
 
-def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> Generator[Batch, None, None]:
+def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> Generator[Records | Labels, None, None]:
     """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is no number.
 
     With an `encoder` the pairs are raw records, which it makes numbers of. What it settles for a batch is taken back if
@@ -116,7 +126,7 @@ def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> 
             names, values = _numbers(chunk, key, before) if encoder is None else _encoded(chunk, key, encoder, held)
             learned = 0 if encoder is None else model.records_learned
             try:
-                yield Batch(names, values, labels, keys=keys)
+                yield Records(names, values, labels, keys=keys)
             except GeneratorExit:
                 if encoder is not None and model.records_learned > learned:
                     return  # what was learned of it needs what was settled
@@ -140,3 +150,44 @@ def _encoded(
     settles = np.array([y is not None and not held for _, y in chunk])
     names, values = encoder.encode_table(columns, len(chunk), True if settles.all() else settles)
     return tuple(names), values
+
+
+def records_of(stream: Any) -> int | None:
+    """How many records a stream has, if it says so: one of ours, a data set of River's, or a list."""
+    for name in ("n_records", "n_samples"):
+        n = getattr(stream, name, None)
+        if isinstance(n, int):
+            return n
+    return len(stream) if hasattr(stream, "__len__") else None
+
+
+@contextmanager
+def progress_bar(total: int | None) -> Iterator[Advance]:
+    """Shows progress on standard error, or in a notebook, until the end of the block."""
+    try:
+        from tqdm.auto import tqdm
+    except ModuleNotFoundError:
+        yield _lines(total)
+        return
+    with tqdm(total=total, unit=" records", unit_scale=True) as bar:
+
+        def advance(n: int, words: str) -> None:
+            bar.set_postfix_str(words, refresh=False)
+            bar.update(n)
+
+        yield advance
+
+
+def _lines(total: int | None) -> Advance:
+    """A line every few seconds, and at the end if that is known."""
+    seen, printed = 0, time.monotonic()
+
+    def advance(n: int, words: str) -> None:
+        nonlocal seen, printed
+        seen += n
+        if time.monotonic() - printed > _LINE_S or seen == total:
+            printed = time.monotonic()
+            of = "" if total is None else f" of {total:,}"
+            print(f"{seen:,}{of} records, {words}", file=sys.stderr, flush=True)
+
+    return advance

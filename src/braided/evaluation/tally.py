@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, prefixed, unpack_names, unprefixed
-from braided.errors import BraidedError
 from braided.evaluation.curve import Curve
 from braided.evaluation.guesses import PlainGuesses
 from braided.evaluation.metrics import class_metrics, per_class, value_metrics
@@ -23,38 +21,37 @@ from braided.kernels.tally import (
     CALIBRATION_BINS,
     CLASS_SUMS,
     LARGEST,
-    LAST,
     LEARNERS,
-    MEAN,
     ODDS_BINS,
-    USUAL,
     VALUE_SUMS,
     tally_classes,
     tally_values,
 )
 from braided.records import Predictions
-from braided.state import MOST_COUNT, ArrayRule, check_arrays, checked, counts
+from braided.store import MAX_COUNT, Array, check, counts, pack_name, prefixed, unpack_names, unprefixed
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
 #: How many of the last records have metrics of their own.
 WINDOW = 1_000
 #: With more classes than this there is no ROC AUC, and the last records are kept without their probabilities.
-MOST_CLASSES_FOLLOWED = 100
-#: Probabilities that sum to 1 are no larger, whatever the rounding.
-_MOST_PROBABILITY = 1.001
+MAX_CLASSES_FOLLOWED = 100
 #: In the place of decided classes: the answer is the likeliest one.
 _LIKELIEST = np.zeros(0, dtype=np.int64)
+#: Attributes that a state holds; of the second, rings of the last records, as many as there are.
+_ARRAYS = ("confusion", "bins", "_odds", "_sums")
+_LAST = ("_last_losses", "_last_truth", "_last_predictions", "_last_decided")
+_WHAT = "state of a tally"
 
 
 class Tally:
     """Errors of a model and of each of its learners, and what the metrics are worked out from.
 
     The losses of a record are 1 for a wrong answer and 0 for a right one, or for regression the absolute error: those
-    of the answer, of the two plain guesses (the most frequent class, or the mean, of the labels that have come; and the
-    one that came last), and of each learner alone. NaN stands for what an earlier version has not counted. A sum that
-    would be beyond the largest double stays there, and the last records are added up anew: one target of 1e308 leaves
-    numbers, and the window is right again as soon as it has left it.
+    of the answer, of the two plain guesses (the most frequent class, or the mean, of the labels that have arrived; and
+    the one that arrived last), and of each learner alone. A sum that would be beyond the largest double stays there,
+    and the last records are added up again: one target of 1e308 leaves numbers, and the window is right again as soon
+    as it has left it.
 
     Parameters
     ----------
@@ -73,9 +70,6 @@ class Tally:
         Labels, in the order of the rows of `confusion`.
     confusion
         (classes, classes + 1): records of each label by predicted label; the last column had no prediction.
-    counted_from
-        How many of the first records have nothing but their errors, because they were counted by a version without
-        metrics; usually 0.
     bins
         (10, 3): for each tenth of the predicted class's probability the records, the sum of the probabilities, and how
         many of the predictions were right.
@@ -83,8 +77,8 @@ class Tally:
     Examples
     --------
     >>> tally = Tally(["olr"])
-    >>> progress = Predictions(np.array([[0.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), np.array([[-1.0], [0.0], [1.0]]))
-    >>> _ = tally.add(progress, ["idle", "idle", "busy"], ["idle", "busy"])
+    >>> predictions = Predictions(np.array([[0.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), np.array([[-1.0], [0.0], [1.0]]))
+    >>> _ = tally.add(predictions, ["idle", "idle", "busy"], ["idle", "busy"])
     >>> tally.records, tally.metrics()["accuracy"], tally.learner_errors
     (3, 0.6666666666666666, {'olr': 0.3333333333333333})
     """
@@ -100,10 +94,9 @@ class Tally:
         self.bins = np.zeros((CALIBRATION_BINS, 3))
         self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
         self._sums = np.zeros(VALUE_SUMS if regression else CLASS_SUMS)
-        self.counted_from = 0
         self._last_losses = np.zeros((WINDOW, width))
         self._last_truth = np.zeros(WINDOW)
-        self._last_said = np.zeros((WINDOW, 1 if regression else 0))
+        self._last_predictions = np.zeros((WINDOW, 1 if regression else 0))
         #: The places of the answers, where these are not the likeliest classes.
         self._last_decided = _LIKELIEST
 
@@ -136,40 +129,42 @@ class Tally:
     @property
     def n_last(self) -> int:
         """Records in the window of the last ones: 1,000, or fewer if there were fewer."""
-        return min(self.records - self.counted_from, WINDOW)
+        return min(self.records, WINDOW)
 
     def _last_places(self) -> NDArray[np.int64]:
-        """Where the last records stand in the rings, the oldest first."""
+        """The places of the last records in the rings, the oldest first."""
         return np.arange(self.records - self.n_last, self.records) % WINDOW
 
     def add(
         self,
-        progress: Predictions,
+        predictions: Predictions,
         labels: Sequence[Any],
         classes: Sequence[Hashable],
-        come: Sequence[Any] | None = None,
+        arrived: Sequence[Any] | None = None,
     ) -> Floats:
-        """Count in records that were predicted, with their labels; `classes` are the columns of the predictions.
+        """Count records that were predicted, with their labels; `classes` are the columns of the predictions.
 
-        The plain guesses know the labels that have come: `come` has for each record the one that comes after it and
-        before the next, None for none. If it is not given, each label comes at once. Returns the losses, (n, columns).
+        The plain guesses know the labels that have arrived: `arrived` has for each record the one that arrives after it
+        and before the next, None for none. If it is not given, each label arrives at once. Returns the losses,
+        (n, columns).
         """
         losses = np.empty((len(labels), len(self.totals)))
+        own = predictions.own
         if self.regression:
             truth: NDArray[Any] = np.array(labels, dtype=np.float64)
-            said, decided = np.ascontiguousarray(progress.values, dtype=np.float64), _LIKELIEST
-            tally_values(said[:, 0], truth, progress.own, self._sums, losses)
+            values, decided = np.ascontiguousarray(predictions.values, dtype=np.float64), _LIKELIEST
+            tally_values(values[:, 0], truth, own, self._sums, losses)
         else:
-            truth, said, decided = self._by_class(labels, classes, progress)
-            tally_classes(said, decided, truth, progress.own, self.confusion, self.bins, self._odds, self._sums, losses)
-        self.guesses.count(truth, truth if come is None else self._coded(come), losses)
-        self._remember(truth, said, decided, losses)
+            truth, values, decided = self._by_class(labels, classes, predictions)
+            tally_classes(values, decided, truth, own, self.confusion, self.bins, self._odds, self._sums, losses)
+        self.guesses.count(truth, truth if arrived is None else self._coded(arrived), losses)
+        self._remember(truth, values, decided, losses)
         self.loss_curve.extend(losses)
         return losses
 
-    def hear(self, labels: Sequence[Any]) -> None:
-        """Labels of earlier records that have come, None for none, with no record to be counted in between."""
-        self.guesses.hear(self._coded(labels))
+    def add_labels(self, labels: Sequence[Any]) -> None:
+        """Count labels of earlier records that have arrived, None for none, with no record in between."""
+        self.guesses.add_labels(self._coded(labels))
 
     def _coded(self, labels: Sequence[Any]) -> NDArray[Any]:
         """Labels of records that were counted as the plain guesses take them."""
@@ -179,49 +174,49 @@ class Tally:
         return np.array([place[label] for label in labels], dtype=np.int64)
 
     def _by_class(
-        self, labels: Sequence[Hashable], classes: Sequence[Hashable], progress: Predictions
+        self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Predictions
     ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
         """The labels' places, the predictions with a column for each class known here, in its order, and the answers.
 
         These are the places of the classes that were answered; none where they are the likeliest.
         """
-        predictions = progress.values
+        given = predictions.values
         known = dict.fromkeys([*self.classes, *classes, *labels])
         if len(known) > len(self.classes):
             self._grow(list(known))
         place = {label: i for i, label in enumerate(self.classes)}
-        columns = [place[label] for label in classes[: predictions.shape[1]]]
+        columns = [place[label] for label in classes[: given.shape[1]]]
         if columns == list(range(len(columns))):
-            said = np.ascontiguousarray(predictions[:, : len(columns)], dtype=np.float64)
+            values = np.ascontiguousarray(given[:, : len(columns)], dtype=np.float64)
         else:
-            said = np.zeros((len(predictions), len(self.classes)))
-            said[:, columns] = predictions[:, : len(columns)]
+            values = np.zeros((len(given), len(self.classes)))
+            values[:, columns] = given[:, : len(columns)]
         decided = _LIKELIEST
-        if progress.decided is not None:
-            decided = np.array([*columns, -1], dtype=np.int64)[progress.decided]
-        return np.array([place[label] for label in labels], dtype=np.int64), said, decided
+        if predictions.decided is not None:
+            decided = np.array([*columns, -1], dtype=np.int64)[predictions.decided]
+        return np.array([place[label] for label in labels], dtype=np.int64), values, decided
 
     def _grow(self, classes: list[Hashable]) -> None:
-        """Make room for new classes, of which every earlier answer gave the probability 0."""
+        """Make room for new classes, to which every earlier answer gave the probability 0."""
         old, new = len(self.classes), len(classes)
         self.classes = classes
         confusion = np.zeros((new, new + 1), dtype=np.int64)
         confusion[:old, :old], confusion[:old, -1] = self.confusion[:, :-1], self.confusion[:, -1]
         self.confusion = confusion
         self.guesses.grow(new)
-        if new > MOST_CLASSES_FOLLOWED:
+        if new > MAX_CLASSES_FOLLOWED:
             self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
-            self._last_said = np.zeros((WINDOW, 0))
+            self._last_predictions = np.zeros((WINDOW, 0))
             return
         odds = np.zeros((new, 2, ODDS_BINS), dtype=np.int64)
         odds[:old] = self._odds
         odds[old:, 0, 0] = int(self._sums[ANSWERED])
         self._odds = odds
-        self._last_said = np.pad(self._last_said, ((0, 0), (0, new - old)))
+        self._last_predictions = np.pad(self._last_predictions, ((0, 0), (0, new - old)))
 
-    def _remember(self, truth: NDArray[Any], said: Floats, decided: NDArray[np.int64], losses: Floats) -> None:
+    def _remember(self, truth: NDArray[Any], values: Floats, decided: NDArray[np.int64], losses: Floats) -> None:
         """Keep the last records in a ring."""
-        width = min(said.shape[1], self._last_said.shape[1])
+        width = min(values.shape[1], self._last_predictions.shape[1])
         if decided.size and not self._last_decided.size:
             self._last_decided = np.full(WINDOW, -1, dtype=np.int64)
         start = max(len(truth) - WINDOW, 0)
@@ -233,48 +228,32 @@ class Tally:
             self._last_losses[ring] = losses[part]
             if decided.size:
                 self._last_decided[ring] = decided[part]
-            self._last_said[ring, :width] = said[part, :width]
-            self._last_said[ring, width:] = 0.0
+            self._last_predictions[ring, :width] = values[part, :width]
+            self._last_predictions[ring, width:] = 0.0
             start += size
 
     def metrics(self) -> dict[str, float | None]:
-        """Every metric over the whole stream; None where it is not defined, or not known (see `counted_from`)."""
+        """Every metric over the whole stream; None where it is not defined."""
         if self.regression:
-            metrics = value_metrics(float(self.totals[ANSWER]), self._sums)
-            return {"mae": self.error, "rmse": None, "r2": None} if self.counted_from else metrics
-        metrics = class_metrics(self.confusion, self._odds, self._sums)
-        if not self.counted_from:
-            return metrics
-        if self.confusion.sum() == self.records:
-            return metrics | dict.fromkeys(("roc_auc", "roc_auc_within", "log_loss", "brier"))
-        return dict.fromkeys(metrics) | self._counted(self.totals[ANSWER], self.records)
-
-    @staticmethod
-    def _counted(errors: float, records: int) -> dict[str, float | None]:
-        """The metrics that need nothing but the number of errors."""
-        right = float((records - errors) / records) if records else None
-        return {
-            "errors": float(errors),
-            "error_rate": float(errors / records) if records else None,
-            "accuracy": right,
-        }
+            return value_metrics(float(self.totals[ANSWER]), self._sums)
+        return class_metrics(self.confusion, self._odds, self._sums)
 
     def window_metrics(self) -> dict[str, float | None]:
         """Every metric over the last records, at most 1,000; with more than 100 classes those of the errors alone."""
         last = self._last_places()
-        part_of = Tally(regression=self.regression)
+        n = len(last)
+        window = Tally(regression=self.regression)
+        if len(self.classes) > MAX_CLASSES_FOLLOWED:
+            errors = float(self._last_losses[last, ANSWER].sum())
+            known = {"errors": errors, "error_rate": errors / n, "accuracy": (n - errors) / n}
+            return {**dict.fromkeys(window.metrics()), **known}
         if not self.regression:
-            part_of._grow(list(self.classes))
-            if len(self.classes) > MOST_CLASSES_FOLLOWED:
-                return dict.fromkeys(part_of.metrics()) | self._counted(
-                    self._last_losses[last, ANSWER].sum(), len(last)
-                )
-        own = np.zeros((len(last), 0))
-        labels = self._last_truth[last]
-        answers = labels.tolist() if self.regression else [self.classes[int(place)] for place in labels]
+            window._grow(list(self.classes))
+        truth = self._last_truth[last]
+        labels = truth.tolist() if self.regression else [self.classes[int(place)] for place in truth]
         decided = self._last_decided[last] if self._last_decided.size else None
-        part_of.add(Predictions(self._last_said[last], own, decided), answers, self.classes)
-        return part_of.metrics()
+        window.add(Predictions(self._last_predictions[last], np.zeros((n, 0)), decided), labels, self.classes)
+        return window.metrics()
 
     def window_errors(self) -> list[float]:
         """Mean losses over the last records: of the answer, of the plain guesses, and of each learner."""
@@ -288,7 +267,7 @@ class Tally:
         return [min(float(mean), LARGEST) for mean in means]
 
     def window_recall(self) -> dict[Hashable, tuple[int, float | None]]:
-        """Of each class how many of the last records had it, and the share of these that was predicted as it."""
+        """For each class how many of the last records had it, and the share of these that was predicted as it."""
         last = self._last_places()
         truth, wrong = self._last_truth[last], self._last_losses[last, ANSWER]
         found: dict[Hashable, tuple[int, float | None]] = {}
@@ -304,77 +283,48 @@ class Tally:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        arrays |= {name: getattr(self, name)[self._last_places()] for name in _LAST}
-        if self._last_decided.size:
-            arrays[_DECIDED] = self._last_decided[self._last_places()]
-        metadata = {
-            "learners": list(self.learners),
-            "regression": self.regression,
-            "classes": [pack_name(label) for label in self.classes],
-            "counted_from": self.counted_from,
-        }
-        arrays |= prefixed("guesses", self.guesses.state())
-        return metadata, arrays | prefixed("curve", self.loss_curve.state())
+        last = self._last_places()
+        arrays |= {name: getattr(self, name)[last] for name in _LAST if len(getattr(self, name))}
+        arrays |= prefixed("curve", self.loss_curve.state()) | prefixed("guesses", self.guesses.state())
+        return {"classes": [pack_name(label) for label in self.classes]}, arrays
 
-    def rules(self, classes: int, n_last: int) -> dict[str, ArrayRule]:
-        """What the arrays of a `state` must be beside the curve's and the guesses'; `n_last` records in the window.
-
-        Sums of what absurd targets lose are infinite, those of probabilities never; what an earlier version has not
-        counted is NaN.
-        """
-        width = len(self.totals)
-        followed = classes if classes <= MOST_CLASSES_FOLLOWED else 0
+    def schema(self, classes: int, n_last: int) -> dict[str, Array]:
+        """What the arrays of a `state` must be, apart from curve and guesses; `n_last` records are in the window."""
+        followed = classes if classes <= MAX_CLASSES_FOLLOWED else 0
         # The first of the sums is how many there are.
         first = np.arange(self._sums.size) == 0
-        least = np.zeros(first.size)
-        if self.regression:
-            least[MEAN] = -np.inf
-        most = np.where(first, MOST_COUNT, np.inf if self.regression else LARGEST)
-        said = ArrayRule((n_last, followed), low=0.0, high=_MOST_PROBABILITY)
-        known = ~np.isin(np.arange(width), [USUAL, LAST])
-        totals = ArrayRule((width,), low=0.0, high=MOST_COUNT, finite=known)
-        if self.regression:
-            said, totals = ArrayRule((n_last, 1), finite=False), ArrayRule((width,), low=0.0, finite=False)
-        truth = (-np.inf, np.inf) if self.regression else (0.0, classes - 1.0)
+        truth = Array((n_last,), "float64", 0.0, classes - 1.0)
         return {
             "confusion": counts(classes, classes + 1),
-            "bins": ArrayRule((CALIBRATION_BINS, 3), low=0.0, high=MOST_COUNT),
+            "bins": Array((CALIBRATION_BINS, 3), low=0.0, high=MAX_COUNT),
             "_odds": counts(followed, 2, ODDS_BINS),
-            "_sums": ArrayRule(
-                (first.size,), "float64", least, most, whole=first, finite=first if self.regression else True
+            "_sums": Array(
+                first.shape,
+                low=np.where(first, 0.0, -np.inf),
+                high=np.where(first, MAX_COUNT, np.inf),
+                finite=first if self.regression else True,
             ),
-            "_last_losses": ArrayRule((n_last, width), low=0.0, finite=False),
-            "_last_truth": ArrayRule((n_last,), "float64", *truth, whole=not self.regression),
-            "_last_said": said,
-            "curve/totals": totals,
+            "_last_losses": Array((n_last, len(self.totals))),
+            "_last_truth": Array((n_last,)) if self.regression else truth,
+            "_last_predictions": Array((n_last, 1 if self.regression else followed), finite=not self.regression),
+            "_last_decided": Array((n_last,), "int64", -1, classes - 1),
         }
 
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state` of a tally of the same learners."""
         classes = unpack_names("classes that were counted", metadata.get("classes"))
-        if classes and self.regression:
-            raise BraidedError("state of a tally: it has classes, and targets are numbers; give a file written by save")
         curve = Curve(len(self.totals))
         curve.load_state(unprefixed("curve", arrays))
-        counted_from = checked("state of a tally", metadata, "counted_from", int, 0, curve.records)
-        n_last = min(curve.records - counted_from, WINDOW)
-        rules = self.rules(len(classes), n_last)
-        if _DECIDED in arrays:
-            rules[_DECIDED] = ArrayRule((n_last,), "int64", -1, len(classes) - 1)
-        check_arrays("state of a tally", rules, arrays)
+        schema = self.schema(len(classes), min(curve.records, WINDOW))
+        if "_last_decided" not in arrays:  # the likeliest class was always decided for
+            del schema["_last_decided"]
+        check(_WHAT, schema, arrays)
         self.guesses.load_state(unprefixed("guesses", arrays), len(classes))
-        self.loss_curve, self.classes, self.counted_from = curve, classes, counted_from
+        self.loss_curve, self.classes = curve, classes
         for name in _ARRAYS:
             setattr(self, name, arrays[name].copy())
         for name in _LAST:
-            ring = np.zeros((WINDOW, *arrays[name].shape[1:]))
-            ring[self._last_places()] = arrays[name]
-            setattr(self, name, ring)
-        if _DECIDED in arrays:
-            self._last_decided = np.full(WINDOW, -1, dtype=np.int64)
-            self._last_decided[self._last_places()] = arrays[_DECIDED]
-
-
-_ARRAYS = ("confusion", "bins", "_odds", "_sums")
-_DECIDED = "_last_decided"
-_LAST = ("_last_losses", "_last_truth", "_last_said")
+            if name in schema:
+                ring = np.zeros((WINDOW, *arrays[name].shape[1:]), dtype=arrays[name].dtype)
+                ring[self._last_places()] = arrays[name]
+                setattr(self, name, ring)

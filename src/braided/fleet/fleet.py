@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Self
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 
+from braided import checks
 from braided.errors import BraidedError
+from braided.estimators import ESTIMATORS, MODLClassifier, cards
+from braided.estimators.arrays import column_of, frame_of, is_sparse, n_records, records_of
 from braided.estimators.base import MODL
-from braided.estimators.chunks import weights_of
-from braided.estimators.frames import opened
-from braided.estimators.tasks import REGRESSION
-from braided.fleet.dry_run import FleetDryRun
-from braided.fleet.facts import BRAID, NONE, OLDEST, START
-from braided.fleet.keys import KeyedTable
-from braided.fleet.rows import KeyLimits
-from braided.fleet.saved import SavedFleet
+from braided.estimators.lock import ModelLock
+from braided.estimators.model import Model
+from braided.estimators.params import REGRESSION
+from braided.fleet.cache import KeyLimits
+from braided.fleet.pieces import pieces
+from braided.fleet.schema import check_same_settings, restored_key
 from braided.fleet.separate import SeparateModels
 from braided.fleet.shared import SharedModel
-from braided.records import Predictions
+from braided.records import Predictions, Records, join_predictions
+from braided.store import REMEDY, checked, pack_name, prefixed, read, unpack_name, unprefixed, write
 from braided.streams.encode.encoder import Encoder as RawEncoder
-from braided.values import as_weight, key_text
+from braided.streams.encode.saved import pack_encoder, restored_encoder
+from braided.values import as_weight, key_text, shown
 
-#: Keys, or whole models, in memory unless something else is said.
+if TYPE_CHECKING:
+    from braided.estimators.frames import Frame
+
+BRAID, START, NONE = SHARES = ("braid", "start", "none")
+OLDEST = "oldest"
+#: What a checkpoint calls a fleet.
+KIND = "Fleet"
+#: The number of keys, or whole models, in memory if none is given.
 _IN_MEMORY = {BRAID: 100_000, START: 500, NONE: 500}
+_MAX_KEYS = 10**9
+_TEMPLATE = "template"
+_WHAT = "the fleet"
 
 
-class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
+class Fleet(base.Wrapper[Any], base.Estimator):
     """A model for each key: machines, customers, stations, each with a concept of its own, and strength in common.
 
     The key is a field of the record, or a column, and is no feature. What a key's model is depends on `share`:
@@ -54,11 +70,11 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
     share
         `braid`, `start` or `none`.
     in_memory
-        So many keys are in memory, those used last; the others lie on disk, as checkpoints, and answers are the same.
+        The number of keys in memory, those used last; the others are on disk, as checkpoints. Answers are the same.
         None: 100,000 for `braid`, at 3.5 to 20.5 kB each, and 500 for whole models.
     folder
-        Where to make a folder for those on disk, which goes when the fleet goes, or, if its process was killed, with
-        the next fleet that makes one there; that of temporary files if None. Name one where nobody removes old files.
+        Where those on disk are: in a file without a name, which goes with the fleet or its process, however that ends.
+        The folder of temporary files if None.
     max_keys
         Limit beyond which a record with a new key is refused, so that a stream gone wrong cannot fill the disk.
     evict
@@ -99,131 +115,212 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         self.folder = folder
         self.max_keys = max_keys
         self.evict = evict
-        self._learned = 0
-        #: Whether a dry run has admitted what is being learned.
-        self._admitted = False
-        self._check()
-        most = _IN_MEMORY[share] if in_memory is None else in_memory
-        limits = KeyLimits(most, folder, max_keys, evict == OLDEST)
-        if share == BRAID:
-            self._inside = SharedModel(model.clone(), limits)
-        else:
-            self._inside = SeparateModels(model.clone(), limits, share == START)
+        self._check_settings()
+        self._lock = ModelLock()
+        limits = KeyLimits(in_memory or _IN_MEMORY[share], folder, max_keys, evict == OLDEST, key)
+        fresh = model.clone()
+        self._encoder = fresh.encoder
+        self._inside: SharedModel | SeparateModels
+        kind: Any = SharedModel if share == BRAID else SeparateModels
+        self._inside = kind(fresh.core, limits, *self._started)
+        #: A digest of what keys share, once it is held.
+        self._shared_digest = ""
+
+    def _check_settings(self) -> None:
+        if not isinstance(self.model, MODL):
+            raise BraidedError(f"model is {shown(self.model)}: give a MODLClassifier or MODLRegressor")
+        if self.model.records_learned:
+            raise BraidedError("the model has learned something, and a fleet starts from nothing: give a new one")
+        if getattr(self.model, "decides", False):
+            raise BraidedError(
+                "the model chooses its answers by decision, class_weight or costs, and a fleet answers with the "
+                "likeliest class: leave them out"
+            )
+        checks.choice("share", self.share, SHARES)
+        if self.evict not in (None, OLDEST):
+            raise BraidedError(f"evict is {shown(self.evict)}: give None or {OLDEST!r}")
+        for name in ("in_memory", "max_keys"):
+            value = getattr(self, name)
+            if name == "in_memory" and value is None:
+                continue
+            if type(value) is not int or not 1 <= value <= _MAX_KEYS:
+                raise BraidedError(f"{name} is {shown(value)}: give a whole number from 1 to {_MAX_KEYS:,}")
+        pack_name(self.key)
+
+    @property
+    def _started(self) -> tuple[bool, ...]:
+        """What the constructor of the fleet inside takes more where keys have whole models."""
+        return () if self.share == BRAID else (self.share == START,)
 
     @property
     def _wrapped_model(self) -> Any:
         return self.model
 
-    def _text(self, value: Any, record: int, learn: bool) -> str | None:
-        """A record's key; a missing one is refused if the record is to be learned."""
-        text = key_text(value, self.key, record)
-        if text is None and learn:
-            raise BraidedError(
-                f"record {record} has no key {self.key!r}: give every record that is learned one, or leave it out"
-            )
-        return text
+    def __repr__(self) -> str:
+        task = "regressor" if self.task == REGRESSION else "classifier"
+        return f"Fleet({task} by {self.key!r}, share={self.share!r}, {self.n_keys:,} keys)"
 
-    def _keyed(self, x: Mapping[Hashable, Any], learn: bool) -> tuple[str | None, dict[Hashable, Any]]:
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        about = f"a {type(self.model).__name__} for each {self.key}, share {self.share}"
+        figures = [(f"{self.records_learned:,}", "records learned"), (f"{self.n_keys:,}", "keys")]
+        return cards.card("Fleet", about, figures)
+
+    @property
+    def task(self) -> str:
+        """`classification` or `regression`."""
+        return self.model.task
+
+    @property
+    def core(self) -> SharedModel | SeparateModels:
+        """The fleet of numbers behind the conversions; whoever uses it holds `lock`."""
+        return self._inside
+
+    @property
+    def lock(self) -> ModelLock:
+        """Held by each method while it uses the fleet; to be entered around several that belong together."""
+        return self._lock
+
+    def without_encoder(self) -> Self:
+        """The same fleet for records that are numbers already: it shares all but the encoder."""
+        view = type(self).__new__(type(self), self.model)
+        view.__dict__.update({**vars(self), "_encoder": None})
+        return view
+
+    @property
+    def shared(self) -> MODL | None:
+        """The model that learns every record, to be asked; None if there is none."""
+        return None if self.share == NONE else type(self.model)._around(self._inside.model, self._lock, self._encoder)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys that have learned something, as their text, those that did last at the end."""
+        return list(self._inside.cache.known)
+
+    @property
+    def n_keys(self) -> int:
+        """How many keys there are."""
+        return len(self._inside.cache)
+
+    @property
+    def n_in_memory(self) -> int:
+        """How many of them are in memory; the others are on disk."""
+        return len(self._inside.cache.resident)
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels seen so far, in the order of the columns of `predict_proba_many`; none for regression."""
+        return self._inside.classes
+
+    @property
+    def learner_names(self) -> list[str]:
+        """Names of the learners inside, with `shared` for what the shared model alone would say."""
+        return self._inside.learner_names
+
+    @property
+    def health(self) -> dict[str, dict[str, int]]:
+        """Updates that the shared model's learners skipped, and how often they were reset."""
+        nothing = {name: {"skipped": 0, "resets": 0} for name in self.learner_names}
+        return {**nothing, **self._inside.model.health} if self.share == BRAID else nothing
+
+    @property
+    def n_features(self) -> int:
+        """How many features the shared model has seen; 0 where there is none."""
+        return 0 if self.share == NONE else len(self._inside.model.features)
+
+    @property
+    def feature_names(self) -> list[Hashable]:
+        """The features that the shared model has seen."""
+        return [] if self.share == NONE else list(self._inside.model.features.slots)
+
+    @property
+    def records_learned(self) -> int:
+        """How many records this fleet has learned."""
+        return self._inside.learned
+
+    def expect_delay(self, delay: int) -> None:
+        """Set the delay of labels, before the first record is learned, unless it was given."""
+        with self._lock.writing:
+            model = self._inside.model
+            if not self._inside.learned and not model.delay:
+                fresh = Model(model.task, replace(model.params, delay=delay))
+                self._inside = type(self._inside)(fresh, self._inside.cache.limits, *self._started)
+
+    @property
+    def encoder(self) -> RawEncoder | None:
+        """What makes numbers of raw records, for all keys; None if they are numbers."""
+        return self._encoder
+
+    @property
+    def shared_is_held(self) -> bool:
+        """Whether keys alone learn; see `hold_shared`."""
+        return self._inside.held
+
+    def _keyed(self, x: Mapping[Hashable, Any]) -> tuple[str | None, dict[Hashable, Any]]:
         """A record's key, and the record without it."""
         rest = dict(x)
-        return self._text(rest.pop(self.key, None), self._learned + 1, learn), rest
+        return key_text(rest.pop(self.key, None), self.key, self._inside.learned + 1), rest
 
-    def _make_ready(self, keys: Sequence[str | None], learn: bool) -> None:
-        """Refuse a step that the disk does not allow; predictions need no room there, nor does what was admitted."""
-        if learn and not self._admitted:
-            self._inside.make_ready(keys)
-        else:
-            self._inside.check_files(keys)
-
-    @contextmanager
-    def learning_admitted(self) -> Iterator[None]:
-        """Within this, chunks are learned that `dry_run` has admitted: a disk that is full by then stops none of them.
-
-        Keys that are too many stay in memory, and the next dry run is refused.
-        """
-        self._admitted = True
-        try:
-            yield
-        finally:
-            self._admitted = False
+    def _growing(self) -> AbstractContextManager[Any]:
+        """Within this, what raw records settle is taken back if they are refused."""
+        return nullcontext() if self._encoder is None else self._encoder.trial()
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record; arguments as of `MODLClassifier.learn_one`, with the key in x."""
-        weight = as_weight(w, self._learned + 1)
-        key, rest = self._keyed(x, weight > 0.0)
-        if weight > 0.0 and key is not None and key not in self._inside.known:
-            self._check_room({key}, self._learned + 1)
-        self._make_ready([key], learn=True)
-        self._inside.learn_one(key, rest, y, w)
-        self._learned += weight > 0.0
+        with self._lock.writing:
+            weight = as_weight(w, self._inside.learned + 1)
+            key, rest = self._keyed(x)
+            self._inside.cache.make_ready()
+            with self._growing():
+                if self._encoder is not None:
+                    rest = self._encoder.encode_one(rest, weight > 0.0 and not self._inside.held)
+                self._inside.learn_row(key, rest, y, weight)
 
     def _predict_row(self, x: Mapping[Hashable, Any]) -> NDArray[np.float64] | None:
-        key, rest = self._keyed(x, learn=False)
-        self._make_ready([key], learn=False)
-        return self._inside.predict_one(key, rest)
+        key, rest = self._keyed(x)
+        self._inside.cache.check_whole()
+        return self._inside.predict_row(
+            key, rest if self._encoder is None else self._encoder.encode_one(rest, learn=False)
+        )
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of each class; empty before anything was learned."""
-        row = self._predict_row(x)
-        return {} if row is None else dict(zip(self.classes, row.tolist(), strict=False))
+        with self._lock:
+            row = self._predict_row(x)
+            return {} if row is None else dict(zip(self.classes, row.tolist(), strict=False))
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The likeliest label, None before anything was learned; or the value, 0 until then."""
-        row = self._predict_row(x)
-        if self.task == REGRESSION:
-            return 0.0 if row is None else float(row[0])
-        return None if row is None or not row.any() else self.classes[int(row.argmax())]
+        with self._lock:
+            row = self._predict_row(x)
+            if self.task == REGRESSION:
+                return 0.0 if row is None else float(row[0])
+            return None if row is None or not row.any() else self.classes[int(row.argmax())]
 
-    def _opened(
-        self, X: Any, names: Sequence[Hashable] | None, keys: Any, weights: Any, learn: bool
-    ) -> tuple[list[str | None], Any, Sequence[Hashable] | None]:
-        """The keys of a table's records, checked, and the table without them."""
-        table = KeyedTable(X, names, self.key, keys)
-        first = self._learned + 1
-        checked_weights = weights_of(weights, len(table.keys), first) if learn else None
-        learned = [learn] * len(table.keys) if checked_weights is None else (checked_weights > 0.0).tolist()
-        found = [
-            self._text(value, first + row, counts)
-            for row, (value, counts) in enumerate(zip(table.keys, learned, strict=True))
-        ]
-        self._make_ready(found, learn)
-        return found, table.X, table.names
-
-    def _check_new(self, keys: Sequence[str | None], sample_weight: Any) -> None:
-        """Refuse a chunk that brings too many keys."""
-        weights = weights_of(sample_weight, len(keys), 1)
-        pairs = zip(keys, [True] * len(keys) if weights is None else (weights > 0.0).tolist(), strict=True)
-        new = {key for key, counts in pairs if counts and key is not None and key not in self._inside.known}
-        self._check_room(new, self._learned + 1)
-
-    def dry_run(self) -> FleetDryRun:
-        """Asks whether this fleet would learn certain chunks, one after another, without learning them.
-
-        Examples
-        --------
-        >>> from braided import Fleet, MODLRegressor
-        >>> dry_run = Fleet(MODLRegressor(), key="machine", max_keys=1).dry_run()
-        >>> dry_run.learn_many([[1.0]], [2.0], ["load"], keys=["pump"])
-        >>> dry_run.learn_many([[1.0]], [2.0], ["load"], keys=["fan"])
-        Traceback (most recent call last):
-            ...
-        braided.errors.BraidedError: record 1 or one after it brings key number 2, and max_keys is 1: raise max_keys, or
-        give evict='oldest'
-        """
-        return FleetDryRun(
-            self._inside.dry_run(),
-            lambda new, n_keys: self._check_room(new, self._learned + 1, n_keys),
-            lambda X, names, keys, weights: self._opened(X, names, keys, weights, learn=True),
-        )
-
-    def give_up_encoder(self) -> RawEncoder | None:
-        """Take numbers from now on; what made them of raw records, if anything did."""
-        self.model.give_up_encoder()
-        return self._inside.give_up_encoder()
-
-    def lent_encoder(self) -> AbstractContextManager[RawEncoder | None]:
-        """Within this the fleet takes numbers, which the encoder that is lent makes of raw records, if there is one."""
-        return self._inside.lent_encoder()
+    def _records(
+        self,
+        X: Any,
+        names: Sequence[Hashable] | None,
+        keys: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        learn: bool = False,
+    ) -> tuple[Records, Frame | None]:
+        """A chunk as checked records of numbers with their keys, and the data frame that X is without them."""
+        given, X, names = _without_keys(X, names, self.key, keys)
+        if is_sparse(X):
+            raise BraidedError("X is a sparse matrix, and a fleet takes arrays and frames: give X.toarray()")
+        first = self._inside.learned + 1
+        texts = [key_text(value, self.key, first + row) for row, value in enumerate(given)]
+        if learn:
+            self._inside.cache.make_ready()
+        else:
+            self._inside.cache.check_whole()
+        settle = not self._inside.held
+        records, frame = records_of(X, names, y, sample_weight, self._encoder, first, learn, settle)
+        return replace(records, keys=texts), frame
 
     def predict_learn_many(
         self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, keys: Any = None
@@ -241,12 +338,25 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
         keys
             n keys, where X has no column with them.
         """
-        found, X, names = self._opened(X, names, keys, sample_weight, learn=True)
-        self._check_new(found, sample_weight)
-        progress = self._inside.predict_learn_many(found, X, y, names, sample_weight)
-        weights = weights_of(sample_weight, len(found), 1)
-        self._learned += len(found) if weights is None else int((weights > 0.0).sum())
-        return progress
+        with self._lock.writing, self._growing():
+            records, frame = self._records(X, names, keys, y, sample_weight, learn=True)
+            admitted = self._inside.check(records)
+            # What keys learn of the first record depends on whether there was one before it.
+            weights = np.ones(1) if records.weights is None else records.weights
+            first = 0 if self._inside.model.records_learned else int((weights > 0.0).argmax()) + 1
+            parts = []
+            for rows in pieces(len(records), first):
+                parts.append(self._inside.learn(admitted.part(rows.start, rows.stop)))
+                self._lock.let_readers_in()
+            predictions = join_predictions(parts)
+            return predictions if frame is None else self._framed(frame, predictions)
+
+    def _framed(self, frame: Frame, predictions: Predictions) -> Predictions:
+        """Predictions as frames of the library that the records came in."""
+        values, own = predictions.values, frame.frame(predictions.own, self.learner_names)
+        if self.task == REGRESSION:
+            return predictions._replace(values=frame.series(values[:, 0]), own=own)
+        return predictions._replace(values=frame.frame(values, self.classes[: values.shape[1]]), own=own)
 
     def learn_many(
         self,
@@ -261,8 +371,10 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
 
     def progress_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Predictions:
         """What `predict_learn_many` would give if it did not learn."""
-        found, X, names = self._opened(X, names, keys, None, learn=False)
-        return self._inside.progress_many(found, X, names)
+        with self._lock:
+            records, frame = self._records(X, names, keys)
+            predictions = self._inside.predict(records)
+            return predictions if frame is None else self._framed(frame, predictions)
 
     def predict_proba_many(self, X: Any, names: Sequence[Hashable] | None = None, keys: Any = None) -> Any:
         """Class probabilities, (n, n_classes), columns in the order of `classes`; of a frame, a frame."""
@@ -273,17 +385,181 @@ class Fleet(SavedFleet, base.Wrapper[Any], base.Estimator):
 
         The label is None where nothing is known, as of a new key that shares nothing.
         """
-        found, X, names = self._opened(X, names, keys, None, learn=False)
-        frame = opened(X)
-        predictions = self._inside.progress_many(found, X, names).values
+        with self._lock:
+            records, frame = self._records(X, names, keys)
+            values, labels = self._inside.predict(records).values, self.classes
         if self.task == REGRESSION:
-            return predictions if frame is not None else predictions[:, 0]
-        labels = self.classes
-        table = np.asarray(predictions, dtype=np.float64).reshape(len(found), len(labels))
-        if frame is not None and labels and table.any(axis=1).all():
-            return frame.series(labels, table.argmax(axis=1))
-        said = [labels[row.argmax()] if row.any() else None for row in table]
-        return said if frame is None else frame.series(said)
+            return values[:, 0] if frame is None else frame.series(values[:, 0])
+        if frame is not None and labels and values.any(axis=1).all():
+            return frame.series(labels, values.argmax(axis=1))
+        answers = [labels[row.argmax()] if row.any() else None for row in values]
+        return answers if frame is None else frame.series(answers)
+
+    def hold_shared(self) -> None:
+        """Let keys alone learn from now on: what they share stays as it is.
+
+        That is the shared model, what makes numbers of raw records and, under `braid`, the fleet's weights, its units,
+        the standardisation, and which features and classes there are. The predictions for a key then depend on its own
+        records alone, so that keys may be learned in any order, or on many machines. Under `braid`, a record with a
+        label that the shared model does not know is predicted and teaches its key nothing. There is no way back.
+        """
+        with self._lock.writing:
+            if self.share != NONE and not self._inside.model.records_learned:
+                raise BraidedError("the fleet has learned nothing that keys could share: let it learn first")
+            if self._encoder is not None and not self._encoder.kinds:
+                raise BraidedError("the fleet has seen no column that encode=True could settle: let it learn first")
+            self._inside.hold()
+            self._shared_digest = self._inside.digest()
+            if self._encoder is not None:
+                settled = json.dumps(pack_encoder(self._encoder), sort_keys=True)
+                self._shared_digest = hashlib.sha256((self._shared_digest + settled).encode()).hexdigest()
+
+    def _known(self, key: Any) -> str:
+        text = key_text(key, self.key)
+        if text is None or text not in self._inside.cache.known:
+            raise BraidedError(f"key {shown(key)} is not known to the fleet: give one of its keys")
+        return text
+
+    def _check_apart(self) -> None:
+        """Refuse to take keys away from what they share while that still learns."""
+        if self.share != NONE and not self.shared_is_held:
+            raise BraidedError("the fleet still learns what its keys share: call hold_shared before one is taken apart")
+
+    def forget_key(self, key: Any) -> None:
+        """Forget a key, as if it were new; what was shared with others has learned from it, and stays."""
+        with self._lock.writing:
+            self._inside.forget_key(self._known(key))
+
+    def snapshot_key(self, key: Any) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """What one key has of its own, for `restore_key` of a fleet that shares the same, and holds it."""
+        with self._lock:
+            self._check_apart()
+            text = self._known(key)
+            own, arrays = self._inside.snapshot_key(text)
+        return {"text": text, "share": self.share, "shared": self._shared_digest, "own": own}, arrays
+
+    def restore_key(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Let a key have what `snapshot_key` gave, whatever it had before; what could not be that is refused."""
+        self._check_apart()
+        key = restored_key(_WHAT, checked(_WHAT, metadata, "text", str))
+        if checked(_WHAT, metadata, "share", str) != self.share:
+            raise BraidedError(f"the key is of a fleet with share={metadata['share']!r:.60}: give one of this fleet's")
+        if checked(_WHAT, metadata, "shared", str) != self._shared_digest:
+            raise BraidedError("the key has learned with another shared model: give the fleet that it is from")
+        own = checked(_WHAT, metadata, "own", dict)
+        with self._lock.writing:
+            if key not in self._inside.cache.known:
+                self._inside.cache.check_room_for([key], self._inside.learned + 1)
+            self._inside.restore_key(key, own, arrays, self.model.learners)
+
+    def snapshot(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Everything needed to go on exactly from here: JSON metadata and named arrays.
+
+        With `encode`, what makes numbers of raw records (`streams.encode.saved.pack_encoder`), the fleet that is
+        restored takes such.
+        """
+        return self._snapshot(encode, in_parts=False)
+
+    def snapshot_in_parts(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The same, to be written before anything else is done: keys on disk are read as they are written."""
+        return self._snapshot(encode, in_parts=True)
+
+    def _snapshot(self, encode: dict[str, Any] | None, in_parts: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        template, arrays = self.model.snapshot()
+        parameters = {name: getattr(self, name) for name in ("share", "in_memory", "max_keys", "evict")}
+        with self._lock:
+            inside, more = self._inside.snapshot(in_parts)
+            if encode is None and self._encoder is not None:
+                encode = pack_encoder(self._encoder)
+            if encode is not None:
+                inside["model"]["encode"] = encode
+                template.setdefault("encode", encode)
+            metadata: dict[str, Any] = {
+                "estimator": type(self.model).__name__,
+                "parameters": {"key": pack_name(self.key), **parameters},
+                "learned": self._inside.learned,
+                "template": template,
+                "inside": inside,
+                **({"held": True} if self.shared_is_held else {}),
+                # For a digest of all that was learned.
+                "features": [pack_name(name) for name in self.feature_names],
+                "classes": [pack_name(label) for label in self.classes],
+            }
+        return metadata, {**prefixed(_TEMPLATE, arrays), **more}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fleet, with the keys on disk, to one file, atomically; see `MODLClassifier.save`."""
+        with self._lock:
+            write(path, KIND, *self.snapshot_in_parts())
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        learners: Sequence[Any] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Read a fleet written by `save`; it goes on exactly from there.
+
+        Parameters
+        ----------
+        path
+            The file.
+        learners
+            As of `MODLClassifier.load`.
+        folder
+            As of the fleet itself: a file does not say where to put keys on disk.
+        """
+        checkpoint = read(path, KIND)
+        return cls.restore(checkpoint.metadata, checkpoint.arrays, learners, folder)
+
+    @classmethod
+    def restore(
+        cls,
+        metadata: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        learners: Sequence[Any] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """The inverse of `snapshot`; what could not have come from there is refused."""
+        kind = ESTIMATORS.get(checked(_WHAT, metadata, "estimator", str))
+        if kind is None:
+            raise BraidedError(f"{_WHAT}: estimator {metadata['estimator']!r:.60} is not known to this braided")
+        given = checked(_WHAT, metadata, "parameters", dict)
+        template = kind.restore(checked(_WHAT, metadata, "template", dict), unprefixed(_TEMPLATE, arrays), learners)
+        if "key" not in given:
+            raise BraidedError(f"{_WHAT}: its key is missing; {REMEDY}")
+        optional = {
+            name: None if given.get(name) is None else checked(_WHAT, given, name, kind_of)
+            for name, kind_of in (("in_memory", int), ("evict", str))
+        }
+        made: Any = cls
+        fleet: Self = made(
+            template,
+            unpack_name(given["key"]),
+            checked(_WHAT, given, "share", str),
+            folder=folder,
+            max_keys=checked(_WHAT, given, "max_keys", int, 1, _MAX_KEYS),
+            **optional,
+        )
+        inside = checked(_WHAT, metadata, "inside", dict)
+        check_same_settings(_WHAT, metadata["template"], checked(_WHAT, inside, "model", dict), but_for=("delay",))
+        fleet._inside.load(inside, arrays, learners)
+        fleet._inside.learned = checked(_WHAT, metadata, "learned", int)
+        settled = inside["model"].get("encode")
+        fleet._encoder = None if settled is None else restored_encoder(settled)
+        if "held" in metadata and checked(_WHAT, metadata, "held", bool):
+            fleet.hold_shared()
+        return fleet
+
+    def __getstate__(self) -> dict[str, Any]:
+        """As a file has it: keys on disk come along, and their folder does not."""
+        return {"snapshot": self.snapshot(), "learners": self.model.learners, "folder": self.folder}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        metadata, arrays = state["snapshot"]
+        restored = type(self).restore(metadata, arrays, state["learners"], state["folder"])
+        self.__dict__.update(restored.__dict__)
 
 
 class FleetClassifier(Fleet, base.Classifier):
@@ -292,3 +568,51 @@ class FleetClassifier(Fleet, base.Classifier):
 
 class FleetRegressor(Fleet, base.Regressor):
     """A `Fleet` of regressors; `Fleet(...)` makes one."""
+
+
+def _without_keys(
+    X: Any, names: Sequence[Hashable] | None, key: Hashable, keys: Any = None
+) -> tuple[list[Any], Any, Sequence[Hashable] | None]:
+    """The keys of an array's or frame's records as they were given, and the rest with its names."""
+    if keys is not None:
+        frame = None if is_sparse(X) else frame_of(X)
+        columns = names if names is not None else [] if frame is None else frame.columns
+        if key in columns:
+            raise BraidedError(f"keys are given, and X has the column {key!r} as well: give one of the two")
+        return _listed_keys(keys, n_records(X)), X, names
+    if is_sparse(X):
+        raise BraidedError(f"X is a sparse matrix, which has no column {key!r}: give keys=[...] as well")
+    frame = frame_of(X)
+    if frame is not None:
+        if names is not None:
+            raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
+        rest, found = frame.without(key)
+        return found, rest, None
+    array = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
+    known: list[Hashable] = list(range(array.shape[1] if array.ndim == 2 else 0) if names is None else names)
+    if array.ndim != 2 or key not in known or len(known) != array.shape[1]:
+        raise BraidedError(f"X has no column {key!r}: name its columns, one of them by the key, or give keys=[...]")
+    place = known.index(key)
+    return array[:, place].tolist(), np.delete(array, place, axis=1), known[:place] + known[place + 1 :]
+
+
+def _listed_keys(keys: Any, n: int) -> list[Any]:
+    """The keys of n records as a list."""
+    given = column_of(keys, "keys")
+    if isinstance(given, str | Set | Mapping) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+        raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key a record")
+    # Times as a list would be whole numbers of nanoseconds, and keys.
+    found = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind not in "mM" else list(given)
+    if len(found) != n:
+        raise BraidedError(f"X has {n} records and keys has {len(found)}: the lengths must match")
+    return found
+
+
+def warm_up_fleet(fleet: Fleet) -> None:
+    """Compile or load what a fleet calls itself; `estimators.warm_up` does the same for its models."""
+    twin = fleet.clone()
+    labels: list[Any] = ["a", "b", "c"]
+    labels = labels[: fleet.model.class_limit] if isinstance(fleet.model, MODLClassifier) else [1.0, 2.0, 3.0]
+    for row, label in enumerate(labels):
+        twin.predict_learn_many([[float(row)]], [label], ["feature"], keys=["key"])
+    twin.progress_many([[1.0]], ["feature"], keys=["key"])

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import pack_name, unpack_names
-from braided.engine import hold_together
 from braided.errors import BraidedError
-from braided.estimators.chunks import Chunk
-from braided.fleet.keys import restored_keys
-from braided.fleet.layout import MOST_FEATURES, RowLayout
-from braided.fleet.rows import KeyLimits, KeyRows
+from braided.fleet.cache import KeyCache, KeyLimits
+from braided.fleet.layout import MAX_FEATURES, RowLayout
+from braided.fleet.schema import check_rows, restored_keys, shared_weights
 from braided.kernels import keyed
 from braided.kernels.random import fill_normal, fill_uniform, key_of, mix, unit_interval
-from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, STATISTICS, WHOLE
-from braided.state import ArrayRule, check_arrays, check_covariance, checked, length
-from braided.values import as_number
+from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, STATISTICS
+from braided.records import Admitted, Records
+from braided.store import Array, Checkpoint, InParts, check, checked, length, pack_name, reject_malformed, unpack_names
 
 Floats = NDArray[np.float64]
+#: The rows of some keys: `single`, with what their learners have, and `double`, with what needs the precision.
+Rows = tuple[NDArray[np.float32], NDArray[np.float64]]
 _NO_WEIGHTS = np.zeros(0)
-_LARGEST = 1e280
 _WHAT = "state of the fleet"
-
-
-def _row(x: Mapping[Hashable, Any], names: Sequence[Hashable]) -> Floats:
-    """A record that was checked before as a table of one row, NaN where it has no value."""
-    values = [x.get(name) for name in names]
-    row = [
-        value if type(value) is float else as_number(name, value, 0) for name, value in zip(names, values, strict=True)
-    ]
-    return np.array([row], dtype=np.float64)
+#: How many keys are read at a time where all are saved or loaded.
+_KEYS_AT_A_TIME = 256
 
 
 def _unit(seat: np.uint64, place: int) -> float:
@@ -41,30 +32,64 @@ def _unit(seat: np.uint64, place: int) -> float:
     return float(unit_interval(np.uint64(mix(seat, np.uint64(place)))))
 
 
-class New(NamedTuple):
-    """What a record is the first to have: features, and how many classes."""
+class KeyRows:
+    """The rows of the keys in memory: what a `KeyCache` holds of `KeyLearners`.
 
-    features: Sequence[Hashable]
-    classes: int
+    Attributes
+    ----------
+    layout
+        The sizes of rows.
+    single, double
+        One row per place.
+    """
 
+    kind = "FleetRows"
 
-class _Records(NamedTuple):
-    """Records on their way to the keys' learners; the fields are those of `kernels.keyed.run`."""
+    def __init__(self, layout: RowLayout) -> None:
+        self.layout = layout
+        self.single = np.zeros((0, layout.size), dtype=np.float32)
+        self.double = np.zeros((0, keyed.DOUBLES))
 
-    values: Floats
-    columns: Sequence[Hashable]
-    keys: Sequence[str | None]
-    shared: Floats
-    targets: Floats
-    weights: Floats
-    spoken: NDArray[np.bool_]
+    def grow(self, layout: RowLayout) -> None:
+        """Make the rows in memory larger; those on disk follow when they are read."""
+        if layout != self.layout:
+            self.single = layout.grown(self.single, self.layout)
+            self.layout = layout
 
-    def part(self, start: int, stop: int) -> _Records:
-        rows = slice(start, stop)
-        return _Records(
-            self.values[rows], self.columns, self.keys[rows], self.shared[rows], self.targets[rows],
-            self.weights[rows], self.spoken[rows],
-        )  # fmt: skip
+    def resize(self, n: int) -> None:
+        """Have n places, of which the first keep what they hold."""
+        single, double, have = self.single, self.double, len(self.single)
+        self.single, self.double = np.zeros((n, self.layout.size), dtype=np.float32), np.zeros((n, keyed.DOUBLES))
+        self.single[:have], self.double[:have] = single, double
+
+    def fresh(self, n: int) -> Rows:
+        """The rows of n keys that have learned nothing."""
+        single, double = self.layout.fresh()
+        return np.tile(single, (n, 1)), np.tile(double, (n, 1))
+
+    def get(self, places: list[int]) -> Rows:
+        """A copy of some rows."""
+        return self.single[places], self.double[places]
+
+    def put(self, places: list[int], values: Rows) -> None:
+        """Let some places have these rows."""
+        self.single[places], self.double[places] = values
+
+    def clear(self, place: int) -> None:
+        """A place is free; its row is overwritten when it is taken."""
+
+    def pack(self, values: Rows) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The metadata and arrays of some rows."""
+        sizes = {"features": self.layout.features, "classes": self.layout.classes}
+        return sizes, {"single": values[0], "double": values[1]}
+
+    def unpack(self, checkpoint: Checkpoint) -> Rows:
+        """The row in a file, checked, in the present layout."""
+        sizes, arrays = checkpoint.metadata, checkpoint.arrays
+        with reject_malformed("a key on disk"):
+            old = RowLayout(self.layout.regression, int(sizes["features"]), int(sizes["classes"]))
+        check_rows("a key on disk", old, arrays)
+        return self.layout.grown(arrays["single"], old), arrays["double"]
 
 
 class KeyLearners:
@@ -122,17 +147,18 @@ class KeyLearners:
         self._regression = regression
         self._seed = seed
         self.held = False
-        self.rows = KeyRows(RowLayout.for_sizes(self._regression, 0, 0), limits)
+        self.rows = KeyRows(RowLayout.for_sizes(self._regression, 0, 0))
+        self.cache: KeyCache[Rows] = KeyCache(self.rows, limits)
         #: The features that keys' own learners see, and their places; and how many classes are known.
         self.names: dict[Hashable, int] = {}
         self.n_classes = 0
-        self.statistics = np.zeros((MOST_FEATURES, STATISTICS))
+        self.statistics = np.zeros((MAX_FEATURES, STATISTICS))
         self.fleet = self._first_weights()
         frequencies, phases = np.zeros((keyed.COSINES, 2), dtype=np.float32), np.zeros((keyed.COSINES, 1), np.float32)
         fill_normal(frequencies, key_of(seed, "fleet", "frequencies"), 0, 1.0)
         fill_uniform(phases, key_of(seed, "fleet", "phases"), 0, 0, np.pi)
         self._frequencies, self._phases = frequencies.astype(np.float64), phases[:, 0].astype(np.float64)
-        self._x, self._active = np.zeros(MOST_FEATURES, dtype=np.float32), np.zeros(MOST_FEATURES + 1, dtype=np.int64)
+        self._x, self._active = np.zeros(MAX_FEATURES, dtype=np.float32), np.zeros(MAX_FEATURES + 1, dtype=np.int64)
         self._bind()
 
     def _first_weights(self) -> Floats:
@@ -166,107 +192,95 @@ class KeyLearners:
         self._bind()
 
     def _admit(self, names: Sequence[Hashable], n_classes: int) -> None:
-        """Let keys' own learners see some more features, as far as there is room, and tell so many classes apart."""
-        new = [name for name in names if name not in self.names][: MOST_FEATURES - len(self.names)]
+        """Let keys' own learners see some more features, as far as there is room, and this number of classes."""
+        new = [name for name in names if name not in self.names][: MAX_FEATURES - len(self.names)]
         if new or n_classes != self.n_classes:
             self.names |= {name: len(self.names) + i for i, name in enumerate(new)}
             self.n_classes = n_classes
             self._bind()
 
-    def _run(self, records: _Records, predictions: Floats, learn: bool) -> None:
-        """Run records in which no feature and no class is new through the keys' learners, part by part."""
-        values, columns, keys, shared, targets, weights, spoken = records
-        places = {name: place for place, name in enumerate(columns)}
+    def _run(
+        self,
+        records: Records,
+        codes: Floats | None,
+        shared: Floats,
+        answered: NDArray[np.bool_],
+        predictions: Floats,
+    ) -> None:
+        """Run records in which no feature and no class is new through the keys' learners, part by part.
+
+        Those with `codes` are learned, but for those of weight 0. `answered` are those that the shared model, whose
+        predictions are `shared`, had an answer for.
+        """
+        keys, weights = records.keys, _NO_WEIGHTS if records.weights is None else records.weights
+        assert keys is not None
+        places = {name: place for place, name in enumerate(records.names)}
         where = np.array([places.get(name, -1) for name in self.names], dtype=np.int64)
         if not self._regression:
             shared = np.ascontiguousarray(shared[:, : self.n_classes])
-        if weights.size:
-            learned = (weights > 0.0).tolist() if learn else None
-        else:
-            learned = [True] * len(keys) if learn else None
+        learned = None
+        if codes is not None:
+            learned = (weights > 0.0).tolist() if weights.size else [True] * len(keys)
+        targets = np.zeros(len(keys)) if codes is None else codes
         found = np.zeros_like(shared)
-        for start, stop in self.rows.parts(keys, learned):
+        for start, stop in self.cache.parts(keys, learned):
             part = slice(start, stop)
-            slots = self.rows.places(keys[part], None if learned is None else learned[part])
+            slots = self.cache.places(keys[part], None if learned is None else learned[part])
             keyed.run(
-                self._shape, values[part], where, self._places, self.statistics, self._pairs, self._frequencies,
-                self._phases, self.rows.single, self.rows.double, slots, self.fleet, shared[part], spoken[part],
-                targets[part], weights[part], learn, self._x, self._active, found[part],
+                self._shape, records.values[part], where, self._places, self.statistics, self._pairs, self._frequencies,
+                self._phases, self.rows.single, self.rows.double, slots, self.fleet, shared[part], answered[part],
+                targets[part], weights[part], learned is not None, self._x, self._active, found[part],
             )  # fmt: skip
         predictions[:, : found.shape[1]] = found
 
-    def predict(self, values: Floats, columns: Sequence[Hashable], keys: Sequence[str | None], shared: Any) -> Floats:
-        """What is said of records of which the shared model says `shared`."""
-        said = np.ascontiguousarray(shared, dtype=np.float64)
-        predictions, n = said.copy(), len(keys)
-        if said.size:
-            records = _Records(values, columns, keys, said, np.zeros(n), _NO_WEIGHTS, np.ones(n, dtype=np.bool_))
-            self._run(records, predictions, learn=False)
+    def predict(self, records: Records, shared: Any) -> Floats:
+        """The predictions of records for which the shared model predicts `shared`."""
+        answers = np.ascontiguousarray(shared, dtype=np.float64)
+        predictions = answers.copy()
+        if answers.size:
+            self._run(records, None, answers, np.ones(len(records), dtype=np.bool_), predictions)
         return predictions
 
-    def learn(self, chunk: Chunk, keys: Sequence[str | None], shared: Any, first: bool) -> Floats:
+    def learn(self, admitted: Admitted, shared: Any, first: bool) -> Floats:
         """Predict and learn records that the shared model has just learned.
 
         Parameters
         ----------
-        chunk
+        admitted
             The records, as they were checked before that.
-        keys
-            Their keys.
         shared
-            What the shared model said of them before it learned each: probabilities of all classes that are known by
-            now, or values.
+            What the shared model predicted for each before it learned it: values, or probabilities of all classes that
+            are known by now.
         first
             Whether it had learned nothing before these records.
         """
-        said, n = np.ascontiguousarray(shared, dtype=np.float64), len(keys)
-        predictions, spoken = said.copy(), np.ones(n, dtype=np.bool_)
-        weights = _NO_WEIGHTS if chunk.weights is None else chunk.weights
+        records, codes, new_names, new_labels = admitted
+        answers, n, weights = np.ascontiguousarray(shared, dtype=np.float64), len(records), records.weights
+        predictions, answered = answers.copy(), np.ones(n, dtype=np.bool_)
         if first:  # the first record that is learned, and those before it, were not answered
-            spoken[: int((weights > 0.0).argmax() if weights.size else 0) + 1] = False
-        records = _Records(chunk.values, chunk.columns, keys, said, chunk.targets, weights, spoken)
+            answered[: int(0 if weights is None else (weights > 0.0).argmax()) + 1] = False
+
+        def run(start: int, stop: int, learn: bool, into: Floats) -> None:
+            rows = slice(start, stop)
+            part = records.part(start, stop)
+            self._run(part, codes[rows] if learn else None, answers[rows], answered[rows], into)
+
         start = 0
-        for stop in [*sorted(set(chunk.new_features) | set(chunk.new_labels)), n]:
-            self._run(records.part(start, stop), predictions[start:stop], learn=True)
+        for stop in [*sorted({*new_names, *new_labels}), n]:
+            run(start, stop, True, predictions[start:stop])
             if stop == n:
                 break
             # Where something is new, the record is predicted as before, and learned with more features or classes.
-            record = records.part(stop, stop + 1)
             if self.n_classes or self._regression:
-                self._run(record, predictions[stop : stop + 1], learn=False)
-            self._admit(chunk.new_features.get(stop, []), self.n_classes + (stop in chunk.new_labels))
-            self._run(record, np.zeros((1, said.shape[1])), learn=True)
+                run(stop, stop + 1, False, predictions[stop : stop + 1])
+            self._admit(new_names.get(stop, []), self.n_classes + (stop in new_labels))
+            run(stop, stop + 1, True, np.zeros((1, answers.shape[1])))
             start = stop + 1
         return predictions
 
-    def learn_one(
-        self, x: Mapping[Hashable, Any], key: str, target: float, weight: float, shared: Any, first: bool, new: New
-    ) -> None:
-        """The same of one record; `new` has its features and the number of classes that were not known before it."""
-        columns = [*self.names, *(name for name in new.features if name not in self.names)]
-        chunk = Chunk(
-            _row(x, columns),
-            columns,
-            np.array([target], dtype=np.float64),
-            None if weight == 1.0 else np.array([weight]),
-            {0: list(new.features)} if new.features else {},
-            {0: None} if new.classes else {},
-        )
-        self.learn(chunk, [key], shared, first)
-
-    def predict_one(self, x: Mapping[Hashable, Any], key: str | None, shared: Floats) -> Floats:
-        """What is said of one record of which the shared model says `shared`, (n_outputs,)."""
-        if key is None or key not in self.rows.known:
-            return shared
-        names = list(self.names)
-        found: Floats = self.predict(_row(x, names), names, [key], shared[None])[0]
-        return found
-
     def snapshot_key(self, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """What one key has of its own."""
-        single, double = self.rows.row(key)
-        sizes = {"features": self.rows.layout.features, "classes": self.rows.layout.classes}
-        return sizes, {"single": single, "double": double}
+        return self.rows.pack(self._rows_of([key]))
 
     def restore_key(self, key: str, metadata: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Let a key have what `snapshot_key` gave, in a fleet of the same sizes; one that is too many is forgotten."""
@@ -274,61 +288,63 @@ class KeyLearners:
         for name, size in (("features", layout.features), ("classes", layout.classes)):
             checked(_WHAT, metadata, name, int, size, size)
         for name in ("single", "double"):
-            if name not in arrays or len(arrays[name]) != 1:
+            if length(arrays, name) != 1:
                 raise BraidedError(f"{_WHAT}: array {name!r} is not one key's; give what snapshot_key gave")
-        layout.check(_WHAT, arrays["single"], arrays["double"])
-        self.rows.make_ready([key])
-        self.rows.set_row(key, arrays["single"], arrays["double"])
-        while len(self.rows) > self.rows.limits.max_keys:
-            self.rows.forget_oldest()
+        check_rows(_WHAT, layout, arrays)
+        self.cache.make_ready()
+        self.cache.set([key], (arrays["single"], arrays["double"]))
+
+    def _rows_of(self, keys: Sequence[str]) -> Rows:
+        """The rows of some keys, which stay where they are."""
+        single, double = np.zeros((len(keys), self.rows.layout.size), np.float32), np.zeros((len(keys), keyed.DOUBLES))
+        for some, values in self.cache.look(keys):
+            single[some], double[some] = values
+        return single, double
+
+    def _rows_in_parts(self) -> tuple[InParts, InParts]:
+        """The rows of all keys, with some in memory at a time; to be read before anything is learned."""
+        n = len(self.cache.known)
+        double = np.zeros((n, keyed.DOUBLES))  # small: kept while the others are read
+
+        def single() -> Iterator[NDArray[np.float32]]:
+            keys = list(self.cache.known)
+            for start in range(0, n, _KEYS_AT_A_TIME):
+                rows, double[start : start + _KEYS_AT_A_TIME] = self._rows_of(keys[start : start + _KEYS_AT_A_TIME])
+                yield rows
+
+        return (
+            InParts(self.rows.single.dtype, (n, self.rows.layout.size), single),
+            InParts(double.dtype, double.shape, lambda: (double,)),
+        )
 
     def snapshot(self, in_parts: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
         """Everything needed to go on exactly from here; the rows of keys as arrays, or `InParts`."""
-        single, double = self.rows.in_parts() if in_parts else self.rows.all_rows()
-        metadata = {"texts": list(self.rows.known), "names": [pack_name(name) for name in self.names]}
+        single, double = self._rows_in_parts() if in_parts else self._rows_of(list(self.cache.known))
+        metadata = {"texts": list(self.cache.known), "names": [pack_name(name) for name in self.names]}
         statistics = self.statistics[: len(self.names)].copy()
         return metadata, {"statistics": statistics, "fleet": self.fleet.copy(), "single": single, "double": double}
 
     def load(self, n_classes: int, metadata: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `snapshot`, as one that has learned nothing yet; what could not be one is refused.
+        """Take over a `snapshot`, before anything was learned; what could not be one is refused.
 
         `n_classes` is how many the shared model knows.
         """
         names = unpack_names("names", checked(_WHAT, metadata, "names", list))
         keys = restored_keys(_WHAT, metadata, length(arrays, "single"))
-        if len(names) > MOST_FEATURES or len(keys) > self.rows.limits.max_keys:
+        if len(names) > MAX_FEATURES or len(keys) > self.cache.limits.max_keys:
             raise BraidedError(f"{_WHAT} has {len(names)} names and {len(keys)} keys, and that is too many")
         self._admit(names, n_classes)
         rules = {
-            "statistics": ArrayRule(
-                (len(names), STATISTICS),
-                "float64",
-                MIN_STATISTICS[:STATISTICS],
-                MAX_STATISTICS[:STATISTICS],
-                WHOLE[:STATISTICS],
+            "statistics": Array(
+                (len(names), STATISTICS), "float64", MIN_STATISTICS[:STATISTICS], MAX_STATISTICS[:STATISTICS]
             ),
-            "fleet": self._fleet_rule(),
+            "fleet": shared_weights(self.rows.layout.n_weights),
         }
-        check_arrays(_WHAT, rules, arrays)
-        if not hold_together(arrays["statistics"]):
-            raise BraidedError(f"{_WHAT}: statistics are none; give a file written by save")
-        n = self.rows.layout.n_weights
-        most = keyed.FLEET_VALUE_VARIANCE if self._regression else keyed.FLEET_VARIANCE
-        check_covariance(_WHAT, arrays["fleet"][n : n + n * n].reshape(n, n), 2.0 * most)
-        for name in ("single", "double"):
-            if name not in arrays:
-                raise BraidedError(f"{_WHAT}: array {name!r} is missing; give a file written by save")
-        self.rows.layout.check(_WHAT, arrays["single"], arrays["double"])
+        check(_WHAT, rules, arrays)
+        check_rows(_WHAT, self.rows.layout, arrays)
         self.statistics[: len(names)], self.fleet[:] = arrays["statistics"], arrays["fleet"]
-        self.rows.load(keys, arrays["single"], arrays["double"])
-
-    def _fleet_rule(self) -> ArrayRule:
-        """What the fleet's own numbers may be."""
-        n = self.rows.layout.n_weights
-        most = 2.0 * (keyed.FLEET_VALUE_VARIANCE if self._regression else keyed.FLEET_VARIANCE)
-        more = np.full(keyed.FLEET_MORE, _LARGEST)
-        more[keyed.UNITS] = keyed.MEMORY
-        high = np.concatenate([np.full(n, keyed.MAX_WEIGHT), np.full(n * n, most), more])
-        low = np.concatenate([np.full(n, -keyed.MAX_WEIGHT), np.full(n * n, -most), np.zeros(keyed.FLEET_MORE)])
-        whole = np.arange(high.size) == n + n * n + keyed.UNITS
-        return ArrayRule(high.shape, "float64", low, high, whole)
+        few = min(_KEYS_AT_A_TIME, self.cache.limits.in_memory)
+        for start in range(0, len(keys), few):
+            rows = slice(start, start + few)
+            self.cache.set(keys[rows], (arrays["single"][rows], arrays["double"][rows]))
+            self.cache.make_ready()

@@ -1,25 +1,18 @@
-"""Where the numbers of a key stand in its row, how rows grow, and what restored ones may hold."""
+"""Where the numbers of a key are in its row, and how rows grow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.errors import BraidedError
 from braided.kernels import keyed
-from braided.state import MOST_COUNT, ArrayRule, check_arrays
 
-#: A key's own learners see so many features, those that came first, and tell apart so many classes.
-MOST_FEATURES, MOST_CLASSES = 32, 32
-_FEATURES, _CLASSES = (8, 16, MOST_FEATURES), (2, 4, 8, 16, MOST_CLASSES)
-_LARGEST_PAST = 2e140
-_MOST_SQUARE = 1e280
-#: How far rounding takes a covariance beyond the bound that two variances set.
-_ROUNDING = 1e-3
+#: How many features, those that came first, and classes a key's own learners have room for.
+MAX_FEATURES, MAX_CLASSES = 32, 32
+_FEATURES, _CLASSES = (8, 16, MAX_FEATURES), (2, 4, 8, 16, MAX_CLASSES)
 
 
 def _room(n: int, steps: tuple[int, ...]) -> int:
@@ -28,7 +21,7 @@ def _room(n: int, steps: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """Sizes of a key's row: room for so many features and classes.
+    """Sizes of a key's row: the features and classes that it has room for.
 
     >>> layout = RowLayout.for_sizes(regression=False, n_features=5, n_classes=2)
     >>> layout.features, layout.classes, layout.size
@@ -43,7 +36,7 @@ class RowLayout:
 
     @classmethod
     def for_sizes(cls, regression: bool, n_features: int, n_classes: int) -> RowLayout:
-        """Room for as many features and classes, or for as many as there may be."""
+        """Room for these numbers of features and classes, up to the largest layout."""
         return cls(regression, _room(n_features, _FEATURES), 1 if regression else _room(n_classes, _CLASSES))
 
     @property
@@ -62,7 +55,7 @@ class RowLayout:
 
     @cached_property
     def parts(self) -> dict[str, tuple[int, int]]:
-        """Where each part of a row starts and how long it is, in order."""
+        """The start and length of each part of a row, in order."""
         sizes = {f"mean {own}": self.classes * self.inputs(own) for own in range(self.n_own)}
         sizes |= {f"covariance {own}": _half(self.inputs(own)) for own in range(self.n_own)}
         sizes["past"] = 0 if self.regression else len(keyed.RATES) * self.classes
@@ -84,7 +77,7 @@ class RowLayout:
         return keyed.VARIANCES[own] / (1.0 if self.regression else 2.0)
 
     def shape(self, n_features: int, n_classes: int, held: bool = False) -> NDArray[np.int64]:
-        """What the kernel is told: the sizes in use, and whether what all keys share is held as it is."""
+        """The kernel's view of a row: the sizes in use, where parts start, and whether what keys share is held."""
         places = [self.parts[name][0] for name in ("past", "weights", "weight covariance")]
         means = [self.parts[f"mean {own}"][0] for own in range(self.n_own)]
         covariances = [self.parts[f"covariance {own}"][0] for own in range(self.n_own)]
@@ -98,7 +91,7 @@ class RowLayout:
         single, double = np.zeros(self.size, dtype=np.float32), np.zeros(keyed.DOUBLES)
         for own in range(self.n_own):
             start, _ = self.parts[f"covariance {own}"]
-            single[start + _diagonal(self.inputs(own))] = self.variance(own)
+            single[start + diagonal(self.inputs(own))] = self.variance(own)
         start, length = self.parts["weight covariance"]
         single[start : start + length] = (np.eye(self.n_weights) * keyed.KEY_VARIANCE).ravel()
         double[keyed.NOISE] = 1.0
@@ -122,50 +115,12 @@ class RowLayout:
                 found[:, at : at + length] = part
         return found
 
-    def check(self, what: str, single: NDArray[Any], double: NDArray[Any]) -> None:
-        """Refuse rows that could not have been learned."""
-        n = len(double) if double.ndim else 0
-        low, high = np.full(self.size, -keyed.MAX_WEIGHT), np.full(self.size, keyed.MAX_WEIGHT)
-        for own in range(self.n_own):
-            start, length = self.parts[f"covariance {own}"]
-            high[start : start + length] = 2.1 * self.variance(own)
-            low[start : start + length] = -high[start : start + length]
-            low[start + _diagonal(self.inputs(own))] = 0.0
-        start, length = self.parts["past"]
-        low[start : start + length], high[start : start + length] = 0.0, 1.01
-        start, length = self.parts["weight covariance"]
-        high[start : start + length], low[start : start + length] = 2.0 * keyed.KEY_VARIANCE, -2.0 * keyed.KEY_VARIANCE
-        low[start : start + length : self.n_weights + 1] = -_ROUNDING * keyed.KEY_VARIANCE
-        most = np.full(keyed.DOUBLES, _LARGEST_PAST)
-        least, whole = -most, np.arange(keyed.DOUBLES) == keyed.COUNT
-        least[[keyed.COUNT, keyed.NOISE]] = 0.0
-        most[keyed.COUNT], most[keyed.NOISE] = MOST_COUNT, _MOST_SQUARE
-        rules = {
-            "single": ArrayRule((n, self.size), "float32", low, high),
-            "double": ArrayRule((n, keyed.DOUBLES), "float64", least, most, whole),
-        }
-        check_arrays(what, rules, {"single": single, "double": double})
-        for own in range(self.n_own):
-            start, length = self.parts[f"covariance {own}"]
-            _check_halves(what, single[:, start : start + length], self.inputs(own))
-
 
 def _half(n: int) -> int:
     return n * (n + 1) // 2
 
 
-def _diagonal(n: int) -> NDArray[np.int64]:
-    """Where the variances stand in the lower half of a covariance, row after row."""
+def diagonal(n: int) -> NDArray[np.int64]:
+    """Where the variances are in the lower half of a covariance, row after row."""
     rows = np.arange(n, dtype=np.int64)
     return rows * (rows + 1) // 2 + rows
-
-
-def _check_halves(what: str, halves: NDArray[np.float32], n: int) -> None:
-    """Refuse covariances larger than their variances allow; what else is none starts over in the kernel."""
-    rows, columns = np.tril_indices(n)
-    for first in range(0, len(halves), 1_000):  # a part at a time: there may be a hundred thousand
-        part = halves[first : first + 1_000].astype(np.float64)
-        variances = part[:, _diagonal(n)]
-        bound = np.sqrt(variances[:, rows] * variances[:, columns])
-        if (np.abs(part) > (1.0 + _ROUNDING) * bound + _ROUNDING * variances.max(axis=1, initial=0.0)[:, None]).any():
-            raise BraidedError(f"{what}: a key's covariance is none; give a file written by save")

@@ -74,10 +74,10 @@ def _temporary_folder() -> Path | None:
         places = [_SHARED_MEMORY]
     for place in places:
         try:
-            folder = place / f"braided-kernels-{os.getuid() if hasattr(os, 'getuid') else os.getlogin()}"
+            folder = place / f"braided-kernels-{os.getuid()}"
             folder.mkdir(mode=0o700, exist_ok=True)
             found = folder.lstat()
-            mine = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o077)
+            mine = found.st_uid == os.getuid() and not found.st_mode & 0o077
             if not stat.S_ISDIR(found.st_mode) or not mine:
                 folder = Path(tempfile.mkdtemp(prefix="braided-kernels-", dir=place))
             if _writable(folder):

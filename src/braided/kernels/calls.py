@@ -86,7 +86,7 @@ def _caller(signature: Any) -> Any:
     return as_function
 
 
-def _pointer(element: Any) -> Any:
+def pointer(element: Any) -> Any:
     """An intrinsic that turns an address into a pointer to `element`."""
     kind = types.CPointer(element)
 
@@ -104,9 +104,9 @@ forward_at = _caller(FORWARD)
 learn_at = _caller(LEARN)
 combine_at = _caller(COMBINE)
 gradients_at = _caller(GRADIENTS)
-_ints_at = _pointer(types.int64)
-_singles_at = _pointer(types.float32)
-_doubles_at = _pointer(types.float64)
+_ints_at = pointer(types.int64)
+_singles_at = pointer(types.float32)
+_doubles_at = pointer(types.float64)
 
 
 @kernel()

@@ -31,7 +31,7 @@ from numba import njit
 
 from braided.kernels.compile import CACHED, kernel
 from braided.kernels.doubt import DEVIATION, MAX_DOUBT, OF_MISSING, OF_WEIGHTS
-from braided.state import MOST_COUNT
+from braided.store import MAX_COUNT
 
 #: How many of the last scores are kept.
 WINDOW = 1_000
@@ -54,7 +54,7 @@ JUDGED, WITHIN = 0, 1
 _FOLLOW, _OUTLIER = 0.02, 10.0
 #: What none of the numbers is above: within twice the largest mean, no later record can take a moment beyond.
 MAX_NUMBERS = np.array([
-    MOST_COUNT, np.inf, 2.0 * MAX_DOUBT, 4.0 * MAX_DOUBT**2, 2.0 * _OUTLIER, 4.0 * _OUTLIER**2,
+    MAX_COUNT, np.inf, 2.0 * MAX_DOUBT, 4.0 * MAX_DOUBT**2, 2.0 * _OUTLIER, 4.0 * _OUTLIER**2,
     4.0 * MAX_DOUBT * _OUTLIER,
 ])  # fmt: skip
 #: Of the slope: records that it is of, how many there are at least, and standard errors.

@@ -48,7 +48,7 @@ from braided.kernels.calls import doubles, singles
 from braided.kernels.compile import kernel
 from braided.kernels.random import mix, unit_interval
 from braided.kernels.scale import PAST, RESTARTS
-from braided.state import MOST_COUNT
+from braided.store import MAX_COUNT
 
 PLAIN, FILLED, SCALED, SCORES = range(4)
 PLANES = 4
@@ -81,24 +81,19 @@ _OF_Z, _OF_S = 0, 1
 # After the planes of x, where targets are classes: the label that is no longer among the newest (-1 for none), and
 # whether to leave out the newest labels.
 COME, LATE = -2, -1
-#: No normal score of a rank is larger.
-_MAX_SCORE = 10.0
 
 
-def _bounds() -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]:
-    """The bounds of each figure, to check what was read from a file, and whether it is a whole number."""
-    most = np.full(FIGURES, MOST_COUNT)
-    least, whole = np.zeros(FIGURES), np.ones(FIGURES, dtype=np.bool_)
-    for place, bound in ((MEAN, _MAX_SCORE), (LAST_Z, S_BOUND), (LAST_S, S_BOUND)):
-        least[place], most[place], whole[place] = -bound, bound, False
-    most[SQUARES], whole[SQUARES] = _MAX_SCORE**2 * MOST_COUNT, False
-    for gap in range(GAPS):
-        sums = slice(BACK + _PER_GAP * gap + _SUM_Z, BACK + _PER_GAP * (gap + 1))
-        least[sums], most[sums], whole[sums] = -(S_BOUND**2) * MOST_COUNT, S_BOUND**2 * MOST_COUNT, False
-    return (least, most), whole
+def _bounds() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The bounds of each figure, to check what was read from a file: of counts, and of squared deviations."""
+    low, high = np.zeros(FIGURES), np.full(FIGURES, MAX_COUNT)
+    high[SQUARES] = np.inf
+    sums = [BACK + _PER_GAP * gap + which for gap in range(GAPS) for which in (_SUM_Z, _SUM_S)]
+    numbers = [MEAN, LAST_Z, LAST_S, *sums]
+    low[numbers], high[numbers] = -np.inf, np.inf
+    return low, high
 
 
-FIGURE_BOUNDS, FIGURE_IS_WHOLE = _bounds()
+FIGURE_BOUNDS = _bounds()
 # Columns of the stage's row: features (0 for none), then address and length of memory, correlations and scratch; and
 # whether features are carried.
 FEATURES, MEMORY, CORRELATIONS, SCRATCH, CARRY = 0, 1, 3, 5, 7

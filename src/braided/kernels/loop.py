@@ -1,15 +1,33 @@
-"""The record loop: encode, score, combine, learn, for a chunk of records, with no Python in between."""
+"""The record loop: see, score, answer, learn and remember each record of a chunk, with no Python in between.
+
+The arrays of a model stay where they are between two calls, so they travel as one row of addresses and sizes
+(`row_of`); the loop opens it into named groups. `engine.Braid` takes the same steps one by one where a learner is
+written in Python.
+"""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
-from numba import njit
+from numba import carray, njit, types
+from numpy.typing import NDArray
 
 from braided.kernels.activations import all_finite
-from braided.kernels.calls import call_forward, call_learn, combine_at, doubles, gradients_at, ints, singles
+from braided.kernels.calls import (
+    COLUMNS,
+    call_forward,
+    call_learn,
+    combine_at,
+    doubles,
+    gradients_at,
+    ints,
+    pointer,
+    singles,
+)
 from braided.kernels.compile import CACHED, kernel
 from braided.kernels.doubt import doubt
-from braided.kernels.inputs import FEATURES, fill, take_in
+from braided.kernels.inputs import COME, FEATURES, LATE, fill, take_in
 from braided.kernels.mixture import best
 from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
@@ -23,6 +41,7 @@ from braided.kernels.scale import (
     PAST,
     SEEN,
     SQUARES,
+    STATISTICS,
     Z_BOUND,
     clipped,
     count_in,
@@ -32,21 +51,192 @@ from braided.kernels.scale import (
     keep_late,
     leaving,
     past_in_units,
-    remember,
     remember_target,
     standardised,
     usual_change,
 )
+from braided.kernels.scale import remember as remember_values
 
 # Columns of the combiner's row: two addresses, then address and length of each array.
 COMBINE_ADDRESS, GRADIENTS_ADDRESS = 0, 1
 COMBINER_SHAPE, COMBINER_HYPER, COMBINER_SINGLE, COMBINER_DOUBLE, COMBINER_WORK = range(2, 12, 2)
 # Columns of a learner's health.
-SKIPPED, IN_A_ROW, RESETS = 0, 1, 2
-#: So many unusable records in a row, and a learner is reset.
+SKIPPED, IN_A_ROW, RESETS = HEALTH = range(3)
+# Columns of a learner's changes: whether it learns changes of the target, and the change that it predicted last.
+OF_CHANGES, OWN_SCORE = range(2)
+#: A learner is reset after this many unusable records in a row.
 PATIENCE = 10
-#: No value lies further from the last target, in usual changes.
+#: The largest distance of a value from the last target, in usual changes.
 _FAR = 1e6
+
+
+class Model(NamedTuple):
+    """The arrays of a model.
+
+    Attributes
+    ----------
+    table, combiner, stage
+        (learners, COLUMNS) rows of the learners, that of the combiner, and that of the input stage, with no features
+        where there is none.
+    changes
+        (learners, 2): see `OF_CHANGES`. A learner of changes learns how far a numeric target lies from the one before
+        it. With any of them all scores that are combined are distances from the last target in usual changes, and every
+        learner has its own loss.
+    statistics, target
+        (features, STATISTICS), and the target's statistics, past and changes.
+    target_then, late
+        Where labels come late: the target's past without the newest targets, and these; see `kernels.scale`.
+    health
+        (learners, 3): updates skipped, how many of them in a row, and resets.
+    """
+
+    table: Any
+    combiner: Any
+    stage: Any
+    changes: Any
+    statistics: Any
+    target: Any
+    target_then: Any
+    late: Any
+    health: Any
+
+
+class Scratch(NamedTuple):
+    """What is written for each record.
+
+    Attributes
+    ----------
+    x, active
+        The record as learners see it, and its available slots in order; `active` has one place more than there are
+        features, the last holds how many of them the record has.
+    usable, scores, gradients
+        (learners,) whose scores are finite, and (learners, outputs) each.
+    waiting
+        `waiting[0]` is not 0 while another thread waits for the model.
+    """
+
+    x: Any
+    active: Any
+    usable: Any
+    scores: Any
+    gradients: Any
+    waiting: Any
+
+
+class Chunk(NamedTuple):
+    """The records.
+
+    Attributes
+    ----------
+    values
+        (n, columns), NaN for missing.
+    columns, slots
+        The column of each slot, -1 for a slot without one; and those that may have a value, in order.
+    targets, weights
+        (n,) class places or values, and (n,) how much each record counts; either may be empty.
+    """
+
+    values: Any
+    columns: Any
+    slots: Any
+    targets: Any
+    weights: Any
+
+
+class Answers(NamedTuple):
+    """What is predicted.
+
+    Attributes
+    ----------
+    predictions, own
+        (n, outputs) probabilities or values, and (n, learners) the class's place or the value of each learner alone.
+    doubts
+        (n, DOUBTS): see `kernels.doubt`; may be empty.
+    """
+
+    predictions: Any
+    own: Any
+    doubts: Any
+
+
+class Flags(NamedTuple):
+    """How the records are run.
+
+    Attributes
+    ----------
+    standardise, regression
+        Whether learners see standardised values, and whether the target is a number.
+    follow
+        Whether any learner learns changes of the target.
+    doubter
+        The place of the learner whose doubts are asked for.
+    learn, lags
+        Whether the records are learned, and by less than is known by then, because labels come late.
+    reuse
+        Whether the scratch and the learners' work arrays still hold the first record's forward pass.
+    step
+        Records learned before the first one.
+    """
+
+    standardise: Any
+    regression: Any
+    follow: Any
+    doubter: Any
+    learn: Any
+    lags: Any
+    reuse: Any
+    step: Any
+
+
+# Places in a model's row: address and length of each array, in the order of the fields of Model and Scratch, then three
+# numbers that are not arrays.
+_ARRAYS = (*Model._fields, *Scratch._fields)
+(
+    TABLE, COMBINER, STAGE, CHANGES_AT, STATISTICS_AT, TARGET, TARGET_THEN, LATE_AT, HEALTH_AT,
+    X, ACTIVE, USABLE, SCORES, GRADIENTS, WAITING,
+) = range(0, 2 * len(_ARRAYS), 2)  # fmt: skip
+STANDARDISE, REGRESSION, DOUBTER = range(2 * len(_ARRAYS), 2 * len(_ARRAYS) + 3)
+
+_flags_at = pointer(types.boolean)
+_int_at = pointer(types.int64)
+_single_at = pointer(types.float32)
+_double_at = pointer(types.float64)
+
+
+def row_of(model: Model, scratch: Scratch, standardise: bool, regression: bool, doubter: int) -> NDArray[np.int64]:
+    """The row of a model. It holds addresses: the arrays must live as long as it is used."""
+    numbers = [number for array in (*model, *scratch) for number in (array.ctypes.data, array.size)]
+    return np.array([*numbers, standardise, regression, doubter], dtype=np.int64)
+
+
+@kernel()
+def _model_at(row):
+    n_learners = row[TABLE + 1] // COLUMNS
+    return Model(
+        carray(_int_at(row[TABLE]), (n_learners, COLUMNS)),
+        ints(row, COMBINER),
+        ints(row, STAGE),
+        carray(_double_at(row[CHANGES_AT]), (n_learners, 2)),
+        carray(_double_at(row[STATISTICS_AT]), (row[STATISTICS_AT + 1] // STATISTICS, STATISTICS)),
+        doubles(row, TARGET),
+        doubles(row, TARGET_THEN),
+        doubles(row, LATE_AT),
+        carray(_int_at(row[HEALTH_AT]), (n_learners, 3)),
+    )
+
+
+@kernel()
+def _scratch_at(row):
+    n_learners = row[TABLE + 1] // COLUMNS
+    n_outputs = row[SCORES + 1] // n_learners
+    return Scratch(
+        singles(row, X),
+        ints(row, ACTIVE),
+        carray(_flags_at(row[USABLE]), (n_learners,)),
+        carray(_single_at(row[SCORES]), (n_learners, n_outputs)),
+        carray(_single_at(row[GRADIENTS]), (n_learners, n_outputs)),
+        ints(row, WAITING),
+    )
 
 
 @kernel()
@@ -116,96 +306,174 @@ def change_in_units(y, target, known):
     return target_in_units(change, target[CHANGES:], FAR_CHANGE)
 
 
-@njit(cache=CACHED, nogil=True)
-def run(
-    table, combiner, stage, changes, values, columns, slots, statistics, standardise, targets, weights, target, known,
-    late, regression, learn, reuse, first_step, health, x, active, usable, scores, gradients, predictions, own, doubts,
-    doubter, waiting,
-):  # fmt: skip
-    """Predict, and if `learn` then learn, record by record; returns how many were done.
+@kernel()
+def known_past(model, flags):
+    """The target's past as far as it was known when the record was predicted."""
+    return model.target_then if flags.lags else model.target
 
-    Fewer than all are done when a learner has failed `PATIENCE` times in a row: it is then to be reset before
-    the next record. Learning also stops after the record in hand when `waiting[0]` is not 0, which another
-    thread may set at any time. `reuse` says that the learners' work arrays, `usable` and `scores` still hold the
-    first record's forward pass. `predictions[t]` receives the class probabilities or the regression value,
-    `own[t, i]` what learner i alone would have said (a class's place or a value). `active` has one place more than
-    there are features: the last holds how many of them the last record had. A learner with `changes[i, 0]` learns
-    how far a numeric target lies from the one before it. With any of them all scores that are combined are distances
-    from the last target in usual changes, and every learner has its own loss; `changes[i, 1]` receives its own score.
-    `weights` are those of the records, or none; statistics count records, whatever their weight. `doubts[t]` receives
-    what learner `doubter` doubts (`kernels.doubt`), unless it has no places.
 
-    Labels may come late (`late` then has places). A record is learned as it was predicted, when the newest targets had
-    not come: `known` is then the target's past without them. A learner of labels finds in the last place of x whether
-    it has to leave them out, and in the place before it the label that, with this record, is no longer too new.
+@kernel()
+def see(model, scratch, chunk, flags, t):
+    """Record t as learners see it, in the scratch; returns its available slots.
+
+    Where labels come late, a learner of labels finds in the last place of x whether it has to leave out the newest
+    ones, and in the place before it the label that, with this record, is no longer too new.
     """
-    n_learners = table.shape[0]
-    follow = regression and changes[:, 0].any()
-    lags = learn and late.shape[0] > 1
+    x, active = scratch.x, scratch.active
+    n_available = encode(
+        chunk.values[t], chunk.columns, chunk.slots, model.statistics, flags.standardise, x, active
+    )  # fmt: skip
+    available = active[:n_available]
+    active[-1] = n_available
+    if flags.follow:
+        past_in_units(model.target, known_past(model, flags), x[-PAST:])
+    elif not flags.regression:
+        come = leaving(model.late) if flags.lags else np.nan
+        x[COME], x[LATE] = -1.0 if np.isnan(come) else come, flags.lags
+    if model.stage[FEATURES] > 0 and not (flags.reuse and t == 0):
+        fill(model.stage, chunk.values[t], chunk.columns, x, available)
+    return available
+
+
+@kernel()
+def score(model, scratch, flags, i, available, step):
+    """Let compiled learner i score the record that was seen."""
+    call_forward(model.table[i], scratch.x, available, step, scratch.scores[i])
+    check_scores(model, scratch, flags, i)
+
+
+@kernel()
+def check_scores(model, scratch, flags, i):
+    """Leave out scores that are not finite, and bring those of a followed target into its usual changes."""
+    scores = scratch.scores
+    scratch.usable[i] = all_finite(scores[i])
+    if not scratch.usable[i]:
+        scores[i, :] = 0.0
+    if flags.follow:
+        target, known = model.target, known_past(model, flags)
+        model.changes[i, OWN_SCORE] = scores[i, 0]
+        scores[i, 0] = from_last(said(scores[i, 0], model.changes[i, OF_CHANGES], target, known), target, known)
+
+
+@kernel()
+def answer(model, scratch, answers, flags, t, available):
+    """Combine the scores into the prediction of record t; returns the value that it stands for."""
+    target, known = model.target, known_past(model, flags)
+    for i in range(model.table.shape[0]):
+        if flags.follow:
+            answers.own[t, i] = said(model.changes[i, OWN_SCORE], model.changes[i, OF_CHANGES], target, known)
+        elif flags.regression:
+            answers.own[t, i] = target_from_units(scratch.scores[i, 0], target)
+        else:
+            answers.own[t, i] = best(scratch.scores[i])
+    prediction = answers.predictions[t]
+    call_combine(model.combiner, scratch.x, available, scratch.scores, scratch.usable, prediction)
+    if answers.doubts.shape[0] > 0:
+        doubt(model.table[flags.doubter], scratch.x, available, target, answers.doubts[t])
+    if flags.follow:
+        return to_value(prediction[0], target, known)
+    return target_from_units(prediction[0], target) if flags.regression else prediction[0]
+
+
+@kernel()
+def aims_of(model, chunk, flags, t):
+    """What the combiner, a learner of targets and one of changes learn record t by; a number is counted in."""
+    target, known, y = model.target, known_past(model, flags), chunk.targets[t]
+    if not flags.regression:
+        return y, y, 0.0
+    distance_from_last = from_last(y, target, known)
+    in_units = target_in_units(y, target)
+    change = change_in_units(y, target, known) if flags.follow else 0.0
+    return distance_from_last if flags.follow else in_units, in_units, change
+
+
+@kernel()
+def gradient_of(model, scratch, flags, i, own_aim, weight):
+    """Bring learner i's gradient into its own units and weight it; returns whether there is one to learn from."""
+    gradients = scratch.gradients
+    fine = scratch.usable[i] and all_finite(gradients[i])
+    if flags.follow:
+        gradients[i, 0] = model.changes[i, OWN_SCORE] - own_aim
+    scale(gradients[i], weight)
+    return fine
+
+
+@kernel()
+def note_health(health, i, learned):
+    """Count whether learner i has learned a record; returns whether it is to be reset."""
+    if learned:
+        health[i, IN_A_ROW] = 0
+        return False
+    health[i, SKIPPED] += 1
+    health[i, IN_A_ROW] += 1
+    return health[i, IN_A_ROW] >= PATIENCE
+
+
+@kernel()
+def learn(model, scratch, chunk, answers, flags, t, available, step):
+    """Let the combiner and all learners learn record t; returns whether one of them is to be reset."""
+    aim, in_units, change = aims_of(model, chunk, flags, t)
+    weight = counted(chunk.weights, t)
+    call_gradients(
+        model.combiner, scratch.x, available, scratch.scores, scratch.usable, aim, weight, answers.predictions[t],
+        scratch.gradients,
+    )  # fmt: skip
+    failing = False
+    for i in range(model.table.shape[0]):
+        own_aim = change if flags.follow and model.changes[i, OF_CHANGES] > 0 else in_units
+        learned = gradient_of(model, scratch, flags, i, own_aim, weight)
+        if learned:
+            learned = call_learn(model.table[i], scratch.x, available, step, own_aim, weight, scratch.gradients[i])
+        if note_health(model.health, i, learned):
+            failing = True
+    return failing
+
+
+@kernel()
+def remember(model, scratch, chunk, flags, t, available):
+    """Take record t into the target's past, the features' statistics and the input stage; weights do not matter."""
+    target, y = model.target, chunk.targets[t]
+    if flags.follow:
+        remember_target(y, target, target)
+        if flags.lags and not np.isnan(leaving(model.late)):
+            remember_target(leaving(model.late), target, model.target_then)
+    if flags.lags:
+        keep_late(y, model.late)
+    doubtful = remember_values(chunk.values[t], chunk.columns, model.statistics, available)
+    if model.stage[FEATURES] > 0:
+        take_in(model.stage, chunk.values[t], chunk.columns, model.statistics, scratch.x, available, doubtful)
+
+
+@njit(cache=CACHED, nogil=True)
+def run(row, values, columns, slots, targets, weights, predictions, own, doubts, step, learning, reuse):
+    """Predict, and if `learning` then learn, record by record; returns how many were done.
+
+    When a learner has failed `PATIENCE` times in a row, so that it has to be reset before the next record, the loop
+    ends, and the number is negative. Learning also ends after the record in hand when another thread waits. The
+    arguments are the row of a model and the fields of `Chunk`, `Answers` and `Flags`: a call with groups of arrays
+    would take three times as long.
+    """
+    model, scratch = _model_at(row), _scratch_at(row)
+    chunk, answers = Chunk(values, columns, slots, targets, weights), Answers(predictions, own, doubts)
+    regression = row[REGRESSION] != 0
+    follow = regression and model.changes[:, OF_CHANGES].any()
+    lags = learning and model.late.shape[0] > 1
+    flags = Flags(row[STANDARDISE] != 0, regression, follow, row[DOUBTER], learning, lags, reuse, step)
     for t in range(values.shape[0]):
-        n_available = encode(values[t], columns, slots, statistics, standardise, x, active)
-        available = active[:n_available]
-        active[-1] = n_available
-        if follow:
-            past_in_units(target, known, x[-PAST:])
-        elif not regression:
-            come = leaving(late) if lags else np.nan
-            x[-2], x[-1] = -1.0 if np.isnan(come) else come, lags
-        if stage[FEATURES] > 0 and not (reuse and t == 0):
-            fill(stage, values[t], columns, x, available)
+        available = see(model, scratch, chunk, flags, t)
         # Predictions alone are all made at the step that comes next.
-        step = first_step + t if learn else first_step
-        for i in range(n_learners):
-            if not (reuse and t == 0):
-                call_forward(table[i], x, available, step, scores[i])
-                usable[i] = all_finite(scores[i])
-                if not usable[i]:
-                    scores[i, :] = 0.0
-                if follow:
-                    changes[i, 1] = scores[i, 0]
-                    scores[i, 0] = from_last(said(scores[i, 0], changes[i, 0], target, known), target, known)
-            if follow:
-                own[t, i] = said(changes[i, 1], changes[i, 0], target, known)
-            else:
-                own[t, i] = target_from_units(scores[i, 0], target) if regression else best(scores[i])
-        prediction = predictions[t]
-        call_combine(combiner, x, available, scores, usable, prediction)
-        answer = prediction[0]
-        if regression:
-            answer = to_value(prediction[0], target, known) if follow else target_from_units(prediction[0], target)
-        if doubts.shape[0] > 0:
-            doubt(table[doubter], x, available, target, doubts[t])
+        now = step + t if learning else step
+        if not (reuse and t == 0):
+            for i in range(model.table.shape[0]):
+                score(model, scratch, flags, i, available, now)
+        value = answer(model, scratch, answers, flags, t, available)
         failing = False
-        if learn:
-            aim = from_last(targets[t], target, known)
-            y = target_in_units(targets[t], target) if regression else targets[t]
-            change = change_in_units(targets[t], target, known) if follow else 0.0
-            weight = counted(weights, t)
-            call_gradients(combiner, x, available, scores, usable, aim if follow else y, weight, prediction, gradients)
-            for i in range(n_learners):
-                learned = usable[i] and all_finite(gradients[i])
-                if learned:
-                    own_aim = change if follow and changes[i, 0] > 0 else y
-                    if follow:
-                        gradients[i, 0] = changes[i, 1] - own_aim
-                    scale(gradients[i], weight)
-                    learned = call_learn(table[i], x, available, step, own_aim, weight, gradients[i])
-                if learned:
-                    health[i, IN_A_ROW] = 0
-                else:
-                    health[i, SKIPPED] += 1
-                    health[i, IN_A_ROW] += 1
-                    failing = failing or health[i, IN_A_ROW] >= PATIENCE
-            if follow:
-                remember_target(targets[t], target, target)
-                if lags and not np.isnan(leaving(late)):
-                    remember_target(leaving(late), target, known)
-            if lags:
-                keep_late(targets[t], late)
-            doubtful = remember(values[t], columns, statistics, available)
-            if stage[FEATURES] > 0:
-                take_in(stage, values[t], columns, statistics, x, available, doubtful)
-        prediction[0] = answer
-        if failing or (learn and waiting[0] != 0):
+        if learning:
+            failing = learn(model, scratch, chunk, answers, flags, t, available, now)
+            remember(model, scratch, chunk, flags, t, available)
+        predictions[t, 0] = value
+        if failing:
+            return -(t + 1)
+        if learning and scratch.waiting[0] != 0:
             return t + 1
     return values.shape[0]

@@ -18,7 +18,6 @@ from braided.kernels.compile import CACHED, kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
 from braided.kernels.random import mix, unit_interval
-from braided.state import MOST_COUNT
 
 #: The bound of a range that holds nothing yet, and the value of a feature that is missing.
 NOTHING = np.float32(3e38)
@@ -60,12 +59,10 @@ FIRST_VISITS = 100.0
 #: How fast the mean squared error of numeric targets forgets.
 _ERROR_RATE = 0.001
 _ONE, _NONE = np.float32(1), np.float32(0)
-#: Bounds of a node's row up to its counts, and of a frame, to check what was read from a file; the largest
-#: feature and links depend on the forest.
+#: Bounds of a node's row up to its counts, to check what was read from a file; the largest feature and links depend on
+#: the forest.
 MIN_IN_NODE = np.array([-1.0, -NOTHING, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0])
 MAX_IN_NODE = np.array([0.0, NOTHING, 0.0, 0.0, 0.0, MAX_ODDS, _MAX_RECORDS, np.float32(_LATEST)], dtype=np.float64)
-MIN_IN_FRAME = np.array([0.0, -_FURTHEST, 0.0])
-MAX_IN_FRAME = np.array([MOST_COUNT, _FURTHEST, _FURTHEST * _FURTHEST])
 
 
 @kernel()

@@ -39,14 +39,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.kernels.compile import kernel
-from braided.state import MOST_COUNT
+from braided.store import MAX_COUNT
 
 BOUND = 20.0
 Z_BOUND = 8.0
 _LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
-#: More squared deviations there cannot be, nor a logarithm of a range further from 0.
-_MAX_SQUARES, _WIDEST = 1e300, 1e3
 #: Deviations from the mean from which a value or a target is far out, and a target's change.
 FAR, FAR_CHANGE = 10.0, 20.0
 #: Doubtful values count if they are more than this share of about the last fifty, or if enough in a row are alike.
@@ -94,26 +92,18 @@ _MAX_DOUBLED = 6
 _BLOCK_MEMORY = 100.0
 
 
-def _bounds() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
-    """What each of a target's statistics, of which a feature's are the first, lies between, and whether it is whole."""
-    low, high, whole = np.full(STATISTICS, -_LARGEST), np.full(STATISTICS, _LARGEST), np.zeros(STATISTICS, np.bool_)
-    counted = [COUNT, FAR_OUT, IN_BLOCK, BLOCKS, SMALL, RESTARTS, ALIKE]
-    low[[*counted, SQUARES, BEFORE_DEVIATION, BLOCK_SQUARES, DOUBTS]] = 0.0
-    high[[SQUARES, BLOCK_SQUARES]] = _MAX_SQUARES
-    high[BEFORE_DEVIATION] = np.sqrt(_MAX_SQUARES)
-    high[LAST_DOUBT], low[LAST_DOUBT] = 2.0 * _LARGEST, -2.0 * _LARGEST
-    high[USUAL_RANGE], low[USUAL_RANGE] = _WIDEST, -_WIDEST
-    high[counted], high[DOUBTS] = MOST_COUNT, 1.0
-    high[IN_BLOCK], high[BLOCKS] = BLOCK - 1, _BLOCK_MEMORY
-    whole[counted] = True
-    past = np.full(CHANGES - STATISTICS, _LARGEST)
-    least, most, counts = -past, past, np.zeros(past.size, np.bool_)
-    for place, largest in ((SEEN, LAGS), (OUTSIDE, MOST_COUNT)):
-        least[place - STATISTICS], most[place - STATISTICS], counts[place - STATISTICS] = 0.0, largest, True
-    return np.concatenate([low, least, low]), np.concatenate([high, most, high]), np.concatenate([whole, counts, whole])
+def _bounds() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What each of a target's statistics, of which a feature's are the first, lies between: counts and deviations."""
+    low, high = np.full(TARGET_STATISTICS, -np.inf), np.full(TARGET_STATISTICS, np.inf)
+    for first in (0, CHANGES):
+        counted = [first + place for place in (COUNT, FAR_OUT, IN_BLOCK, BLOCKS, SMALL, RESTARTS, ALIKE)]
+        low[[*counted, *(first + place for place in (SQUARES, BEFORE_DEVIATION, BLOCK_SQUARES, DOUBTS))]] = 0.0
+        high[counted] = MAX_COUNT
+    low[[SEEN, OUTSIDE]], high[[SEEN, OUTSIDE]] = 0.0, (LAGS, MAX_COUNT)
+    return low, high
 
 
-MIN_STATISTICS, MAX_STATISTICS, WHOLE = _bounds()
+MIN_STATISTICS, MAX_STATISTICS = _bounds()
 
 
 @kernel()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from braided.errors import BraidedError
 from braided.learners.base import CompiledLearner, LearnerConfig
 from braided.learners.folklore import Folklore, FolkloreConfig
@@ -14,10 +16,12 @@ from braided.learners.mlp import MLP, MLPConfig
 from braided.learners.olvf import OLVF, OLVFConfig
 from braided.learners.protocol import Learner
 from braided.learners.recent import RecentConfig, RecentLabels, RecentValueConfig, RecentValues
-from braided.learners.river_learner import RiverLearner
 from braided.learners.set_learner import SetConfig, SetLearner
 from braided.learners.steps import StepConfig
-from braided.learners.torch_learner import TorchLearner
+
+if TYPE_CHECKING:
+    from braided.learners.river_learner import RiverLearner
+    from braided.learners.torch_learner import TorchLearner
 
 #: Configuration class -> learner class. Adding a learner is its file and one line here (CONTRIBUTING.md).
 LEARNERS: dict[type, type[CompiledLearner]] = {
@@ -47,6 +51,19 @@ def build(config: LearnerConfig, seed: int, place: int) -> CompiledLearner:
         known = ", ".join(kind.__name__ for kind in LEARNERS)
         raise BraidedError(f"learner configuration {config!r} is of no registered kind: use one of {known}")
     return LEARNERS[type(config)](config, seed, place)
+
+
+def __getattr__(name: str) -> Any:
+    """Learners around other libraries are imported when they are asked for, so that all else starts sooner."""
+    if name == "RiverLearner":
+        from braided.learners.river_learner import RiverLearner
+
+        return RiverLearner
+    if name == "TorchLearner":
+        from braided.learners.torch_learner import TorchLearner
+
+        return TorchLearner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

@@ -15,7 +15,7 @@ from braided.errors import BraidedError
 from braided.kernels.calls import COLUMNS, Entry, call_forward, call_learn, table_row
 from braided.kernels.random import fill_uniform, key_of
 from braided.learners.protocol import Arrays
-from braided.state import ArrayRule, check_arrays
+from braided.store import Array, check, variances
 
 #: The first place in `hyper` of a gradient learner: the rate, which plasticity multiplies.
 RATE = 0
@@ -47,9 +47,11 @@ class ArrayPlan:
         Entries start uniform in +-bound; 0 means zeros.
     double
         float64 instead of float32.
-    low, high, whole, finite
-        What may stand in a restored one, as of `braided.state.ArrayRule`; to begin with anything. Whatever kernels
-        index or divide by must be bounded.
+    low, high, finite
+        What a restored one may hold, as of `braided.store.Array`; without them anything. Whatever kernels index or
+        divide by must be bounded.
+    variance
+        Its entries, or those on the diagonal of a matrix, are variances from this on; None if they are not.
     """
 
     shape: tuple[int, ...]
@@ -57,8 +59,8 @@ class ArrayPlan:
     double: bool = False
     low: ArrayLike = -math.inf
     high: ArrayLike = math.inf
-    whole: bool | NDArray[np.bool_] = False
     finite: bool = False
+    variance: float | None = None
 
     @property
     def size(self) -> int:
@@ -66,10 +68,12 @@ class ArrayPlan:
         return math.prod(self.shape)
 
     @property
-    def rule(self) -> ArrayRule:
+    def schema(self) -> Array:
         """What a restored one must be."""
         dtype = "float64" if self.double else "float32"
-        return ArrayRule(self.shape, dtype, self.low, self.high, self.whole, self.finite)
+        if self.variance is not None:
+            return variances(self.shape, dtype, self.variance)
+        return Array(self.shape, dtype, self.low, self.high, self.finite)
 
 
 def _capacity(n: int) -> int:
@@ -308,18 +312,18 @@ class CompiledLearner(ABC):
         """How many numbers the arrays hold for these sizes."""
         return sum(plan.size for plan in self.plan(n_features, n_outputs).values()) * (2 if self.adaptive else 1)
 
-    def rules(self) -> dict[str, ArrayRule]:
-        """What the arrays of a `state` of these sizes must be."""
-        rules = {}
+    def schema(self) -> dict[str, Array]:
+        """What the arrays of a `state` of these sizes must be: the plan, and second moments."""
+        schema = {}
         for name, plan in self.plan(self.n_features, self.n_outputs).items():
-            rules[name] = plan.rule
+            schema[name] = plan.schema
             if f"{name} second moment" in self.views:
-                rules[f"{name} second moment"] = ArrayRule(plan.shape, "float32", low=0.0, finite=False)
-        return rules
+                schema[f"{name} second moment"] = Array(plan.shape, "float32", low=0.0, finite=False)
+        return schema
 
     def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse what is no `state` of these sizes; nothing changes."""
-        check_arrays(f"state of learner {self.name!r}", self.rules(), arrays)
+        """Refuse what is not a `state` of these sizes; nothing changes."""
+        check(f"state of learner {self.name!r}", self.schema(), arrays)
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over arrays made by `state`; the sizes must have been set by `grow`."""

@@ -18,7 +18,6 @@ from braided.kernels.inputs import PLAIN
 from braided.kernels.posterior import SMALLEST_VARIANCE, list_inputs, n_listed
 from braided.kernels.record_weight import n_steps
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
-from braided.state import LARGE, ArrayRule, covariance_bounds
 
 #: Weights, of all classes together; P has the square of it.
 _MAX_WEIGHTS = 2_048
@@ -315,21 +314,14 @@ class Folklore(CompiledLearner):
         """A weight per input and class, those of one input side by side, and the inverse of their precision."""
         size = (1 + n_features) * n_outputs
         return {
-            "mean": ArrayPlan((size,), double=True, low=-LARGE, high=LARGE, finite=True),
-            "covariance": ArrayPlan((size, size), double=True),
+            "mean": ArrayPlan((size,), double=True, finite=True),
+            "covariance": ArrayPlan((size, size), double=True, variance=0.9 * SMALLEST_VARIANCE),
         }
 
     def numbers(self, n_features: int, n_outputs: int) -> int:
         """How many numbers the arrays hold for these sizes; it does not grow beyond its bound."""
         size = min((1 + n_features) * n_outputs, _MAX_WEIGHTS)
         return size + size * size
-
-    def rules(self) -> dict[str, ArrayRule]:
-        """No weight comes to have a larger variance than at the start, or none."""
-        rules = super().rules()
-        plain = rules["covariance"]
-        bounds = covariance_bounds(plain.shape, 1.0 / self.config.regularisation, 0.9 * SMALLEST_VARIANCE)
-        return rules | {"covariance": ArrayRule(plain.shape, plain.dtype, *bounds)}
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
         """Zero means; independent new weights."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -22,10 +22,8 @@ from braided.kernels.mondrian import (
     KEY_LOW,
     LEFT,
     MAX_FORKS,
-    MAX_IN_FRAME,
     MAX_IN_NODE,
     MAX_NODES,
-    MIN_IN_FRAME,
     MIN_IN_NODE,
     NOTHING,
     OUTPUTS,
@@ -48,7 +46,7 @@ from braided.kernels.mondrian import (
 from braided.kernels.random import key_of, mix
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
-from braided.state import LARGE, check_arrays
+from braided.store import MAX_COUNT, REMEDY, check
 
 #: What every class's probability is mixed with before its logarithm is taken.
 _FLOOR = 1e-3
@@ -56,9 +54,8 @@ _FLOOR = 1e-3
 _MAX_NODES = 2**24
 #: The arrays that have rows for each node.
 _BY_NODE = ("nodes", "ranges")
-#: Bounds of what nodes, splits and frames count up to.
-_MAX_SUM, _MIN_RECORDS, _MAX_GAIN = 1e9, 1e-7, 1e30
-_COUNT_IS_WHOLE = np.array([True, False, False])
+#: What a node of numbers divides by, which is less than any record counts as.
+_MIN_RECORDS = 1e-7
 
 
 @dataclass(frozen=True)
@@ -151,16 +148,13 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
     return True
 
 
-def _links(width: int) -> NDArray[np.bool_]:
-    """Which columns of a node's row are whole numbers."""
-    return np.isin(np.arange(width), [FEATURE, LEFT, RIGHT, PARENT])
-
-
 def _is_tree(nodes: NDArray[Any]) -> bool:
     """Whether the links of some nodes make one tree, from the first of them on."""
     if not len(nodes):
         return True
     features = nodes[:, FEATURE]
+    if (features != np.floor(features)).any():
+        return False
     inner = np.flatnonzero(features >= 0)
     children = nodes[inner][:, [LEFT, RIGHT]].ravel()
     if sorted(children.tolist()) != list(range(1, len(nodes))):
@@ -257,23 +251,19 @@ class MondrianForest(CompiledLearner):
         touched, so that a forest takes the memory of the nodes that it has.
         """
         size, used = self.config.trees * self.config.nodes, self._used(n_features)
-        nodes = np.concatenate([MIN_IN_NODE, np.full(n_outputs, -_MAX_SUM if self._numeric else 0.0)])
-        most = np.concatenate([MAX_IN_NODE, np.full(n_outputs, _MAX_SUM)])
+        nodes = np.concatenate([MIN_IN_NODE, np.full(n_outputs, -np.inf if self._numeric else 0.0)])
+        most = np.concatenate([MAX_IN_NODE, np.full(n_outputs, np.inf)])
         most[[FEATURE, LEFT, RIGHT, PARENT]] = used - 1, *[self.config.nodes - 1] * 3
         if self._numeric:
             nodes[RECORDS] = _MIN_RECORDS
         return {
-            "sizes": ArrayPlan(
-                (self.config.trees,), double=True, low=0.0, high=self.config.nodes, whole=True, finite=True
-            ),
-            "nodes": ArrayPlan(
-                (size, COUNTS + n_outputs), low=nodes, high=most, whole=_links(COUNTS + n_outputs), finite=True
-            ),
-            "ranges": ArrayPlan((2 * size, used), low=-NOTHING, high=NOTHING, finite=True),
-            "gains": ArrayPlan((used, 2), double=True, low=(-_MAX_GAIN, 0.0), high=_MAX_GAIN, finite=True),
-            "errors": ArrayPlan((2,), double=True, low=0.0, high=LARGE, finite=True),
+            "sizes": ArrayPlan((self.config.trees,), double=True, low=0.0, high=self.config.nodes, finite=True),
+            "nodes": ArrayPlan((size, COUNTS + n_outputs), low=nodes, high=most, finite=True),
+            "ranges": ArrayPlan((2 * size, used), finite=True),
+            "gains": ArrayPlan((used, 2), double=True, low=(-np.inf, 0.0), finite=True),
+            "errors": ArrayPlan((2,), double=True, low=0.0, finite=True),
             "frames": ArrayPlan(
-                (used, FRAME), double=True, low=MIN_IN_FRAME, high=MAX_IN_FRAME, whole=_COUNT_IS_WHOLE, finite=True
+                (used, FRAME), double=True, low=(0.0, -np.inf, 0.0), high=(MAX_COUNT, np.inf, np.inf), finite=True
             ),
         }
 
@@ -347,18 +337,18 @@ class MondrianForest(CompiledLearner):
 
     def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Refuse arrays that are not trees: each node but the first is a child once, of the node it says."""
-        rules = self.rules()
-        check_arrays(f"state of learner {self.name!r}", {"sizes": rules["sizes"]}, arrays)
+        schema = self.schema()
+        check(f"state of learner {self.name!r}", {"sizes": schema["sizes"]}, arrays)
         sizes = arrays["sizes"].astype(np.int64)
         for name, rows in zip(_BY_NODE, (1, 2), strict=True):
-            rules[name] = replace(rules[name], shape=(rows * int(sizes.sum()), *rules[name].shape[1:]))
-        check_arrays(f"state of learner {self.name!r}", rules, arrays)
+            schema[name] = schema[name]._replace(shape=(rows * int(sizes.sum()), *schema[name].shape[1:]))
+        check(f"state of learner {self.name!r}", schema, arrays)
         counts, _, squares = arrays["frames"].T
-        sound = bool(((counts > 0) | (squares == 0)).all())
+        sound = bool((sizes == arrays["sizes"]).all() and ((counts >= 1) | (squares == 0)).all())
         for tree in np.split(arrays["nodes"], np.cumsum(sizes)[:-1]):
             sound = sound and _is_tree(tree)
         if not sound:
-            raise BraidedError(f"state of learner {self.name!r}: its arrays are not trees; give a file written by save")
+            raise BraidedError(f"state of learner {self.name!r}: its arrays are not trees; {REMEDY}")
 
     def hyper_numbers(self) -> list[float]:
         """`PRIOR`, `VALUES`, `KEY_HIGH` and `KEY_LOW`, in order."""

@@ -13,7 +13,6 @@ from braided.errors import BraidedError
 from braided.kernels.inputs import FILLED, PLAIN, SCALED, SCORES
 from braided.kernels.posterior import SMALLEST_VARIANCE
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
-from braided.state import LARGE, ArrayRule, covariance_bounds
 
 #: How a configuration calls what a learner sees -> the plane of x.
 PLANES = {"plain": PLAIN, "filled": FILLED, "scaled": SCALED, "scores": SCORES}
@@ -93,16 +92,11 @@ class GaussianLearner(CompiledLearner):
         """Mean vectors and the covariance they share."""
         n = self.n_inputs(n_features)
         return {
-            "mean": ArrayPlan((self.rows(n_outputs), n), double=True, low=-LARGE, high=LARGE, finite=True),
-            "covariance": ArrayPlan((n, n) if self.full else (n,), double=self.double_covariance),
+            "mean": ArrayPlan((self.rows(n_outputs), n), double=True, finite=True),
+            "covariance": ArrayPlan(
+                (n, n) if self.full else (n,), double=self.double_covariance, variance=_MIN_VARIANCE
+            ),
         }
-
-    def rules(self) -> dict[str, ArrayRule]:
-        """No weight comes to have a larger variance than the prior one, or none."""
-        rules = super().rules()
-        plain = rules["covariance"]
-        bounds = covariance_bounds(plain.shape, 2.0 * self.config.prior_variance, _MIN_VARIANCE)
-        return rules | {"covariance": ArrayRule(plain.shape, plain.dtype, *bounds)}
 
     def numbers(self, n_features: int, n_outputs: int) -> int:
         """How many numbers the arrays hold for these sizes, with a diagonal covariance where there are many inputs."""

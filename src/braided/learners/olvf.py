@@ -14,7 +14,6 @@ from braided.kernels.activations import sigmoid
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.record_weight import of_gradient
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
-from braided.state import LARGE
 
 
 @dataclass(frozen=True)
@@ -138,8 +137,8 @@ class OLVF(CompiledLearner):
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Two weights per feature, and whether it is known."""
-        weights = ArrayPlan((n_features,), double=True, low=-LARGE, high=LARGE, finite=True)
-        known = ArrayPlan((n_features,), double=True, low=0.0, high=1.0, whole=True, finite=True)
+        weights = ArrayPlan((n_features,), double=True, finite=True)
+        known = ArrayPlan((n_features,), double=True, low=0.0, high=1.0, finite=True)
         return {"weights": weights, "feature weights": weights, "known": known}
 
     def grow(self, n_features: int, n_outputs: int) -> None:

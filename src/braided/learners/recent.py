@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,7 +17,6 @@ from braided.kernels.inputs import COME, LATE, MAX_FEATURES, has_planes
 from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
-from braided.state import LARGE, ArrayRule, check_covariance, covariance_bounds
 
 #: How fast each of the running frequencies follows the labels.
 RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
@@ -26,8 +24,8 @@ _SCALES = len(RATES)
 #: Inputs of the regression besides the features: the target's past (`kernels.scale.past_in_units`), and 1.
 _VALUE_INPUTS = PAST + 1
 _NOISE_MEMORY = 1_000.0
-#: Bounds of the noise and of its count, which is whole.
-_MAX_NOISE, _WHOLE_NOISE = np.array([LARGE, _NOISE_MEMORY]), np.array([False, True])
+#: A variance may be as far below 0, in prior variances, by rounding.
+_ROUNDING = 1e-6
 #: A class that has not come lately has this share of a record, divided among all classes, and at least this logarithm.
 _SHARE, _FLOOR = 0.02, 1e-3
 
@@ -234,22 +232,10 @@ class RecentLabels(CompiledLearner):
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
         """Weights, their covariance, and a frequency per rate and class: as known, and as known without late labels."""
         return {
-            "weights": ArrayPlan((_SCALES,), double=True, low=-LARGE, high=LARGE, finite=True),
-            "covariance": ArrayPlan((_SCALES, _SCALES), double=True),
-            "past": ArrayPlan((2 * _SCALES, n_outputs), double=True, low=0.0, high=1.01, finite=True),
+            "weights": ArrayPlan((_SCALES,), double=True, finite=True),
+            "covariance": ArrayPlan((_SCALES, _SCALES), double=True, variance=-_ROUNDING * self.config.prior_variance),
+            "past": ArrayPlan((2 * _SCALES, n_outputs), double=True, low=0.0, finite=True),
         }
-
-    def rules(self) -> dict[str, ArrayRule]:
-        """No weight comes to have a larger variance than the prior one."""
-        rules = super().rules()
-        shape = rules["covariance"].shape
-        bounds = covariance_bounds(shape, 2.0 * self.config.prior_variance)
-        return rules | {"covariance": ArrayRule(shape, "float64", *bounds)}
-
-    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse what is no `state`; a covariance that is none would not stay finite."""
-        super().check_state(arrays)
-        check_covariance(f"state of learner {self.name!r}", arrays["covariance"], 2.0 * self.config.prior_variance)
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
         """Zeros, and P0 I."""
@@ -321,9 +307,9 @@ class RecentValues(RecentLabels):
         """Weights, their covariance, and the noise with its count."""
         n = self._n(n_features)
         return {
-            "weights": ArrayPlan((n,), double=True, low=-LARGE, high=LARGE, finite=True),
-            "covariance": ArrayPlan((n, n), double=True),
-            "past": ArrayPlan((_NOISE_PLACES,), double=True, low=0.0, high=_MAX_NOISE, whole=_WHOLE_NOISE, finite=True),
+            "weights": ArrayPlan((n,), double=True, finite=True),
+            "covariance": ArrayPlan((n, n), double=True, variance=-_ROUNDING * self.config.prior_variance),
+            "past": ArrayPlan((_NOISE_PLACES,), double=True, low=0.0, finite=True),
         }
 
     def grow(self, n_features: int, n_outputs: int) -> None:

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from braided import extras
-from braided.checkpoint import remove_leftovers, write_atomically
 from braided.errors import BraidedError
+from braided.files import remove_leftovers, write_atomically
 from braided.kernels.tally import ANSWER, LEARNERS
 from braided.run import Job
 

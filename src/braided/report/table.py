@@ -10,10 +10,11 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
 from braided.evaluation.key_tally import FIRST
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report.published import beside
+from braided.run.option_text import as_options
 from braided.values import printable
 
 #: Columns of a screen on which every table fits.
@@ -224,4 +225,4 @@ def misfits(document: dict[str, Any]) -> str:
         return ""
     counts = [f"{counted(skipped, 'record')} skipped"] if skipped else []
     counts += [f"{counted(misfit, 'value')} taken as missing"] if misfit else []
-    return f"{', '.join(counts)}; first: {document['first_problem']}"
+    return f"{', '.join(counts)}; first: {as_options(document['first_problem'])}"

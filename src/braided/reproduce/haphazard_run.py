@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from braided.estimators.decision import BALANCED, LIKELIEST
 from braided.evaluation import Evaluation
-from braided.evaluation.ranking import pr_area, roc_area
-from braided.records import Predictions
+from braided.records import Predictions, Records
+from braided.reproduce.areas import pr_area, roc_area
 from braided.run.compiling import compile_model
-from braided.streams import Batch, Stream
+from braided.streams import Stream
 
 _POSITIVE = 1
 
@@ -26,11 +26,11 @@ class Answers:
     """
 
     def __init__(self) -> None:
-        self._labels: list[int] = []
+        self.labels: list[int] = []
         self._scores: list[float] = []
         self._said: dict[str, list[int]] = {LIKELIEST: [], BALANCED: []}
 
-    def take(self, first: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]) -> None:
+    def take(self, first: int, batch: Records, progress: Predictions, classes: Sequence[Hashable]) -> None:
         """Note some records; a `Listener` of `Evaluation`."""
         said = np.asarray(progress.values, dtype=np.float64)
         labels = np.array([*classes, -1], dtype=np.int64)  # the last is what place -1 stands for
@@ -38,14 +38,14 @@ class Answers:
         likeliest = np.where(none, -1, said.argmax(axis=1) if said.shape[1] else -1)
         decided = likeliest if progress.decided is None else np.where(none, -1, progress.decided)
         places = [k for k, label in enumerate(classes[: said.shape[1]]) if label == _POSITIVE]
-        self._labels += batch.labels
+        self.labels += batch.known_targets
         self._scores += (said[:, places[0]] if places else np.zeros(len(said))).tolist()
         self._said[LIKELIEST] += labels[likeliest].tolist()
         self._said[BALANCED] += labels[decided].tolist()
 
     def metrics(self) -> dict[str, dict[str, float | None]]:
         """The metrics under each decision; accuracies and areas in percent."""
-        labels, scores = np.array(self._labels), np.array(self._scores)
+        labels, scores = np.array(self.labels), np.array(self._scores)
         areas = {
             "auroc": _percent(roc_area(labels == _POSITIVE, scores)),
             "auprc": _percent(pr_area(labels == _POSITIVE, scores)),
@@ -68,10 +68,10 @@ def run(model: Any, stream: Stream) -> dict[str, Any]:
     compile_model(model, lambda message: None)
     answers = Answers()
     evaluation = Evaluation(model, on_predictions=answers.take)
-    labels: list[int] = []
-    for batch in evaluation.run(stream):
-        labels += batch.labels
+    for _ in evaluation.run(stream):
+        pass
     evaluation.finish()
+    labels = answers.labels
     return {
         "records": len(labels),
         "majority_errors": min(labels.count(0), labels.count(1)),

@@ -42,7 +42,6 @@ _DECIDING = (
     "learners",
     "combiners",
     "engine",
-    "inputs.py",
     "estimators",
     "presets.py",
     "zoo.py",
@@ -52,13 +51,13 @@ _DECIDING = (
     "run",
     "values.py",
     "checks.py",
-    "checkpoint.py",
+    "store.py",
 )
 #: What else decides results of one protocol.
 _ALSO_DECIDING = {
     PAPER: ("reproduce/paper_run.py", "reproduce/work_share.py"),
-    HAPHAZARD: ("reproduce/haphazard_run.py",),
-    HAPHAZARD_WHOLE: ("reproduce/haphazard_run.py",),
+    HAPHAZARD: ("reproduce/areas.py", "reproduce/haphazard_run.py"),
+    HAPHAZARD_WHOLE: ("reproduce/areas.py", "reproduce/haphazard_run.py"),
     STREAMS: ("reproduce/stream_sources.py", "reproduce/streams_run.py", "reproduce/work_share.py"),
 }
 #: Packages whose release decides a result as well.

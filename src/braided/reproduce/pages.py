@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from braided.checkpoint import write_atomically
 from braided.errors import BraidedError
+from braided.files import write_atomically
 from braided.report.provenance import provenance
 from braided.reproduce import grid, html_page, layouts, markdown_page, pictures, story
 from braided.reproduce.documents import Document

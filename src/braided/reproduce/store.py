@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from braided.checkpoint import write_atomically
+from braided.files import write_atomically
 
 
 class Store:

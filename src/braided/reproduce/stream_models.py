@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.reproduce.stream_sources import STREAMS, StreamSource
 
 DEFAULT, LEAN = "modl (default)", "modl (lean)"

@@ -1,7 +1,7 @@
 """The streams of `braided reproduce streams`: which, in which order, and how many runs each model has on them.
 
 A stream in time is run in its order, and seeds differ in the mask and the model; records that have no time are
-shuffled by the seed. Nominal columns are masked as columns and handed on as categories (`Batch.categories`), so that
+shuffled by the seed. Nominal columns are masked as columns and handed on as categories (`Records.categories`), so that
 each model gets them as its own users would give them.
 """
 
@@ -20,8 +20,10 @@ import numpy as np
 from braided.datasets import river
 from braided.datasets.locate import folders
 from braided.errors import BraidedError
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
-from braided.streams import ArrayStream, Batch, Limited, Masked, Stream, open_stream, read_whole, shuffled
+from braided.estimators.params import CLASSIFICATION, REGRESSION
+from braided.records import Records
+from braided.streams import ArrayStream, Limited, Masked, Stream, open_stream, read_whole, shuffled
+from braided.streams.base import only_records
 from braided.streams.fingerprint import fingerprint
 
 #: Probabilities that a feature is available: nothing missing, and half.
@@ -91,7 +93,7 @@ class OneHot:
 
     Examples
     --------
-    >>> stream = ArrayStream("d", Batch(("car", "age"), np.array([[7.0, 30.0], [np.nan, 40.0]]), ["a", "b"]))
+    >>> stream = ArrayStream("d", Records(("car", "age"), np.array([[7.0, 30.0], [np.nan, 40.0]]), ["a", "b"]))
     >>> batch = next(OneHot(stream, {"car": [5.0, 7.0]}).batches())
     >>> batch.names, batch.values.tolist()
     (('car=5', 'car=7', 'age'), [[0.0, 1.0, 30.0], [nan, nan, 40.0]])
@@ -112,9 +114,9 @@ class OneHot:
         """As many as the stream has."""
         return self.stream.n_records
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records]:
         """The batches, encoded."""
-        for batch in self.stream.batches():
+        for batch in only_records(self.stream):
             names: list[Any] = []
             values, categories = [], {}
             for name, column in zip(batch.names, batch.values.T, strict=True):
@@ -170,7 +172,7 @@ def _numbers(name: str, data_dir: Path | None) -> ArrayStream:
         names = names or tuple(str(key) for key in x)
         rows.append([float(value) for value in x.values()])
         targets.append(float(y))
-    return ArrayStream(name, Batch(names, np.array(rows), targets))
+    return ArrayStream(name, Records(names, np.array(rows), targets))
 
 
 def _records(name: str) -> Iterable[tuple[dict[Any, Any], Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.evaluation.metrics import METRICS
 from braided.reproduce.documents import CellDocument, Document, by_stream
 from braided.reproduce.findings import listed

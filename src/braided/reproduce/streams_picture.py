@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braided.estimators.tasks import CLASSIFICATION
+from braided.estimators.params import CLASSIFICATION
 from braided.reproduce.documents import Document, by_stream
 from braided.reproduce.stream_models import DEFAULT, GUESSES, LEAN, LEARNED, short_name
 from braided.reproduce.stream_sources import AVAILABILITIES

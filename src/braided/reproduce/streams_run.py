@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
 from braided.evaluation import Evaluation
 from braided.kernels.tally import LAST
 from braided.reproduce.work_share import WorkShare
@@ -31,7 +31,7 @@ def run(model: Any, stream: Stream) -> dict[str, Any]:
     out: dict[str, Any] = {
         "records": history.records,
         "metrics": {name: found[name] for name in names},
-        "last": float(history.totals[LAST] / history.records),
+        "last": float(history.tally.totals[LAST] / history.records),
         "seconds": seconds,
     }
     if model.task != REGRESSION:

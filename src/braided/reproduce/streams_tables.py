@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.evaluation.metrics import METRICS
 from braided.reproduce.documents import CellDocument, Document, by_stream
 from braided.reproduce.grid import Grid, Section, bold_best, nothing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -11,37 +10,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from braided import checks, presets
-from braided.checkpoint import (
-    Checkpoint,
-    pack_config,
-    pack_name,
-    prefixed,
-    read,
-    remove_leftovers,
-    unpack_name,
-    unpack_names,
-    unprefixed,
-    write,
-)
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
 from braided.estimators.base import MODL
-from braided.estimators.chunks import weights_of
-from braided.estimators.late_answers import pack_said, unpack_said
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
+from braided.estimators.params import REGRESSION, TASKS
 from braided.evaluation import Evaluation, History
-from braided.evaluation.evaluation import Waiting, result_of
-from braided.evaluation.key_tally import checked_keys
-from braided.evaluation.older import upgraded_history
-from braided.fleet import KIND, Fleet
+from braided.evaluation.evaluation import result_of
+from braided.evaluation.key_tally import KeyTally
+from braided.files import remove_leftovers
+from braided.fleet import KIND, SHARED, Fleet
 from braided.run.options import AUTO, FREE_WHEN_RESUMED, RAISED_WHEN_RESUMED, RunOptions
 from braided.run.predictions import Written
-from braided.state import ArrayRule, check_arrays, checked, holding_together
-from braided.streams import Batch
+from braided.store import (
+    REMEDY,
+    Checkpoint,
+    checked,
+    pack_config,
+    prefixed,
+    read,
+    reject_malformed,
+    unprefixed,
+    write,
+)
 from braided.streams.encode.plan import Plan
 from braided.streams.encode.rules import ReadingCounts
 from braided.streams.encode.saved import pack_encoder
@@ -51,16 +44,10 @@ Arrays = dict[str, NDArray[Any]]
 #: Kind of a checkpoint after a run whose last model was not ours.
 _NO_MODEL = "finished runs"
 _WHAT = "the checkpoint's run"
-#: What the names of arrays begin with that hold what was said of records that wait.
-_SAID = "run/said"
-#: And those that count what went wrong for each key.
-_KEYS = "run/keys"
-#: And what is of records whose labels come later on their own.
-_LATE = "run/late"
+#: What the names of arrays begin with that are of the run that goes on.
+_CURRENT = "run/current"
 #: Bytes at the end of a file by which one checkpoint is told from another.
 _END = 32
-#: A value that waits is finite, or NaN for a missing one.
-_LOWEST = float(np.finfo(np.float64).min)
 
 
 @dataclass(frozen=True)
@@ -71,6 +58,7 @@ class FinishedRun:
     seed: int
     result: dict[str, Any]
     history: History
+    keys: KeyTally | None = None
 
 
 @dataclass
@@ -85,7 +73,6 @@ class ResumedJob:
     counts: ReadingCounts
     position: dict[str, Any] | None
     predicted: Written | None
-    recognise: bool
 
 
 class RunCheckpoint:
@@ -158,24 +145,23 @@ class RunCheckpoint:
             else:
                 metadata, arrays = model.snapshot()
                 metadata |= {} if encode is None else {"encode": encode}
-        keys: list[str] | None = None
-        if evaluation.keys is not None:
-            keys, sums = evaluation.keys.state()
-            arrays |= prefixed(_KEYS, sums)
         histories = [run.history for run in finished] + ([evaluation.history] if running else [])
         packed = []
         for i, history in enumerate(histories):
             about, own = history.state()
             packed.append(about)
             arrays |= prefixed(f"run/history {i}", own)
-        waiting = evaluation.waiting()
-        if waiting is not None:
-            arrays["run/waiting"] = waiting.records.values
-            arrays |= prefixed(_SAID, pack_said(waiting.said))
-        late = None
-        if running and any(evaluation.late_labels.counts.values()):
-            late, late_arrays = evaluation.late_labels.state()
-            arrays |= prefixed(_LATE, late_arrays)
+        done: list[dict[str, Any]] = []
+        for i, run in enumerate(finished):
+            result = {name: value for name, value in run.result.items() if name != "keys"}
+            done.append({"model": run.model, "seed": run.seed, "result": result})
+            if run.keys is not None:
+                done[-1]["keys"], sums = run.keys.state()
+                arrays |= prefixed(f"run/finished {i}", sums)
+        current: dict[str, Any] | None = None
+        if running:
+            current, own = evaluation.state()
+            arrays |= prefixed(_CURRENT, own)
         metadata["run"] = {
             "options": options.stored(),
             "preset": _settings(options),
@@ -183,17 +169,12 @@ class RunCheckpoint:
             "plan": None if counts.plan is None else counts.plan.document(),
             "position": position,
             "source": self.source,
-            "finished": [{"model": run.model, "seed": run.seed, "result": run.result} for run in finished],
-            "running": running,
-            "seconds": evaluation.seconds,
-            "unlabelled": evaluation.unlabelled,
+            "finished": done,
+            "current": current,
             "features": model.n_features,
             "histories": packed,
-            "waiting": None if waiting is None else _pack_names(waiting.records),
-            "late": late,
             "rows_predicted": None if predicted is None else predicted.rows,
             "columns_predicted": [] if predicted is None else list(predicted.columns),
-            **({} if keys is None else {"keys": keys}),
         }
         kind = KIND if isinstance(model, Fleet) else type(model).__name__ if isinstance(model, MODL) else _NO_MODEL
         write(self.path, kind, metadata, arrays)
@@ -209,45 +190,37 @@ class RunCheckpoint:
             raise BraidedError(f"checkpoint {self.path} holds a model but no run: it was not made by --checkpoint")
         run = checked("the checkpoint", saved.metadata, "run", dict)
         then = checked(_WHAT, run, "options", dict)
-        if "preset" not in run:  # of a version whose presets had other names
-            then = {**then, "preset": _renamed(then.get("preset", "default"))}
-            options = dataclasses.replace(options, preset=_renamed(options.preset))
         self._check_options(then, options)
-        if run.get("preset", _settings(options)) != _settings(options):
+        if run.get("preset") != _settings(options):
             raise BraidedError(
                 f"checkpoint {self.path} is of a braided whose preset {options.preset!r} had other settings: finish it "
                 "with that one, or give another checkpoint file"
             )
-        if run.get("source", "") != self.source:
+        if run.get("source") != self.source:
             raise BraidedError(
                 f"checkpoint {self.path} was made from another file: {options.stored()['stream']} has changed since; "
                 "give the same file, or another checkpoint file"
             )
-        packed = run.get("histories") or [None]
-        if not isinstance(packed, list) or None in packed:
-            raise BraidedError(
-                f"checkpoint {self.path} is of a braided that kept no histories: finish it with that one, or give "
-                "another checkpoint file"
-            )
-        running, done = checked(_WHAT, run, "running", bool), checked(_WHAT, run, "finished", list)
+        running, done = run.get("current") is not None, checked(_WHAT, run, "finished", list)
         histories = [
-            History.restore(*upgraded_history(about, unprefixed(f"run/history {i}", saved.arrays)))
+            History.restore(about, unprefixed(f"run/history {i}", saved.arrays))
             for i, about in enumerate(checked(_WHAT, run, "histories", list))
         ]
         if len(histories) != len(done) + running:
-            raise BraidedError(
-                f"{_WHAT} has {len(histories)} histories of {len(done)} finished runs; use an older copy"
-            )
-        finished = [_finished(item, history) for item, history in zip(done, histories, strict=False)]
+            raise BraidedError(f"{_WHAT} has {len(histories)} histories of {len(done)} finished runs; {REMEDY}")
+        finished = [
+            _finished(item, history, unprefixed(f"run/finished {i}", saved.arrays))
+            for i, (item, history) in enumerate(zip(done, histories, strict=False))
+        ]
         counts = ReadingCounts()
-        counts.load_state(_found(run.get("found", [0, 0, None])))
+        counts.load_state(_found(run.get("found")))
         if run.get("position") is not None:
             checked(_WHAT, run, "position", dict)
         if run.get("plan") is not None:
-            with holding_together(_WHAT):
+            with reject_malformed(_WHAT):
                 counts.plan = Plan.from_document(run["plan"])
         return ResumedJob(
-            task=checks.choice("task", then.get("task", CLASSIFICATION), (AUTO, *TASKS)),
+            task=checks.choice("task", checked(_WHAT, then, "task", str), (AUTO, *TASKS)),
             preset=options.preset,
             finished=finished,
             current=self._current(saved, run, histories, options) if running else None,
@@ -255,8 +228,6 @@ class RunCheckpoint:
             counts=counts,
             position=run.get("position"),
             predicted=_predicted(run),
-            # An earlier version had learned from identifiers, and taken numbers of other spellings for categories.
-            recognise="plan" in run,
         )
 
     def _current(
@@ -265,7 +236,7 @@ class RunCheckpoint:
         """The run that was going on."""
         own = {name: array for name, array in saved.arrays.items() if not name.startswith("run/")}
         if saved.kind not in ESTIMATORS and saved.kind != KIND:
-            raise BraidedError(f"checkpoint {self.path} is of a run that goes on, and has no model; use an older copy")
+            raise BraidedError(f"checkpoint {self.path} is of a run that goes on, and has no model; {REMEDY}")
         # The reader settles the rules of the columns anew, and gives the model numbers.
         about = {key: value for key, value in saved.metadata.items() if key != "encode"}
         model: Any = (
@@ -275,29 +246,18 @@ class RunCheckpoint:
         )
         history = histories[-1]
         if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
-            raise BraidedError(f"checkpoint {self.path}: its history is of another model; use an older copy")
+            raise BraidedError(f"checkpoint {self.path}: its history is of another model; {REMEDY}")
         evaluation = Evaluation(model, history, options.delay, late_labels=options.late_labels())
-        if "keys" not in run:  # an earlier version counted none where keys share nothing
-            evaluation.keys = None
-        elif evaluation.keys is not None:
-            evaluation.keys.load_state(run["keys"], unprefixed(_KEYS, saved.arrays))
-        evaluation.seconds = checked(_WHAT, run, "seconds", float)
-        evaluation.unlabelled = checked(_WHAT, {"unlabelled": 0, **run}, "unlabelled", int)
-        if run.get("late") is not None:  # an earlier version had no such labels
-            late = unprefixed(_LATE, saved.arrays)
-            evaluation.late_labels.load_state(run["late"], late, len(model.learner_names))
-        if run.get("waiting") is not None:
-            records = _unpack_batch(checked(_WHAT, run, "waiting", dict), saved.arrays, options.delay)
-            said = unpack_said(unprefixed(_SAID, saved.arrays), len(records), len(model.learner_names), _WHAT)
-            evaluation.wait_for(Waiting(records, said))
+        evaluation.load_state(checked(_WHAT, run, "current", dict), unprefixed(_CURRENT, saved.arrays))
         return evaluation
 
     def _check_options(self, then: dict[str, Any], options: RunOptions) -> None:
         """Refuse options that are others than those of the checkpoint, where that would change what is learned."""
         now = options.stored()
-        usual = {field.name: field.default for field in dataclasses.fields(RunOptions)} | {"task": CLASSIFICATION}
         for name, value in now.items():
-            before = then.get(name, usual[name])
+            if name not in then:
+                raise BraidedError(f"{_WHAT}: option {name!r} is missing; {REMEDY}")
+            before = then[name]
             before = tuple(before) if isinstance(before, list) else before
             free = name in FREE_WHEN_RESUMED or (name == "task" and value == AUTO)
             if name in RAISED_WHEN_RESUMED and checked(_WHAT, {name: before}, name, int) > value:
@@ -343,21 +303,16 @@ def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, options: RunOption
 
 
 def _predicted(run: Mapping[str, Any]) -> Written | None:
-    """What was written of `--predictions`; an earlier version did not keep the names of the columns."""
+    """What was written of `--predictions`."""
     if run.get("rows_predicted") is None:
         return None
-    columns = checked(_WHAT, {"columns_predicted": [], **run}, "columns_predicted", list)
+    columns = checked(_WHAT, run, "columns_predicted", list)
     return Written(checked(_WHAT, run, "rows_predicted", int), tuple(map(str, columns)))
 
 
 def _settings(options: RunOptions) -> Any:
     """The preset with all its settings, as a file gives it back."""
     return json.loads(json.dumps(pack_config(presets.get(options.preset, options.stream))))
-
-
-def _renamed(preset: str) -> str:
-    """What a preset of an earlier version is called now."""
-    return presets.RENAMED.get(preset, preset)
 
 
 def source_fingerprint(options: RunOptions, data_dir: Path | None) -> str | None:
@@ -370,52 +325,35 @@ def source_fingerprint(options: RunOptions, data_dir: Path | None) -> str | None
     return None if options.follow else fingerprint(options.stream, data_dir)
 
 
-def _pack_names(batch: Batch) -> dict[str, Any]:
-    packed = {"names": list(map(pack_name, batch.names)), "labels": list(map(pack_name, batch.labels))}
-    packed |= {} if batch.keys is None else {"keys": batch.keys}
-    return packed if batch.weights is None else {**packed, "weights": batch.weights.tolist()}
-
-
-def _unpack_batch(packed: dict[str, Any], arrays: Mapping[str, NDArray[Any]], delay: int) -> Batch:
-    """The records that wait for their labels, no more than the delay has."""
-    names = tuple(unpack_names("waiting features", packed.get("names")))
-    labels = [unpack_name(label) for label in checked(_WHAT, packed, "labels", list)]
-    if len(labels) > delay:
-        raise BraidedError(f"{_WHAT}: {len(labels)} records wait, and the delay is {delay}; use an older copy")
-    rule = ArrayRule((len(labels), len(names)), finite=False, low=_LOWEST, high=-_LOWEST)
-    check_arrays(_WHAT, {"run/waiting": rule}, arrays)
-    keys = None if packed.get("keys") is None else checked(_WHAT, packed, "keys", list)
-    if keys is not None and len(keys) != len(labels):
-        raise BraidedError(f"{_WHAT}: {len(labels)} records wait, and they have {len(keys)} keys; use an older copy")
-    weights = weights_of(packed.get("weights"), len(labels), first=1)
-    return Batch(names, arrays["run/waiting"], labels, weights, keys=keys)
-
-
-def _finished(item: Any, history: History) -> FinishedRun:
+def _finished(item: Any, history: History, arrays: Arrays) -> FinishedRun:
     model, seed = checked(_WHAT, item, "model", str), checked(_WHAT, item, "seed", int, 0, 2**63 - 1)
     kept = {"unlabelled": 0, "state_sha256": None, **checked(_WHAT, item, "result", dict)}
+    keys = None
+    if item.get("keys") is not None:
+        keys = KeyTally(history.regression, SHARED in history.learners)
+        keys.load_state(item["keys"], arrays)
     learners = checked(_WHAT, kept, "learners", dict)
     health = {
         name: {count: checked(_WHAT, learners.get(name), count, int) for count in ("skipped", "resets")}
         for name in history.learners
     }
     result = result_of(history, health, checked(_WHAT, kept, "unlabelled", int), checked(_WHAT, kept, "seconds", float))
-    digest = kept["state_sha256"]
+    digest = kept.get("state_sha256")
     result["state_sha256"] = None if digest is None else checked(_WHAT, kept, "state_sha256", str)
-    if "keys" in kept:
-        result["keys"] = checked_keys(kept["keys"])
+    if keys is not None:
+        result["keys"] = keys.result()
     if "late_labels" in kept:
         counted = checked(_WHAT, kept, "late_labels", dict)
         result["late_labels"] = {str(name): checked(_WHAT, counted, name, int) for name in counted}
     if "drifts" in kept:
         result["drifts"] = checked(_WHAT, kept, "drifts", int)
-    return FinishedRun(model, seed, result, history)
+    return FinishedRun(model, seed, result, history, keys)
 
 
 def _found(state: Any) -> list[Any]:
-    """What was skipped until now: two counts, a sentence or none, and perhaps a third count."""
-    if isinstance(state, list) and 3 <= len(state) <= 4 and (state[2] is None or isinstance(state[2], str)):
+    """What was skipped until now: two counts, a sentence or none, and a third count."""
+    if isinstance(state, list) and len(state) == 4 and (state[2] is None or isinstance(state[2], str)):
         numbers = {str(i): number for i, number in enumerate(state) if i != 2}
         if all(checked(_WHAT, numbers, i, int) >= 0 for i in numbers):
             return state
-    raise BraidedError(f"{_WHAT}: what was skipped is {state!r:.60}; use an older copy")
+    raise BraidedError(f"{_WHAT}: what was skipped is {state!r:.60}; {REMEDY}")

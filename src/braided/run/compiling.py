@@ -13,7 +13,8 @@ from braided.estimators.base import MODL
 from braided.estimators.warm_up import warm_up
 from braided.fleet import Fleet, warm_up_fleet
 from braided.kernels import loop
-from braided.streams import ArrayStream, Batch
+from braided.records import Records
+from braided.streams import ArrayStream
 from braided.streams.decimal import POWERS, parse_lines
 
 #: Seconds from which on it was a compilation, whatever the cache looked like.
@@ -49,4 +50,4 @@ def compile_reading() -> None:
 def tiny_stream(regression: bool) -> ArrayStream:
     """A stream that takes a run through all that runs do."""
     labels: list[Any] = [0.5, 1.5, 2.5, 3.5] if regression else ["a", "b", "c", "a"]
-    return ArrayStream("warm-up", Batch(("x",), np.arange(4.0)[:, None], labels))
+    return ArrayStream("warm-up", Records(("x",), np.arange(4.0)[:, None], labels))

@@ -13,7 +13,7 @@ from braided.streams.encode.plan import listed
 from braided.values import shown
 
 #: A file of costs that is longer is not one.
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 def as_json(option: str, given: str | None) -> str | None:
@@ -28,8 +28,8 @@ def as_json(option: str, given: str | None) -> str | None:
     if not given.lstrip().startswith("{"):
         path = Path(given)
         try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise BraidedError(f"{option} {given} has more than {_MOST_BYTES:,} bytes: give a smaller file")
+            if path.stat().st_size > _MAX_BYTES:
+                raise BraidedError(f"{option} {given} has more than {_MAX_BYTES:,} bytes: give a smaller file")
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is no text"

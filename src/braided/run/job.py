@@ -16,14 +16,14 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.estimators.columns import columns_of
-from braided.estimators.digest import state_digest
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.estimators.explain import columns_of
+from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
 from braided.evaluation.summary import plain_guess, summary_of
-from braided.fleet import Fleet, spread, spreads
+from braided.fleet import Fleet
 from braided.kernels.tally import LAST, USUAL
+from braided.records import Labels, Records
 from braided.run import decision as decisions
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
 from braided.run.compiling import compile_model
@@ -31,10 +31,11 @@ from braided.run.options import AUTO, RunOptions
 from braided.run.prediction_topic import PredictionTopic
 from braided.run.predictions import PredictionFile, Written
 from braided.run.target import LOOKED_AT, NumericTargets, guessed, spelling
-from braided.streams import MASKS, ArrayStream, Batch, Limited, Peeked, Stream, read_whole, shuffled
+from braided.store import state_digest
+from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
 from braided.streams.encode.chunk import CHUNK_RECORDS
 from braided.streams.encode.rules import ReadingCounts
-from braided.streams.named import NAMED_STREAMS
+from braided.streams.named import named_streams
 from braided.streams.readers.broker import BrokerStream
 from braided.streams.readers.live import LiveStream
 
@@ -109,7 +110,6 @@ class Job:
             raise BraidedError("--resume needs --checkpoint FILE, the file to go on from")
         begun = self._checkpoint.load(self.options) if resume and self._checkpoint is not None else None
         self._position: dict[str, Any] | None = None
-        self._recognise = begun is None or begun.recognise
         if begun is not None:
             self.options = replace(self.options, task=begun.task, preset=begun.preset)
             self.finished, self._current, self.n_features = begun.finished, begun.current, begun.n_features
@@ -171,7 +171,7 @@ class Job:
     def _guess_task(self) -> None:
         """Find the task from the first targets; tell the user if it is a regression."""
         task, why = CLASSIFICATION, ""
-        if self.options.stream not in NAMED_STREAMS:
+        if self.options.stream not in named_streams():
             labels = self._first
             task, why = guessed(labels, spelling(getattr(self._read, "counts", None)))
             if not labels and self.options.follow:
@@ -187,7 +187,7 @@ class Job:
         """Read the first records before anything is compiled: what is wrong with them is known at once."""
         self._first: list[Any] = []
         if isinstance(self._source, ArrayStream):
-            self._first = self._source.table.labels[:records]
+            self._first = self._source.table.known_targets[:records]
             return
         if isinstance(self._source, LiveStream):
             if isinstance(self._source, BrokerStream):
@@ -215,7 +215,7 @@ class Job:
     def _open(self) -> Stream:
         """The stream before shuffling and masking."""
         options = self.options
-        rules = options.rules(options.most_names, self._tell, unlabelled=True, recognise=self._recognise)
+        rules = options.rules(options.most_names, self._tell, unlabelled=True)
         more: dict[str, Any] = (
             {"follow": True, "idle": options.idle, "position": self._position} if options.follow else {}
         )
@@ -271,7 +271,8 @@ class Job:
         """A new model, its code compiled; the first `always` features of the stream are its base features."""
         base: tuple[Hashable, ...] = ()
         if self.options.always:
-            first = self._source.first[0] if isinstance(self._source, Peeked) else next(self._source.batches(), None)
+            batches = self._source.first if isinstance(self._source, Peeked) else self._source.batches()
+            first = next((batch for batch in batches if isinstance(batch, Records)), None)
             names = () if first is None else tuple(name for name in first.names if str(name) != self.options.weight)
             base = names[: self.options.always]
         model: Any = zoo.build(name, self.options.model_options(seed, base))
@@ -307,17 +308,11 @@ class Job:
             evaluation.history.columns = self._columns
             if isinstance(self._source, LiveStream):
                 self._source.on_pause = functools.partial(self._save_if_due, evaluation)
-            if self.options.jobs > 1 and not spreads(evaluation.model, self.options.jobs):
-                self._tell(
-                    "one process runs: under --share braid a shared model learns all records in their order, and keys "
-                    "take little beside it"
-                )
-            with spread(evaluation.model, self.options.jobs):
-                for _ in self._observed(evaluation, stream):
-                    yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
-                self._end(name, seed, evaluation)
+            for _ in self._observed(evaluation, stream):
+                yield JobProgress(name, seed, number, len(plan), evaluation, stream.n_records)
+            self._end(name, seed, evaluation)
 
-    def _observed(self, evaluation: Evaluation, stream: Stream) -> Iterator[Batch]:
+    def _observed(self, evaluation: Evaluation, stream: Stream) -> Iterator[Records | Labels]:
         """The batches of a run, each after it was learned and, if it was time to, saved."""
         try:
             for batch in evaluation.run(stream):
@@ -341,7 +336,7 @@ class Job:
         result["state_sha256"] = state_digest(model) if isinstance(model, MODL | Fleet) else None
         if isinstance(model, MODL) and model.drift_detector:
             result["drifts"] = model.drifts
-        self.finished.append(FinishedRun(name, seed, result, evaluation.history))
+        self.finished.append(FinishedRun(name, seed, result, evaluation.history, evaluation.keys))
         self.n_features = model.n_features
         self._current = None
         if not self.options.follow:
@@ -386,7 +381,7 @@ class Job:
         """All results, as `--json` prints them."""
         last = self.finished[-1].history
         regression = self.options.task == REGRESSION
-        histories = [run.history for run in self.finished]
+        tallies = [run.history.tally for run in self.finished]
         results = {name: [run.result for run in self.finished if run.model == name] for name in self.options.models}
         supports = last.confusion.sum(axis=1)
         return {
@@ -397,9 +392,9 @@ class Job:
             "features": self.n_features,
             "classes": None if regression else int((supports > 0).sum()),
             "majority_errors": None if regression else int(last.records - supports.max()),
-            "last_label_errors": None if regression else plain_guess(histories, LAST),
-            "mean_mae": plain_guess(histories, USUAL) if regression else None,
-            "last_value_mae": plain_guess(histories, LAST) if regression else None,
+            "last_label_errors": None if regression else plain_guess(tallies, LAST),
+            "mean_mae": plain_guess(tallies, USUAL) if regression else None,
+            "last_value_mae": plain_guess(tallies, LAST) if regression else None,
             "delay": self.options.delay,
             "mask": self.options.mask,
             "available": self.options.available,
@@ -431,9 +426,9 @@ def _taken(evaluation: Evaluation) -> int:
     return evaluation.seen + evaluation.late_labels.heard
 
 
-def _labels(batches: list[Batch]) -> list[Any]:
+def _labels(batches: list[Records | Labels]) -> list[Any]:
     """All labels of some batches, those that come later on their own among them."""
-    return [label for batch in batches for label in (*batch.labels, *(late.label for late in batch.late))]
+    return [target for batch in batches for target in (batch.targets or ())]
 
 
 def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> None:

@@ -16,13 +16,13 @@ from braided.combiners import COMBINERS
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.errors import BraidedError
-from braided.estimators.decision import DECISIONS, LIKELIEST
-from braided.estimators.drift import DETECTORS
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
-from braided.evaluation.availability import MOST_NAMES
-from braided.evaluation.late_labels import MOST_SECONDS, MOST_WAITING, LateLabels
+from braided.estimators.decision import DECISION_PARAMETERS, DECISIONS, LIKELIEST
+from braided.estimators.drift import DETECTORS, build
+from braided.estimators.params import CLASSIFICATION, REGRESSION, TASKS, ModelParams
+from braided.evaluation.availability import MAX_NAMES
 from braided.evaluation.metrics import METRICS
 from braided.fleet import OLDEST, SHARES
+from braided.late import MAX_COUNT, MAX_SECONDS, LateLabels
 from braided.run import decision as decisions
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
@@ -32,7 +32,7 @@ from braided.streams.passwords import without_password
 AUTO = "auto"
 #: Options that may be others when a run is resumed: they do not touch what has been learned. From there on,
 #: `max_keys`, which may only be raised, and `evict`, which stays if it is left out, say which keys are forgotten.
-FREE_WHEN_RESUMED = {"idle", "on_error", "metrics", "jobs", "in_memory", "max_keys", "evict"}
+FREE_WHEN_RESUMED = {"idle", "on_error", "metrics", "in_memory", "max_keys", "evict"}
 #: Limits of the models that may be raised then: a run that has come to one goes on with more room.
 RAISED_WHEN_RESUMED = ("max_features", "max_classes")
 
@@ -151,9 +151,8 @@ class ReadingOptions:
         max_features: int = 10_000,
         tell: Callable[[str], None] | None = None,
         unlabelled: bool = False,
-        recognise: bool = True,
     ) -> Rules:
-        """How cells become features; `unlabelled` lets records without a label pass, `recognise` as of `Rules`."""
+        """How cells become features; `unlabelled` lets records without a label pass."""
         return Rules(
             self.categories,
             self.hash_buckets,
@@ -172,7 +171,6 @@ class ReadingOptions:
             text_features=self.text_features,
             hashed=self.hashed,
             encoding=self.encoding,
-            recognise=recognise,
             weight=self.weight,
             category=self.category,
         )
@@ -200,9 +198,6 @@ class RunOptions(ReadingOptions):
     preset: Annotated[str, Option(help=_PRESETS)] = "default"
     key: KeyOption = None
     share: Annotated[str, Option(help=_SHARES)] = SHARES[0]
-    jobs: Annotated[
-        int, Option(help="With --key: so many processes, each with some of the keys; results are those of one.")
-    ] = 1
     in_memory: Annotated[
         int | None,
         Option(help="Keys in memory, those used last; the others lie on disk. 100,000, or 500 where each has a model."),
@@ -228,9 +223,9 @@ class RunOptions(ReadingOptions):
     ] = 0
     id: IDOption = None
     late_count: Annotated[int, Option(help="Records with an ID that may wait for a label that comes later.")] = (
-        MOST_WAITING
+        MAX_COUNT
     )
-    late_seconds: Annotated[float, Option(help="Seconds that they may wait, by the broker's clock.")] = MOST_SECONDS
+    late_seconds: Annotated[float, Option(help="Seconds that they may wait, by the broker's clock.")] = MAX_SECONDS
     metrics: Annotated[
         tuple[str, ...],
         Option("--metric", help=_METRICS),
@@ -297,10 +292,9 @@ class RunOptions(ReadingOptions):
         max_features: int = 10_000,
         tell: Callable[[str], None] | None = None,
         unlabelled: bool = False,
-        recognise: bool = True,
     ) -> Rules:
         """As of `ReadingOptions`, with the key."""
-        return dataclasses.replace(super().rules(max_features, tell, unlabelled, recognise), key=self.key)
+        return dataclasses.replace(super().rules(max_features, tell, unlabelled), key=self.key)
 
     def resolved(self) -> RunOptions:
         """With the stream's protocol filled in, and checked, but for what depends on the task."""
@@ -350,15 +344,11 @@ class RunOptions(ReadingOptions):
             ("--in-memory", self.in_memory, 1),
             ("--max-keys", self.max_keys, 1),
             ("--expire-after", self.expire_after, 1),
-            ("--jobs", self.jobs, 1),
         ):
             if value is not None and value < least:
                 raise BraidedError(f"{option} is {value}: give a whole number from {least} on")
         if not 0.0 < self.late_seconds < float("inf"):
             raise BraidedError(f"--late-seconds is {self.late_seconds}: give a number of seconds above 0")
-        checks.processes("--jobs", self.jobs)
-        if self.jobs > 1 and self.key is None:
-            raise BraidedError(f"--jobs {self.jobs} spreads keys over processes: give --key, or leave it out")
         if self.id is not None and self.id == self.target:
             raise BraidedError(f"--id and --target are both {self.id!r}: give two columns")
         self.rules()
@@ -392,7 +382,7 @@ class RunOptions(ReadingOptions):
     @property
     def most_names(self) -> int:
         """How many features a stream may have: more than a model holds at a time, where they expire."""
-        return self.max_features if self.expire_after is None else max(self.max_features, MOST_NAMES)
+        return self.max_features if self.expire_after is None else max(self.max_features, MAX_NAMES)
 
     def stored(self) -> dict[str, Any]:
         """The options as a checkpoint holds them: without a password."""
@@ -412,17 +402,11 @@ class RunOptions(ReadingOptions):
 
     def model_options(self, seed: int, base_features: tuple[Hashable, ...] = ()) -> zoo.ModelOptions:
         """What the models of this run are built from."""
-        return zoo.ModelOptions(
-            preset=presets.get(self.preset, self.stream),
-            combiner=self.combiner,
-            seed=seed,
-            dataset=self.stream,
-            base_features=base_features,
-            max_features=self.max_features,
-            max_classes=self.max_classes,
-            expire_after=self.expire_after,
-            overrides=self.options,
-            drift=self.drift,
-            task=CLASSIFICATION if self.task == AUTO else self.task,
-            decision=decisions.settings(self.decision, self.class_weight, self.costs),
-        )
+        shared = {field.name for field in dataclasses.fields(self)} & set(ModelParams.names(CLASSIFICATION))
+        params: dict[str, Any] = {name: getattr(self, name) for name in shared - set(DECISION_PARAMETERS) - {"delay"}}
+        params |= decisions.settings(self.decision, self.class_weight, self.costs)
+        params["preset"] = presets.get(self.preset, self.stream)
+        params["drift_detector"] = None if self.drift is None else build(self.drift)
+        params["seed"] = seed
+        task = CLASSIFICATION if self.task == AUTO else self.task
+        return zoo.ModelOptions(ModelParams(**params), task, self.stream, base_features, self.options)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from braided.records import Predictions
-from braided.streams import Batch
+from braided.records import Predictions, Records
 
 #: The column of the records' IDs.
 ID = "id"
@@ -47,7 +46,7 @@ class PredictionRows:
         self._run = [model, seed] if self._several else []
 
     def of(
-        self, number: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]
+        self, number: int, batch: Records, progress: Predictions, classes: Sequence[Hashable]
     ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         """For each record, from that number on, its first columns and, by column, its ID and its probabilities."""
         regression = not classes and progress.values.shape[1] == 1
@@ -55,14 +54,14 @@ class PredictionRows:
         ids = batch.ids or [None] * len(batch)
         named = [ID] if any(one is not None for one in ids) else []
         self.columns += [name for name in (*named, *names) if name not in self.columns]
-        for t, (label, row) in enumerate(zip(batch.labels, progress.values.tolist(), strict=True)):
+        for t, (label, row) in enumerate(zip(batch.known_targets, progress.values.tolist(), strict=True)):
             if regression:
                 said: Any = row[0]
             else:
                 best = progress.answer(t)
                 said = None if best is None else classes[best]
             its_id = ids[t]
-            more: dict[str, Any] = {} if its_id is None else {ID: its_id.id}
+            more: dict[str, Any] = {} if its_id is None else {ID: its_id}
             more |= {name: share for name, share in zip(names, row, strict=True) if share} if names else {}
             yield [*self._run, number + t, label, said], more
 

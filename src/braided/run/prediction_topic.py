@@ -12,10 +12,9 @@ from collections.abc import Callable, Hashable, Sequence
 
 from braided.brokers.address import parse
 from braided.brokers.connect import sink_of
-from braided.records import Predictions
+from braided.records import Predictions, Records
 from braided.run.prediction_rows import PredictionRows
 from braided.run.predictions import Written
-from braided.streams import Batch
 
 
 class PredictionTopic:
@@ -55,7 +54,7 @@ class PredictionTopic:
         """The predictions that follow are of this run."""
         self._rows.of_run(model, seed)
 
-    def write(self, first: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]) -> None:
+    def write(self, first: int, batch: Records, progress: Predictions, classes: Sequence[Hashable]) -> None:
         """Send the predictions of some records, from the number of the first one on."""
         rows = [self._rows.document(*row) for row in self._rows.of(first, batch, progress, classes)]
         self.broken = True

@@ -12,16 +12,17 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from braided import extras, portable
-from braided.checkpoint import remove_leftovers, temporary_beside
+from braided import extras, files
 from braided.errors import BraidedError
-from braided.records import Predictions
+from braided.files import remove_leftovers, temporary_beside
+from braided.records import Predictions, Records
 from braided.run.prediction_rows import ID, PredictionRows
-from braided.streams import Batch
 
 _FORMATS = (".csv", ".jsonl", ".parquet")
 #: Rows of a Parquet file that are made at a time.
 _ROW_GROUP = 10_000
+#: The longest field that may be read back: of what a C long holds on every system.
+_MAX_FIELD = 2**31 - 1
 #: Labels may hold what UTF-8 cannot: it is written as an escape.
 _TEXT: dict[str, Any] = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
 
@@ -107,7 +108,7 @@ class PredictionFile:
         """The rows that follow are of this run."""
         self._made.of_run(model, seed)
 
-    def write(self, first: int, batch: Batch, progress: Predictions, classes: Sequence[Hashable]) -> None:
+    def write(self, first: int, batch: Records, progress: Predictions, classes: Sequence[Hashable]) -> None:
         """Add the predictions of some records, from the number of the first one on."""
         assert self._file is not None
         out = io.StringIO()
@@ -127,7 +128,7 @@ class PredictionFile:
         """Force what was written to disk."""
         if self._file is not None:
             self._file.flush()
-            portable.sync(self._file.fileno())
+            files.sync(self._file.fileno())
 
     def close(self, whole: bool = True) -> None:
         """Close the file; if it is to be `whole`, a CSV file gets its last columns, and a Parquet file is made."""
@@ -156,8 +157,8 @@ class PredictionFile:
             for row, _ in rows:
                 writer.writerow([*row, *[""] * (width - len(row))])
             new.flush()
-            portable.sync(new.fileno())
-        portable.replace(fresh, self.path)
+            files.sync(new.fileno())
+        os.replace(fresh, self.path)
         self._in_header = len(self._columns)
 
     def _cut(self, rows: int) -> None:
@@ -230,7 +231,7 @@ class PredictionFile:
                 ]
                 arrays = [arrow.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)]
                 writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
-        portable.replace(fresh, self.path)
+        os.replace(fresh, self.path)
 
 
 def _csv_writer(file: IO[str]) -> Any:
@@ -268,7 +269,7 @@ def _csv_rows(file: IO[str]) -> Iterator[tuple[list[str], int]]:
             place += len(line.encode())
             yield line
 
-    limit = csv.field_size_limit(portable.LONGEST_FIELD)  # a label may be long
+    limit = csv.field_size_limit(_MAX_FIELD)  # a label may be long
     try:
         for row in csv.reader(counted()):
             yield row, place

@@ -37,8 +37,8 @@ def _view(progress: JobProgress) -> Group:
     history = evaluation.history
     for name in ("", "MAE") if history.regression else ("", "errors", "rate"):
         table.add_column(name, justify="right" if name else "left")
-    table.add_row("together", *_cells(history, history.totals[ANSWER]), style="bold")
-    for name, loss in zip(history.learners, history.totals[LEARNERS:], strict=True):
+    table.add_row("together", *_cells(history, history.tally.totals[ANSWER]), style="bold")
+    for name, loss in zip(history.learners, history.tally.totals[LEARNERS:], strict=True):
         health = evaluation.model.health[name]
         note = f"  ({health['resets']} resets)" if health["resets"] else ""
         table.add_row(f"{name} alone{note}", *_cells(history, loss))
@@ -50,7 +50,7 @@ def _view(progress: JobProgress) -> Group:
 
 def _told(history: History) -> str:
     """How it goes, in words."""
-    return f"MAE {quantity(history.error)}" if history.regression else f"{history.totals[ANSWER]:,.0f} errors"
+    return f"MAE {quantity(history.error)}" if history.regression else f"{history.tally.totals[ANSWER]:,.0f} errors"
 
 
 def _cells(history: History, loss: float) -> list[str]:

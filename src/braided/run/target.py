@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
-from braided.streams import Batch, Stream
-from braided.streams.base import LateLabel, labels_before, records_before
+from braided.estimators.params import CLASSIFICATION, REGRESSION
+from braided.records import Labels, Records
+from braided.streams import Stream
+from braided.streams.base import labels_before, records_before
 from braided.streams.encode import cells
 from braided.streams.encode.number_form import PLAIN, NumberForm
 from braided.streams.encode.rules import ReadingCounts
@@ -20,9 +21,9 @@ from braided.values import shown
 #: How many records are looked at, from the first on.
 LOOKED_AT = 1_000
 #: More different whole numbers than this among them are taken for quantities.
-MOST_CLASSES = 20
+MAX_CLASSES = 20
 #: As a column of features, a target is one of numbers if at least this share of its values are.
-MOST_OF_THEM = 0.9
+MAJORITY = 0.9
 
 
 def spelling(counts: ReadingCounts | None) -> NumberForm:
@@ -55,13 +56,13 @@ def guessed(labels: Iterable[Any], form: NumberForm = PLAIN) -> tuple[str, str]:
     unit = unit_of(known)
     found = [_number(label, unit, form) for label in known]
     values = [value for value in found if value is not None]
-    if len(values) < MOST_OF_THEM * len(known):
+    if len(values) < MAJORITY * len(known):
         return CLASSIFICATION, ""
     in_unit = "" if unit is None else f", in {unit}"
     broken = next((value for value in values if math.isfinite(value) and not value.is_integer()), None)
     if broken is not None:
         return REGRESSION, f"the target has numbers that are not whole, such as {broken:.10g}{in_unit}"
-    if len(set(values)) > MOST_CLASSES:
+    if len(set(values)) > MAX_CLASSES:
         many = (
             f"the target has {len(set(values))} different whole numbers in the first {len(values):,} records{in_unit}"
         )
@@ -122,15 +123,19 @@ class NumericTargets:
         """Labels on their own that came before it."""
         return labels_before(self._stream)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """The batches, each label a number, or None where there is none."""
         seen = 0
         read = TargetNumbers(self._counts)
         for batch in self._stream.batches():
-            targets = read(batch.labels)
-            wrong = {i for i, target in enumerate(targets) if target is None and batch.labels[i] is not None}
+            if isinstance(batch, Labels):
+                yield self._numeric(batch, read)
+                continue
+            given = batch.known_targets
+            targets = read(given)
+            wrong = {i for i, target in enumerate(targets) if target is None and given[i] is not None}
             for i in sorted(wrong):
-                what = f"{self.name}: the target of record {seen + i + 1} is {shown(batch.labels[i])}"
+                what = f"{self.name}: the target of record {seen + i + 1} is {shown(given[i])}"
                 if self._on_error == "stop":
                     raise BraidedError(
                         f"{what}, and a regression needs numbers: give --task classification, or --on-error skip or "
@@ -141,23 +146,22 @@ class NumericTargets:
             seen += len(batch)
             if wrong and self._on_error == "skip":
                 kept = [i for i in range(len(batch)) if i not in wrong]
-                yield replace(batch, labels=targets).at(kept)
+                yield replace(batch, targets=targets).at(kept)
             else:
-                yield replace(batch, labels=targets, late=self._numeric(batch.late, read))
+                yield replace(batch, targets=targets)
 
-    def _numeric(self, late: tuple[LateLabel, ...], read: TargetNumbers) -> tuple[LateLabel, ...]:
+    def _numeric(self, labels: Labels, read: TargetNumbers) -> Labels:
         """Targets that come later on their own, as numbers; one that is none is an error, or None and counted.
 
         It stays in its place: by how many labels have come, a resumed run knows which of them it has heard.
         """
-        found = []
-        for label in late:
-            (number,) = read([label.label])
-            found.append(label._replace(label=number))
-            if number is not None:
+        numbers: list[Any] = []
+        for name, target in zip(labels.ids, labels.targets, strict=True):
+            numbers += read([target])
+            if numbers[-1] is not None:
                 continue
-            what = f"{self.name}: the target of the record with the ID {shown(label.id)} is {shown(label.label)}"
+            what = f"{self.name}: the target of the record with the ID {shown(name)} is {shown(target)}"
             if self._on_error == "stop":
                 raise BraidedError(f"{what}, and a regression needs numbers: give --on-error missing, or send a number")
             self._counts.add(what, values=1)
-        return tuple(found)
+        return replace(labels, targets=numbers)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.streams import Batch, Stream
+from braided.records import Labels, Records
+from braided.streams import Stream
 from braided.streams.base import labels_before, records_before
 from braided.streams.encode.plan import listed
 from braided.streams.encode.rules import ReadingCounts
@@ -32,7 +33,7 @@ class WeightColumn:
     Examples
     --------
     >>> from braided.streams import ArrayStream
-    >>> stream = ArrayStream("two", Batch(("a", "cost"), np.array([[1.0, 5.0], [2.0, np.nan]]), [0, 1]))
+    >>> stream = ArrayStream("two", Records(("a", "cost"), np.array([[1.0, 5.0], [2.0, np.nan]]), [0, 1]))
     >>> batch = next(WeightColumn(stream, "cost").batches())
     >>> batch.names, batch.weights.tolist()
     (('a',), [5.0, 1.0])
@@ -57,11 +58,11 @@ class WeightColumn:
         """Labels on their own that came before it."""
         return labels_before(self._stream)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """The batches, with weights and without their column."""
         seen, found = self.records_before, False
         for batch in self._stream.batches():
-            if not len(batch):
+            if isinstance(batch, Labels) or not len(batch):
                 yield batch
                 continue
             if batch.weights is not None:
@@ -75,7 +76,7 @@ class WeightColumn:
             yield self._weighted(batch, place, seen)
             seen += len(batch)
 
-    def _no_weight(self, batch: Batch) -> BraidedError:
+    def _no_weight(self, batch: Records) -> BraidedError:
         """The refusal of a column that is not there or holds no numbers, with columns that do."""
         plan = self._counts.plan
         names = [str(name) for name in batch.names]
@@ -86,7 +87,7 @@ class WeightColumn:
             f"--weight {self._column!r}: {self.name} has no such column of numbers ({has}): give the name of one"
         )
 
-    def _weighted(self, batch: Batch, place: int | None, seen: int) -> Batch:
+    def _weighted(self, batch: Records, place: int | None, seen: int) -> Records:
         """A batch with the weights of the column in that place, None where none of its records has one."""
         if place is None:
             return replace(batch, weights=np.ones(len(batch)))

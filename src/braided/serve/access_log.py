@@ -14,7 +14,7 @@ from braided.errors import BraidedError
 
 log = logging.getLogger("braided.serve")
 #: Lines that wait to be written; those beyond it are dropped, and counted.
-_MOST_WAITING = 10_000
+_MAX_WAITING = 10_000
 _STOP_SECONDS = 5.0
 
 
@@ -30,7 +30,7 @@ class AccessLog:
     def __init__(self, target: str) -> None:
         self.target = target
         self.dropped = 0
-        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(_MOST_WAITING)
+        self._queue: queue.Queue[dict[str, Any] | None] = queue.Queue(_MAX_WAITING)
         try:
             self._file: BinaryIO = sys.stdout.buffer if target == "-" else open(target, "ab")  # noqa: SIM115
         except OSError as error:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
-from braided.estimators.explaining import BY
+from braided.estimators.base import BY
 from braided.serve import openapi, schemas
 from braided.serve.connections import Connections
 from braided.serve.endpoint import JSON, OCTETS, Admission, Endpoint, Operation

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from braided import portable
+from braided import files
 from braided.errors import BraidedError
 from braided.serve.disk import Disk, LookingDisk
 from braided.serve.journal import HIGH_WATER
@@ -21,7 +21,7 @@ from braided.serve.model_folder import ModelFolder
 from braided.serve.repair import model_folders
 from braided.serve.settings import Settings
 
-_MOST_TRIES = 10
+_MAX_TRIES = 10
 _CHUNK = 2**20
 
 
@@ -59,7 +59,7 @@ def backup(settings: Settings, target: Path, say: Callable[[str], None]) -> dict
 
 def _copied(source: Path, copy: Path) -> bool:
     """Copy one model; False if it is no longer there."""
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir(mode=0o700, parents=True)
         try:
@@ -73,7 +73,7 @@ def _copied(source: Path, copy: Path) -> bool:
             if not source.is_dir():
                 shutil.rmtree(copy, ignore_errors=True)
                 return False
-    raise BraidedError(f"model {source.name}: its files changed {_MOST_TRIES} times while they were copied: try again")
+    raise BraidedError(f"model {source.name}: its files changed {_MAX_TRIES} times while they were copied: try again")
 
 
 def _copy_file(source: Path, copy: Path) -> None:
@@ -81,6 +81,6 @@ def _copy_file(source: Path, copy: Path) -> None:
         os.chmod(copy, 0o600)
         shutil.copyfileobj(old, new, _CHUNK)
         new.flush()
-        portable.sync(new.fileno())
+        files.sync(new.fileno())
         written = os.fstat(old.fileno()).st_mtime
     os.utime(copy, (written, written))  # by which it is known how long a snapshot is kept

@@ -12,9 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-from braided import portable
 from braided.errors import BraidedError
-from braided.option_names import SERVICE, options_for
 from braided.serve.access_log import AccessLog
 from braided.serve.app import make_app
 from braided.serve.connections import Connections
@@ -43,7 +41,7 @@ def tokens_for(settings: Settings) -> Tokens:
     """The tokens, without which a service that others can reach must not start."""
     if settings.token_file is not None:
         tokens = read_tokens(settings.token_file)
-        if portable.others_can_read(settings.token_file):
+        if settings.token_file.stat().st_mode & 0o077:
             log.warning("token file %s can be read by others: chmod 600 it", settings.token_file)
         return tokens
     if not is_loopback(settings.host):
@@ -120,8 +118,7 @@ def serve(settings: Settings, disk: Disk | None = None, read: Callable[[], Setti
         sockets = [stack.enter_context(each) for each in bound_sockets(settings.host, settings.port)]
         stack.callback(running.close)
         # Until requests are answered there is nothing to read again, and nothing to die of.
-        if portable.HANGUP is not None:
-            stack.callback(signal.signal, portable.HANGUP, signal.signal(portable.HANGUP, signal.SIG_IGN))
+        stack.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, signal.SIG_IGN))
         running.service.open()
         _run(running, sockets, read or (lambda: settings))
     log.info("braided serve: stopped")
@@ -138,13 +135,12 @@ def _run(running: Running, sockets: list[socket.socket], read: Callable[[], Sett
     gc.collect()
     gc.freeze()
     # uvicorn raises the signal again once it is done; by then there is nothing left to do but to return.
-    for number in portable.ENDING:
+    for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     port = sockets[0].getsockname()[1]
     log.info("braided serve: http://%s:%d, state in %s", settings.host, port, settings.folder)
     try:
-        with options_for(SERVICE):
-            server.run(sockets)
+        server.run(sockets)
     except OSError as error:  # another process may have begun to listen meanwhile
         raise BraidedError(f"port {port} of {settings.host} cannot be used: {error.strerror or error}") from None
     if not server.started:

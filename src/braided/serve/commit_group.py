@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from braided.checkpoint import pack_name, unpack_name
 from braided.serve.records import Records
+from braided.store import pack_name, unpack_name
 
 _LENGTH = struct.Struct("<I")
 _LEARNING = ("learn", "label")

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import ClassVar
 
-from braided import portable
+from braided import files
 
 
 class Disk:
@@ -18,7 +18,7 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Open a file that must not exist yet, to append to."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | portable.BINARY, 0o600)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
     def write_some(self, file: int, content: memoryview) -> int:
         """Write the beginning of `content`; returns how much."""
@@ -32,11 +32,11 @@ class Disk:
 
     def sync(self, file: int) -> None:
         """Return once everything written to `file` is on the disk."""
-        portable.sync(file)
+        files.sync(file)
 
     def truncate(self, path: Path, length: int) -> None:
         """Cut a file, durably."""
-        file = os.open(path, os.O_WRONLY | portable.BINARY)
+        file = os.open(path, os.O_WRONLY)
         try:
             os.ftruncate(file, length)
             self.sync(file)
@@ -62,18 +62,19 @@ class Disk:
 
     def rename(self, old: Path, new: Path) -> None:
         """Give a file or folder another name, atomically and durably."""
-        portable.replace(old, new)
+        os.replace(old, new)
         self.sync_folder(new.parent)
 
     def sync_folder(self, folder: Path) -> None:
         """Make names that were added to or removed from a folder durable."""
-        with portable.opened_folder(folder) as file:
-            if file is not None:
-                self.sync(file)
+        self._sync_opened(folder)
 
     def sync_path(self, path: Path) -> None:
         """Return once everything that anybody has written to a file is on the disk."""
-        file = portable.open_to_sync(path)
+        self._sync_opened(path)
+
+    def _sync_opened(self, path: Path) -> None:
+        file = os.open(path, os.O_RDONLY)
         try:
             self.sync(file)
         finally:

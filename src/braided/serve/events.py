@@ -15,7 +15,7 @@ from braided.serve.service import Service, details
 from braided.serve.worker import Worker
 
 _SECONDS = 0.5
-_MOST_POINTS, _MOST_FEATURES, _MOST_RECENT, _MOST_CLASSES = 120, 48, 12, 20
+_MAX_POINTS, _MAX_FEATURES, _MAX_RECENT, _MAX_CLASSES = 120, 48, 12, 20
 
 
 def view(worker: Worker) -> dict[str, Any]:
@@ -30,13 +30,13 @@ def view(worker: Worker) -> dict[str, Any]:
         **{key: shown[key] for key in kept},
         "features": shown["features"],
         "classes": len(shown["classes"]),
-        "curve": stats.curve(_MOST_POINTS),
-        "window_curve": stats.window_curve(_MOST_POINTS),
-        "per_class": stats.per_class(_MOST_CLASSES),
-        "strip": stats.strip(_MOST_FEATURES),
-        "recent": stats.latest()[:_MOST_RECENT],
+        "curve": stats.curve(_MAX_POINTS),
+        "window_curve": stats.window_curve(_MAX_POINTS),
+        "per_class": stats.per_class(_MAX_CLASSES),
+        "strip": stats.strip(_MAX_FEATURES),
+        "recent": stats.latest()[:_MAX_RECENT],
         "keys": shown.get("keys"),
-        "columns": [] if shown["encode"] is None else shown["encode"]["columns"][:_MOST_FEATURES],
+        "columns": [] if shown["encode"] is None else shown["encode"]["columns"][:_MAX_FEATURES],
     }
 
 

@@ -22,24 +22,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from braided import checks
 from braided.brokers.address import is_broker
-from braided.checkpoint import encode
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION, TASKS
+from braided.estimators.params import CLASSIFICATION, REGRESSION, TASKS
 from braided.fleet import KIND, SHARES, Fleet
+from braided.records import Records
 from braided.run import ReadingOptions
 from braided.run.options import AUTO
 from braided.run.target import LOOKED_AT, TargetNumbers, guessed, spelling
 from braided.serve.endpoint import NDJSON, OCTETS
 from braided.serve.security import Access, token_lines
-from braided.streams import Batch, Stream
+from braided.store import encode
+from braided.streams import Stream
+from braided.streams.base import only_records
 from braided.streams.encode.number_form import PLAIN
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts
 from braided.streams.encode.saved import OF_THE_READER, pack_encoder
 from braided.streams.fingerprint import fingerprint
-from braided.streams.named import NAMED_STREAMS
+from braided.streams.named import named_streams
 from braided.streams.passwords import without_password
 from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.jsonl import JSONLinesStream
@@ -129,7 +131,7 @@ class FeedSettings:
             }
             asked += [later] if later else []
             digest.update(json.dumps([*asked, *reading.drop]).encode())
-        if self.stream in NAMED_STREAMS and self.stream not in CATALOGUE:
+        if self.stream in named_streams() and self.stream not in CATALOGUE:
             digest.update(self.stream.encode())
         elif is_address(self.stream) or (self.stream not in CATALOGUE and Path(self.stream).is_dir()):
             digest.update((fingerprint(self.stream) or without_password(self.stream)).encode(errors="surrogatepass"))
@@ -258,14 +260,14 @@ def _as_they_are(labels: Sequence[Any]) -> Sequence[Any]:
     return labels
 
 
-def lines(batch: Batch, as_labels: AsLabels = _as_they_are, key: str | None = None) -> list[bytes]:
+def lines(batch: Records, as_labels: AsLabels = _as_they_are, key: str | None = None) -> list[bytes]:
     """Records as JSON lines, with the key of a fleet in its field; missing values are left out."""
     names = [str(name) for name in batch.names]
     found = []
     more = [{}] * len(batch) if batch.weights is None else [{"w": weight} for weight in batch.weights.tolist()]
     keys = [{}] * len(batch) if key is None or batch.keys is None else [{key: one} for one in batch.keys]
     for row, present, label, weight, its_key in zip(
-        batch.values.tolist(), ~np.isnan(batch.values), as_labels(batch.labels), more, keys, strict=True
+        batch.values.tolist(), ~np.isnan(batch.values), as_labels(batch.known_targets), more, keys, strict=True
     ):
         x = {name: value for name, value, there in zip(names, row, present.tolist(), strict=True) if there} | its_key
         if label is not _LEFT_OUT:
@@ -352,7 +354,7 @@ def first_labels(stream: EncodedStream, records: int) -> list[Any]:
     found: list[Any] = []
     with closing(stream.batches()) as batches:  # type: ignore[type-var]
         while len(found) < records and (batch := next(batches, None)) is not None:
-            found += batch.labels
+            found += batch.known_targets if isinstance(batch, Records) else []
     return found[:records]
 
 
@@ -381,7 +383,7 @@ def fresh_model(task: str, stream: EncodedStream, settings: FeedSettings) -> byt
 
 def make_model(settings: FeedSettings, stream: Stream, sender: Sender) -> None:
     """Make a model that can learn this stream; of its task, what `braided run` would take it for."""
-    guess = settings.task == AUTO and settings.stream not in NAMED_STREAMS
+    guess = settings.task == AUTO and settings.stream not in named_streams()
     task, why, raw = CLASSIFICATION if settings.task == AUTO else settings.task, "", None
     if isinstance(stream, EncodedStream):
         labels = first_labels(stream, LOOKED_AT if guess else 1)
@@ -434,7 +436,7 @@ def _lines(settings: FeedSettings, stream: Stream, sender: Sender) -> Iterator[l
     if isinstance(stream, EncodedStream) and model.get("encode") is not None:
         return raw_lines(stream, as_labels, settings.key)
     weighted = settings.reading.weighted(stream, getattr(stream, "counts", None))
-    return (lines(batch, as_labels, settings.key) for batch in weighted.batches())
+    return (lines(batch, as_labels, settings.key) for batch in only_records(weighted))
 
 
 def _send(settings: FeedSettings, stream: Stream, sender: Sender, console: Console) -> dict[str, Any]:

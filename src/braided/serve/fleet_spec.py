@@ -6,25 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from braided.checkpoint import unpack_name, unpack_names
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
 from braided.estimators.base import MODL
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
 from braided.fleet import SHARES, Fleet
-from braided.fleet.keys import restored_keys
 from braided.fleet.layout import RowLayout
+from braided.fleet.schema import restored_keys
 from braided.kernels import keyed
 from braided.learners import CompiledLearner
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, check_text, checked_key
 from braided.serve.settings import Limits
-from braided.state import checked
+from braided.store import REMEDY, checked, unpack_name, unpack_names
 
 BRAID, START, NONE = SHARES
 #: Each takes some thousand bytes of a file's header, which is bounded.
-_MOST_WHOLE_MODELS = 500
-_MOST_COUNTED = 2**50
+_MAX_WHOLE_MODELS = 500
+_MAX_COUNTED = 2**50
 _WHAT = "the checkpoint's fleet"
 
 
@@ -42,7 +41,7 @@ def most_keys(model: MODL, share: str, limits: Limits) -> int:
     """How many keys a fleet of such models may have."""
     one = numbers(model)
     if share != BRAID:
-        return min(limits.keys, _MOST_WHOLE_MODELS, limits.fleet_weights // one - (share == START))
+        return min(limits.keys, _MAX_WHOLE_MODELS, limits.fleet_weights // one - (share == START))
     classes = model.class_limit if isinstance(model, MODLClassifier) else 1
     layout = RowLayout.for_sizes(model.task == REGRESSION, model.max_features, classes)
     return min(limits.keys, (limits.fleet_weights - one) // (layout.size + 2 * keyed.DOUBLES))
@@ -81,11 +80,11 @@ def models_in(metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
     inside = checked(_WHAT, metadata, "inside", dict)
     yield checked(_WHAT, inside, "model", dict)
     models = checked(_WHAT, {"models": [], **inside}, "models", list)
-    if len(models) > _MOST_WHOLE_MODELS:
-        raise HTTPProblem(422, f"the checkpoint has {len(models)} models: at most {_MOST_WHOLE_MODELS} are allowed")
+    if len(models) > _MAX_WHOLE_MODELS:
+        raise HTTPProblem(422, f"the checkpoint has {len(models)} models: at most {_MAX_WHOLE_MODELS} are allowed")
     for model in models:
         if not isinstance(model, dict):
-            raise HTTPProblem(422, f"the checkpoint has {shown(model)} for a model: give a file written by save")
+            raise HTTPProblem(422, f"the checkpoint has {shown(model)} for a model: {REMEDY}")
         yield model
 
 
@@ -95,7 +94,7 @@ def check_fleet(metadata: dict[str, Any], model: MODL, limits: Limits) -> None:
     check_text(unpack_name(parameters.get("key")), "the checkpoint's key", limits.text)
     share = checked(_WHAT, parameters, "share", str)
     if share not in SHARES:
-        raise BraidedError(f"{_WHAT}: share is {share!r:.60}; give a file written by save")
+        raise BraidedError(f"{_WHAT}: share is {share!r:.60}; {REMEDY}")
     if metadata.get("held"):
         raise HTTPProblem(
             422, "the checkpoint's fleet holds what its keys share, and this service learns it: save one that was not "
@@ -103,8 +102,8 @@ def check_fleet(metadata: dict[str, Any], model: MODL, limits: Limits) -> None:
         )  # fmt: skip
     wanted = checked(_WHAT, parameters, "max_keys", int, 1)
     parameters["max_keys"] = min(wanted, checked_max_keys(model, share, None, limits))
-    if checked(_WHAT, metadata, "learned", int) > _MOST_COUNTED:
-        raise BraidedError(f"{_WHAT}: 'learned' is {metadata['learned']}, and nothing did; give a file written by save")
+    if checked(_WHAT, metadata, "learned", int) > _MAX_COUNTED:
+        raise BraidedError(f"{_WHAT}: 'learned' is {metadata['learned']}, and nothing did; {REMEDY}")
     inside = checked(_WHAT, metadata, "inside", dict)
     texts = restored_keys(_WHAT, checked(_WHAT, inside, "own", dict) if share == BRAID else inside)
     if len(texts) > parameters["max_keys"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from braided import portable
+from braided import files
 from braided.errors import BraidedError
 
 
@@ -19,7 +19,7 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = portable.lock_folder(folder)
+        self._file = files.lock_folder(folder)
         if self._file is None:
             raise BraidedError(f"{folder}: another braided serve uses it: stop that one, or give another folder")
 

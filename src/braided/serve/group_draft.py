@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier
 from braided.fleet import Fleet
+from braided.records import Records as Chunk
+from braided.records import join
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.key_disk import told_as_problems
 from braided.serve.model_state import ModelState
@@ -43,7 +44,8 @@ class GroupDraft:
         #: The sequence number that a client should use next, or None for one that is forgotten.
         self._clients: dict[str, int | None] = {}
         self._labelled: set[str] = set()
-        self._dry_run: Any = None
+        #: The records of the group that bring new names, labels or keys, as the model would be given them.
+        self._news: list[Chunk] = []
         #: Features that a fleet will know after the requests so far, beside those that it knows.
         self._names: set[str] = set()
         #: The rules of the model's columns as they will be, and what is added to them.
@@ -174,21 +176,27 @@ class GroupDraft:
         return self._answer(1, 0)
 
     def _check(self, records: Records) -> None:
-        """Refuse what the model would refuse after the requests so far."""
-        if self._dry_run is None:
-            self._dry_run = self.state.model.dry_run()
-        # A request may be too wide for one table; if a later part is refused, the earlier ones are not to count.
-        dry_run = self._dry_run.copy() if len(records) > records.rows_per_table else self._dry_run
+        """Refuse what the model would refuse after the requests so far.
+
+        Those that bring nothing new do not matter to others, so that only those that do are checked together.
+        """
+        core, news = self.state.model.core, list(self._news)
         try:
             names = self._new_names(records)
             # Models of a fleet's keys may be on disk, and are looked for there as predictions do.
-            with told_as_problems(), nullcontext() if self.state.key is None else self.state.lock:
+            with told_as_problems(), self.state.lock:
+                if isinstance(self.state.model, Fleet):
+                    self.state.model.core.cache.make_ready()
                 for rows, table in records.tables():
                     weights = None if records.weights is None else records.weights[rows]
-                    dry_run.learn_many(table, records.labels[rows], records.names, weights, **records.key_of(rows))
+                    keys = records.key_of(rows).get("keys")
+                    part = Chunk(tuple(records.names), table, records.labels[rows], weights, keys)
+                    if core.check(part).brings_new or self.state.template.expire_after is not None:
+                        news.append(part)
+                        core.check(join(news))
         except BraidedError as error:
             raise HTTPProblem(422, f"{error} ({self._room()})") from None
-        self._dry_run, self._names = dry_run, names
+        self._news, self._names = news, names
 
     def _new_names(self, records: Records) -> set[str]:
         """Hold the names of a fleet without a shared model, which bounds them for each key, to the bound of one."""

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from braided.estimators.explaining import BY, COLUMN
+from braided.estimators.base import BY, COLUMN
 from braided.serve import metrics, ndjson
 from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
@@ -36,9 +36,9 @@ from braided.serve.write_request import WriteRequest
 
 #: A longer body is decoded in a thread, so that others need not wait for it.
 _LONG_BODY = 2**16
-_MOST_SEQUENCE = 2**53
+_MAX_SEQUENCE = 2**53
 #: Each holds a whole model in memory, and the model's writer for a moment.
-_MOST_EXPORTS = _MOST_IMPORTS = 4
+_MAX_EXPORTS = _MAX_IMPORTS = 4
 #: Threads that gather figures.
 _FIGURE_THREADS = 2
 
@@ -186,7 +186,7 @@ class Handlers:
         It is whole: figures, clients' sequence numbers and records that wait for their label are in it.
         """
         worker = self._worker(request)
-        if self._exports >= _MOST_EXPORTS:
+        if self._exports >= _MAX_EXPORTS:
             raise HTTPProblem(429, f"{self._exports} exports are being made: try again later", {"Retry-After": "1"})
         self._exports += 1
         try:
@@ -218,7 +218,7 @@ class Handlers:
         """Make a model from a checkpoint, to go on where it stands."""
         if content_type(request.scope) != OCTETS:
             raise HTTPProblem(415, f"the content type is {shown(content_type(request.scope))}: send {OCTETS}")
-        if self._imports >= _MOST_IMPORTS:
+        if self._imports >= _MAX_IMPORTS:
             raise HTTPProblem(429, f"{self._imports} imports are under way: try again later", {"Retry-After": "1"})
         self._imports += 1
         try:
@@ -395,7 +395,7 @@ def _client(client: Any, sequence: Any, most_text: int) -> tuple[str | None, int
     if client is None or sequence is None:
         raise HTTPProblem(422, "client and sequence go together: give both, or neither")
     check_text(client, "client", most_text)
-    if type(sequence) is not int or not 0 <= sequence < _MOST_SEQUENCE:
+    if type(sequence) is not int or not 0 <= sequence < _MAX_SEQUENCE:
         raise HTTPProblem(422, f"sequence is {shown(sequence)}: give a whole number from 0 on")
     return client, sequence
 

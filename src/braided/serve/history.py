@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from braided.checkpoint import Checkpoint, decode
 from braided.errors import BraidedError
-from braided.fleet.spill import KeysNotWrittenError
+from braided.fleet.cache import KeysNotWrittenError
 from braided.serve.commit_group import CommitGroup
 from braided.serve.disk import Disk, LookingDisk
 from braided.serve.journal import CorruptJournalError, JournalReader
 from braided.serve.model_state import MODEL_KINDS, ModelState
 from braided.serve.settings import Limits
-from braided.state import checked
+from braided.store import Checkpoint, checked, decode
 
 
 @dataclass(frozen=True)
@@ -103,10 +102,9 @@ class ModelHistory:
     def _read(self, frame: int, path: Path) -> KeptSnapshot:
         snapshot = self._decoded(path)
         kept = checked("the snapshot", snapshot.metadata, "serve", dict)
-        records = kept.get("records")
-        if records is None:  # of an earlier version
-            records = ModelState.restored(snapshot, self.limits).stats.records
-        return KeptSnapshot(frame, records, kept.get("time") or path.stat().st_mtime, False, bytes.fromhex(kept["uid"]))
+        records, time = checked("the snapshot", kept, "records", int), checked("the snapshot", kept, "time", float)
+        time = time or path.stat().st_mtime  # of a model that has learned nothing
+        return KeptSnapshot(frame, records, time, False, bytes.fromhex(kept["uid"]))
 
     def find(self, record: int | None = None, time: float | None = None) -> Moment:
         """The last moment at which a model had learned so many records, or that was not after a time."""

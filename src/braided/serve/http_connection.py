@@ -17,22 +17,22 @@ import httptools
 from braided.serve.connections import Connections, address_group
 from braided.serve.http_exchange import Exchange, head_bytes
 from braided.serve.problems import PROBLEM, SAFE_HEADERS, HTTPProblem
-from braided.serve.request_head import MOST_HEAD_BYTES, RequestHead
+from braided.serve.request_head import MAX_HEAD_BYTES, RequestHead
 
 #: Seconds for a head, from its first byte; for the first one, from the connection on.
-_MOST_HEAD_SECONDS = 30.0
+_MAX_HEAD_SECONDS = 30.0
 #: Seconds in which the other side has to take what it is sent.
-_MOST_STALL_SECONDS = 30.0
+_MAX_STALL_SECONDS = 30.0
 #: Seconds in which the other side may read the last answer before the connection is closed.
 _LINGER_SECONDS = 2.0
 #: Bytes that are thrown away meanwhile.
-_MOST_LINGER_BYTES = 2**20
+_MAX_LINGER_BYTES = 2**20
 #: Bytes parsed at a time: a head is counted to within this.
 _PIECE = 2**14
 #: Requests that are read ahead of the one that is being answered; those of one piece are read to its end.
-_MOST_WAITING = 16
+_MAX_WAITING = 16
 #: Bytes around each byte of a body that comes in chunks; more is no body.
-_MOST_AROUND_A_BYTE = 16
+_MAX_AROUND_A_BYTE = 16
 
 
 class HTTPConnection(asyncio.Protocol):
@@ -101,7 +101,7 @@ class HTTPConnection(asyncio.Protocol):
             transport.abort()
             return
         self._server_state.connections.add(self)
-        self._expect(_MOST_HEAD_SECONDS)
+        self._expect(_MAX_HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
@@ -136,13 +136,13 @@ class HTTPConnection(asyncio.Protocol):
         self._thrown_away += number
         if self._current is not None:
             self.hold_back()  # its answer comes first
-        elif self._thrown_away > _MOST_LINGER_BYTES:
+        elif self._thrown_away > _MAX_LINGER_BYTES:
             self._transport.abort()
 
     def pause_writing(self) -> None:
         """The other side is slow to take what it is sent."""
         self._writable.clear()
-        self._stall = self._loop.call_later(_MOST_STALL_SECONDS, self._transport.abort)
+        self._stall = self._loop.call_later(_MAX_STALL_SECONDS, self._transport.abort)
 
     def resume_writing(self) -> None:
         """It has taken enough of it."""
@@ -214,7 +214,7 @@ class HTTPConnection(asyncio.Protocol):
             return
         else:
             self.connections.rest(self)
-            self._expect(_MOST_HEAD_SECONDS if self._in_head else self._keep_alive_seconds)
+            self._expect(_MAX_HEAD_SECONDS if self._in_head else self._keep_alive_seconds)
         if self._unparsed:
             rest, self._unparsed = self._unparsed, b""
             self._parse(rest)
@@ -240,7 +240,7 @@ class HTTPConnection(asyncio.Protocol):
         """Close as soon as the other side has read what it was sent, and at last if it does not."""
         self._deaf = True
         self.connections.rest(self)
-        self._expect(_MOST_STALL_SECONDS)
+        self._expect(_MAX_STALL_SECONDS)
         self._transport.close()
 
     def _linger(self) -> None:
@@ -279,7 +279,7 @@ class HTTPConnection(asyncio.Protocol):
     def _parse(self, data: bytes) -> None:
         at = 0
         while at < len(data) and not self._deaf:
-            if len(self._waiting) >= _MOST_WAITING:
+            if len(self._waiting) >= _MAX_WAITING:
                 self._unparsed = data[at:]
                 self.hold_back()
                 return
@@ -311,7 +311,7 @@ class HTTPConnection(asyncio.Protocol):
             self._around_bytes = 0
             return
         self._around_bytes += number
-        if self._around_bytes > MOST_HEAD_BYTES + _PIECE + _MOST_AROUND_A_BYTE * self._body_bytes:
+        if self._around_bytes > MAX_HEAD_BYTES + _PIECE + _MAX_AROUND_A_BYTE * self._body_bytes:
             raise HTTPProblem(400, "the body's chunks hold hardly any bytes: send longer ones")
 
     def _method(self) -> str:
@@ -322,7 +322,7 @@ class HTTPConnection(asyncio.Protocol):
         self._head = RequestHead()
         self._in_head = self._head_started = True
         if self._current is None:
-            self._expect(_MOST_HEAD_SECONDS)
+            self._expect(_MAX_HEAD_SECONDS)
 
     def on_url(self, url: bytes) -> None:
         """A part of its address."""

@@ -13,7 +13,7 @@ from starlette.types import Message, Scope
 log = logging.getLogger("braided.serve")
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
 #: Bytes of a body that are kept for an application that does not ask for them.
-_MOST_KEPT = 2**16
+_MAX_KEPT = 2**16
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in http.HTTPStatus
 }  # fmt: skip
@@ -94,7 +94,7 @@ class Exchange:
         if self.complete:
             return
         self._body += part
-        if len(self._body) > _MOST_KEPT:
+        if len(self._body) > _MAX_KEPT:
             self.line.hold_back()
         self._news.set()
 

@@ -47,7 +47,7 @@ MAGIC = b"BRJOURN1"
 VERSION = 2
 MARK = b"\xf5FRM"
 #: Longest payload; a group of records is far shorter.
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 _HEADER = struct.Struct("<8sI16sQQ")
 _FRAME = struct.Struct("<4sIQQI")
 _CRC = struct.Struct("<I")
@@ -56,10 +56,8 @@ FRAME_BYTES = _FRAME.size + _CRC.size
 _SECTOR = 512
 _NAME = re.compile(r"journal-(\d{10})\.log")
 #: The least that a frame has in its last sector; what is short of that is filled up.
-_LEAST_IN_SECTOR = 8
+_MIN_IN_SECTOR = 8
 _FILLING = b"\xff"
-#: How segments of version 1 store a payload.
-_VEILED = bytes(byte ^ 0xA5 for byte in range(256))
 HIGH_WATER = "high-water"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -98,15 +96,15 @@ def frame(number: int, durable: int, payload: bytes, start: int = HEADER_BYTES) 
     """A frame as bytes, to be written at byte `start` of its segment."""
     stored = without_zeros(payload)
     rest = (start + FRAME_BYTES + 1 + len(stored)) % _SECTOR
-    filling = _LEAST_IN_SECTOR - rest if 0 < rest < _LEAST_IN_SECTOR else 0
+    filling = _MIN_IN_SECTOR - rest if 0 < rest < _MIN_IN_SECTOR else 0
     stored = bytes([filling + 1]) + stored + filling * _FILLING
     head = _FRAME.pack(MARK, len(stored), number, durable, zlib.crc32(stored))
     return head + _CRC.pack(zlib.crc32(head)) + stored
 
 
-def _payload(stored: bytes, version: int) -> bytes:
+def _payload(stored: bytes) -> bytes:
     """What was stored, as it was given."""
-    return stored.translate(_VEILED) if version == 1 else with_zeros(stored[1 : len(stored) + 1 - stored[0]])
+    return with_zeros(stored[1 : len(stored) + 1 - stored[0]])
 
 
 class Journal:
@@ -145,7 +143,7 @@ class Journal:
 
     def append(self, payload: bytes) -> int:
         """Write a frame; its number. On failure nothing of it counts, and the next one may be tried at any time."""
-        if len(payload) > MOST_BYTES:
+        if len(payload) > MAX_BYTES:
             raise JournalError(OSError(errno.EMSGSIZE, f"a frame of {len(payload)} bytes is too long"))
         try:
             if self._file is not None and self._length >= self.segment_bytes:
@@ -243,7 +241,6 @@ class Segment(NamedTuple):
     path: Path
     serial: int
     first: int
-    version: int
 
 
 @dataclass
@@ -297,9 +294,9 @@ class JournalReader:
                     path,
                 )
             _, version, uid, written, first = _HEADER.unpack(head[: _HEADER.size])
-            if not 1 <= version <= VERSION:
+            if version != VERSION:
                 raise CorruptJournalError(
-                    f"{path.name}: is of format version {version}, and this braided reads versions up to {VERSION}: "
+                    f"{path.name}: is of format version {version}, and this braided reads version {VERSION}: "
                     "read it with the braided that wrote it"
                 )
             if uid != self.uid or written != serial:
@@ -308,7 +305,7 @@ class JournalReader:
                     "back to where it came from",
                     path,
                 )
-            found.append(Segment(path, serial, first, version))
+            found.append(Segment(path, serial, first))
         return found
 
     def frames(self) -> Iterator[tuple[int, bytes]]:
@@ -366,7 +363,7 @@ class JournalReader:
                 break
             if number > self.after:
                 self.number, self.path, self.at = number + 1, segment.path, at
-                yield number, _payload(payload, segment.version)
+                yield number, _payload(payload)
             at += FRAME_BYTES + len(payload)
             number += 1
         if limit is not None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from braided.fleet.spill import KeysLostError, KeysNotWrittenError
+from braided.fleet.cache import KeysLostError, KeysNotWrittenError
 from braided.serve.problems import HTTPProblem
 
 log = logging.getLogger("braided.serve")
@@ -26,6 +26,6 @@ def told_as_problems() -> Iterator[None]:
     except KeysLostError as error:
         log.error("%s", error)
         raise HTTPProblem(
-            503, "what a key has on disk is gone, or cannot be read: other keys go on; restart the service, which has "
+            503, "what a key has on disk cannot be read: other keys go on; restart the service, which has "
             "it in the journal"
         ) from None  # fmt: skip

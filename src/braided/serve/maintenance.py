@@ -10,7 +10,6 @@ from typing import get_args
 
 import typer
 
-from braided.checkpoint import decode
 from braided.errors import BraidedError
 from braided.serve import backup as backups
 from braided.serve.disk import Disk, LookingDisk
@@ -21,6 +20,7 @@ from braided.serve.model_folder import ModelFolder
 from braided.serve.model_state import MODEL_KINDS
 from braided.serve.repair import REMEDIES, Finding, Remedy, look, mend, model_folders
 from braided.serve.settings import Settings
+from braided.store import decode
 
 
 def repair(folder: Path, model: str | None, remedy: str | None, as_json: bool) -> None:

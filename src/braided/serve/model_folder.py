@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from braided import checkpoint
+from braided import store
 from braided.errors import BraidedError
-from braided.fleet.spill import KeysNotWrittenError
+from braided.fleet.cache import KeysNotWrittenError
 from braided.serve.commit_group import CommitEntry, CommitGroup
 from braided.serve.disk import Disk
 from braided.serve.history import KeptSnapshot, ModelHistory, Moment
@@ -48,7 +48,7 @@ class Recovery:
 
 
 def keys_folder(settings: Settings) -> Path:
-    """Where fleets put keys that are not to be in memory; what is there means nothing to the next process."""
+    """Where fleets make the files, without names, of keys that are not to be in memory."""
     return settings.folder / "keys"
 
 
@@ -191,7 +191,7 @@ class ModelFolder:
         notes = []
         for number, path in self.snapshots():
             try:
-                found = checkpoint.decode(self.disk.read(path), path.name, *MODEL_KINDS)
+                found = store.decode(self.disk.read(path), path.name, *MODEL_KINDS)
                 state = ModelState.restored(found, self.settings.limits, self._keys)
             except KeysNotWrittenError:  # the snapshot is good
                 raise
@@ -223,7 +223,7 @@ class ModelFolder:
         content = self._write_snapshot(state, "snapshot")
         if self.journal is not None:
             # Whoever starts from it will hold it to the rules for what is restored.
-            found = checkpoint.decode(content, "of the snapshot", *MODEL_KINDS)
+            found = store.decode(content, "of the snapshot", *MODEL_KINDS)
             ModelState.restored(found, self.settings.limits, self._keys)
             self._remove_old(state)
 

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from typing import Any, cast
 
 from braided.estimators import MODLRegressor
-from braided.estimators.columns import by_column, columns_of
-from braided.estimators.explaining import COLUMN
+from braided.estimators.base import COLUMN
+from braided.estimators.explain import by_column, columns_of
 from braided.fleet import Fleet
 from braided.serve.model_state import ModelState
 from braided.serve.prediction_answers import (
@@ -25,7 +25,7 @@ from braided.serve.records import Records
 from braided.streams.encode.saved import summary
 
 #: Features of a record that is explained: each takes a prediction of its own.
-MOST_EXPLAINED = 256
+MAX_EXPLAINED = 256
 
 
 class ModelReader:
@@ -140,9 +140,9 @@ class ModelReader:
                 columns = columns_of(state.rules) if by == COLUMN else {}
             else:
                 x = cast(dict[Hashable, float], records.one(0))
-            if len(x) > MOST_EXPLAINED:
+            if len(x) > MAX_EXPLAINED:
                 raise HTTPProblem(
-                    422, f"the record has {len(x)} features, and at most {MOST_EXPLAINED} are explained: leave some out"
+                    422, f"the record has {len(x)} features, and at most {MAX_EXPLAINED} are explained: leave some out"
                 )
             version, known = model.records_learned, set(model.feature_names)
             found = model.explain_one(x, features=())

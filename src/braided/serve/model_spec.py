@@ -12,11 +12,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from braided import presets
-from braided.checkpoint import Checkpoint, decode, unpack_names
 from braided.combiners import COMBINERS
 from braided.errors import BraidedError
-from braided.estimators import ESTIMATORS, Encoder, MODLClassifier, MODLRegressor
+from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
+from braided.estimators.encoder import Encoder
 from braided.fleet import KIND
 from braided.learners import LEARNERS, LearnerConfig
 from braided.serve.fleet_spec import check_fleet, fleet_from, models_in, numbers
@@ -25,18 +25,18 @@ from braided.serve.model_state import MODEL_KINDS, Model, ModelState, restored_m
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.records import RecordParser, check_text, checked_key
 from braided.serve.settings import Limits
-from braided.state import checked
+from braided.store import REMEDY, Checkpoint, checked, decode, unpack_names
 from braided.streams.encode.saved import given_rules, restored_encoder
 
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
-_MOST_LEARNERS, _MOST_WIDTH, _MOST_LAYERS = 8, 1_024, 16
-_MOST_DELAY = 100_000
+_MAX_LEARNERS, _MAX_WIDTH, _MAX_LAYERS = 8, 1_024, 16
+_MAX_DELAY = 100_000
 #: Columns and categories that have come and gone, for each feature that there may be at a time.
-_MOST_EXPIRED = 10
+_MAX_EXPIRED = 10
 #: Bytes of a checkpoint's header, which takes many times that in memory; and what no count of a real model comes near,
 #: so that it can still be saved when it has learned on for ever.
-_MOST_HEADER, _MOST_COUNTED = 8 * 2**20, 2**50
-_MOST = {"blocks": _MOST_LAYERS, "layers": _MOST_LAYERS, "nodes": 10_000}
+_MAX_HEADER, _MAX_COUNTED = 8 * 2**20, 2**50
+_MOST = {"blocks": _MAX_LAYERS, "layers": _MAX_LAYERS, "nodes": 10_000}
 #: Settings that say nothing of a model without keys.
 _OF_A_FLEET = ("share", "max_keys", "in_memory", "evict")
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
@@ -52,7 +52,7 @@ class ModelSpec(BaseModel):
     learners: list[dict[str, Any]] | None = Field(
         default=None,
         min_length=1,
-        max_length=_MOST_LEARNERS,
+        max_length=_MAX_LEARNERS,
         description='Learner configurations in place of the preset\'s, e.g. {"type": "MLPConfig", "hidden": [32]}.',
     )
     combiner: str | None = Field(default=None, json_schema_extra={"enum": [*COMBINERS, None]})
@@ -66,7 +66,7 @@ class ModelSpec(BaseModel):
         description="At max_features, a new feature takes the place of the one not seen for longest, if that was in "
         "none of the last so many records.",
     )
-    delay: int = Field(default=0, ge=0, le=_MOST_DELAY, description="How many records later labels come.")
+    delay: int = Field(default=0, ge=0, le=_MAX_DELAY, description="How many records later labels come.")
     encode: bool | dict[str, Any] = Field(
         default=False,
         description="Take raw records, whose values may be text, and learn from what comes how to read each column; or "
@@ -156,9 +156,9 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
             422, f"learners[{place}] has a setting {shown(foreign[0])}: {kind} has {', '.join(sorted(known))}"
         )
     for name, value in values.items():
-        if isinstance(value, list) and len(value) > _MOST_LAYERS:
-            raise HTTPProblem(422, f"learners[{place}].{name} has {len(value)} entries: give at most {_MOST_LAYERS}")
-        most = _MOST.get(name, _MOST_WIDTH)
+        if isinstance(value, list) and len(value) > _MAX_LAYERS:
+            raise HTTPProblem(422, f"learners[{place}].{name} has {len(value)} entries: give at most {_MAX_LAYERS}")
+        most = _MOST.get(name, _MAX_WIDTH)
         for number in value if isinstance(value, list) else (value,):
             if type(number) is int and number > most:
                 raise HTTPProblem(422, f"learners[{place}].{name} is {shown(number)}: give at most {most}")
@@ -183,11 +183,11 @@ def check_size(model: MODL, limits: Limits) -> None:
 
 def _decoded(content: bytes) -> Checkpoint:
     try:
-        found = decode(content, "in the body", *MODEL_KINDS, most_header=_MOST_HEADER)
+        found = decode(content, "in the body", *MODEL_KINDS, max_header=_MAX_HEADER)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
     for name, array in found.arrays.items():
-        if array.dtype.kind == "i" and array.size and array.max() > _MOST_COUNTED:
+        if array.dtype.kind == "i" and array.size and array.max() > _MAX_COUNTED:
             raise HTTPProblem(422, f"the checkpoint's array {shown(name)} counts to {array.max()}: nothing did")
     return found
 
@@ -199,7 +199,7 @@ def _model_of(found: Checkpoint, limits: Limits, folder: Path | None) -> Model:
             return restored_model(found)
         kind = checked("the checkpoint", found.metadata, "estimator", str)
         if kind not in ESTIMATORS:
-            raise HTTPProblem(422, f"the checkpoint's estimator is {shown(kind)}: give a file written by save")
+            raise HTTPProblem(422, f"the checkpoint's estimator is {shown(kind)}: {REMEDY}")
         first: MODL | None = None
         for each in models_in(found.metadata):
             model = _check_model(kind, each, limits, first)
@@ -226,7 +226,7 @@ def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MOD
                 422, f"the checkpoint has {len(names)} {key}, and this service allows {parameters[f'max_{key}']}: "
                 f"start `braided serve` with --max-{key} {len(names)}"
             )  # fmt: skip
-    if metadata.get("drift") is not None:
+    if metadata.get("drift") is not None or parameters.get("drift_detector") is not None:
         # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
         raise HTTPProblem(422, "the checkpoint has a drift detector, and this service takes none: save a model without")
     _check_rules(metadata, parameters, limits)
@@ -247,7 +247,7 @@ def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MOD
 
 def _most_names(features: int, expire_after: Any, limits: Limits) -> int:
     """How many columns and categories the rules of a model may know: more than it has features, where these expire."""
-    return features if expire_after is None else _MOST_EXPIRED * limits.features
+    return features if expire_after is None else _MAX_EXPIRED * limits.features
 
 
 def _check_rules(metadata: dict[str, Any], parameters: dict[str, Any], limits: Limits) -> None:
@@ -295,11 +295,11 @@ def _check_configurations(parameters: dict[str, Any]) -> None:
         if items is None:
             continue
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise HTTPProblem(422, f"the checkpoint has {shown(items)} for learners: give a file written by save")
-        if not 1 <= len(items) <= _MOST_LEARNERS:
-            raise HTTPProblem(422, f"the checkpoint has {len(items)} learners: at most {_MOST_LEARNERS} are allowed")
+            raise HTTPProblem(422, f"the checkpoint has {shown(items)} for learners: {REMEDY}")
+        if not 1 <= len(items) <= _MAX_LEARNERS:
+            raise HTTPProblem(422, f"the checkpoint has {len(items)} learners: at most {_MAX_LEARNERS} are allowed")
         for place, item in enumerate(items):
             _learner(item, place)
     delay = parameters.get("delay", 0)
-    if not isinstance(delay, int) or not 0 <= delay <= _MOST_DELAY:
-        raise HTTPProblem(422, f"the checkpoint's delay is {shown(delay)}: at most {_MOST_DELAY:,} is allowed")
+    if not isinstance(delay, int) or not 0 <= delay <= _MAX_DELAY:
+        raise HTTPProblem(422, f"the checkpoint's delay is {shown(delay)}: at most {_MAX_DELAY:,} is allowed")

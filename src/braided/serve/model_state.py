@@ -6,7 +6,6 @@ import secrets
 from array import array
 from collections import OrderedDict
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import Checkpoint, encode, prefixed, unprefixed
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
 from braided.fleet import KIND, Fleet
-from braided.fleet.spill import KeysNotWrittenError
+from braided.fleet.cache import KeysNotWrittenError
+from braided.records import Records as Chunk
 from braided.serve.commit_group import CommitGroup
-from braided.serve.model_lock import ModelLock
 from braided.serve.raw_records import RawRecordParser
 from braided.serve.records import RecordParser, Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
-from braided.state import ArrayRule, check_arrays, checked, counts, holding_together, length
+from braided.store import (
+    REMEDY,
+    Array,
+    Checkpoint,
+    check,
+    checked,
+    counts,
+    encode,
+    length,
+    prefixed,
+    reject_malformed,
+    unprefixed,
+)
 from braided.streams.encode.saved import checked_step, pack_encoder
 
 Model = MODLClassifier | MODLRegressor | Fleet
@@ -37,7 +47,7 @@ MODEL_KINDS = (*ESTIMATORS, KIND)
 _FLEET_CHUNK = 25
 _PREFIX, _WHAT = "serve", "the snapshot's own part"
 #: All records that wait for their label together have at most this many values, whatever their number.
-_MOST_WAITING_VALUES = 500_000
+_MAX_WAITING_VALUES = 500_000
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,8 @@ class ModelState:
 
     def __init__(self, name: str, model: Model, limits: Limits, uid: bytes | None = None, created: float = 0.0) -> None:
         self.name = name
-        self.model = model
+        #: It is given numbers.
+        self.model: Model = model.without_encoder()
         self.uid = uid or secrets.token_bytes(16)
         self.created = created
         self.limits = limits
@@ -73,7 +84,7 @@ class ModelState:
         self.regression = model.task == REGRESSION
         #: By which raw records become numbers, if the model takes such; the model itself is given numbers. Readers use
         #: it within `lock`, as they use the model.
-        self.rules = model.give_up_encoder()
+        self.rules = model.encoder
         #: Number of the last journal frame that was taken in, and when it came (seconds since 1970; 0 if not known).
         self.number = 0
         self.time = created
@@ -86,11 +97,8 @@ class ModelState:
         self._waiting_values = 0
         #: What the model knows, to be looked at while it learns.
         self.features: set[str] = {str(name) for name in model.feature_names}
-        #: Held by the writer while it learns; readers come in between two records.
-        self.lock = ModelLock()
-        if isinstance(model, MODL):
-            # In the middle of a chunk, a fleet's shared model is ahead of its keys: readers come in between chunks.
-            model.braid.give_way(self.lock.readers_waiting, self.lock.let_readers_in)
+        #: The model's own: for readers who ask it several things, and around the rules.
+        self.lock = model.lock
 
     @property
     def classes(self) -> list[Any]:
@@ -137,9 +145,9 @@ class ModelState:
         """Extend the rules before the records are learned: what only they know is no feature of the model yet."""
         if self.rules is None:
             raise BraidedError("its records add to rules of columns, and the model has none")
-        with holding_together("what the records add to the rules"):
+        with reject_malformed("what the records add to the rules"):
             steps = [checked_step(step) for _, *step in growth]
-        with self.lock.writing():
+        with self.lock.writing:
             for step in steps:
                 self.rules.grow(step)
 
@@ -153,7 +161,7 @@ class ModelState:
             oldest = next(iter(self.waiting.values()))
             if (
                 len(self.waiting) <= self.limits.observations
-                and self._waiting_values <= _MOST_WAITING_VALUES
+                and self._waiting_values <= _MAX_WAITING_VALUES
                 and oldest.time >= observation.time - self.limits.observation_seconds
             ):
                 break
@@ -161,15 +169,13 @@ class ModelState:
             self._waiting_values -= len(oldest.x)
 
     def _learn(self, records: Records, live: bool) -> None:
-        # They are in the journal, so that a disk that is full by now must not stop a fleet between two chunks.
-        with self.model.learning_admitted() if isinstance(self.model, Fleet) else nullcontext():
-            for rows, table in records.tables(2**30 if self.key is None else _FLEET_CHUNK):
-                part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
-                with self.lock.writing():
-                    progress = self.model.predict_learn_many(
-                        table, part.labels, records.names, part.weights, **records.key_of(rows)
-                    )
-                self.stats.update(progress, part, self.classes, live)
+        for rows, table in records.tables(2**30 if self.key is None else _FLEET_CHUNK):
+            part = records if rows.stop - rows.start == len(records) else records.part(rows.start, rows.stop)
+            chunk = Chunk(tuple(records.names), table, part.labels, part.weights, records.key_of(rows).get("keys"))
+            # They are in the journal, so that a disk that is full by now must not stop a fleet: its core asks for none.
+            with self.lock.writing:
+                progress = self.model.core.learn(self.model.core.check(chunk))
+            self.stats.update(progress, part, self.classes, live)
         if self.template.expire_after is None:
             self.features.update(records.names)
         else:
@@ -207,8 +213,7 @@ class ModelState:
     def _model_snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         rules = None if self.rules is None else pack_encoder(self.rules)
         if isinstance(self.model, Fleet):
-            with self.lock:  # a prediction may bring keys into memory, and others to disk
-                return self.model.snapshot(rules)
+            return self.model.snapshot(rules)
         metadata, arrays = self.model.snapshot()
         return metadata | ({} if rules is None else {"encode": rules}), arrays
 
@@ -218,11 +223,11 @@ class ModelState:
         kept = checked("the snapshot", checkpoint.metadata, "serve", dict)
         name, uid = checked(_WHAT, kept, "name", str), checked(_WHAT, kept, "uid", str)
         if len(uid) != 32 or not set(uid) <= set("0123456789abcdef"):
-            raise BraidedError(f"{_WHAT}: 'uid' is {uid!r:.60}, and should be 32 digits; use an older one")
+            raise BraidedError(f"{_WHAT}: 'uid' is {uid!r:.60}, and should be 32 digits; {REMEDY}")
         created = checked(_WHAT, kept, "created", float)
         state = cls(name, restored_model(checkpoint, folder), limits, bytes.fromhex(uid), created)
         state.number = checked(_WHAT, kept, "number", int)
-        state.time = checked(_WHAT, {"time": created, **kept}, "time", float)
+        state.time = checked(_WHAT, kept, "time", float)
         state.take_over(checkpoint)
         return state
 
@@ -258,25 +263,22 @@ def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[st
 
 
 def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[str, Observation]:
-    """The inverse of `_packed`; older snapshots have all of it as JSON."""
-    if isinstance(packed, list):
-        with holding_together("the records that wait"):
-            packed, arrays = _packed({str(id_): Observation(float(time), x) for id_, time, x in packed})
+    """The inverse of `_packed`."""
     ids, known = _texts(packed, "ids"), _texts(packed, "names")
     n = length(arrays, "waiting columns")
     rules = {
-        "waiting times": ArrayRule((len(ids),)),
+        "waiting times": Array((len(ids),)),
         "waiting counts": counts(len(ids), high=n),
         "waiting columns": counts(n, high=len(known) - 1),
-        "waiting values": ArrayRule((n,)),
+        "waiting values": Array((n,)),
     }
-    check_arrays("the records that wait", rules, arrays)
+    check("the records that wait", rules, arrays)
     sizes, columns, values = (arrays[f"waiting {name}"] for name in ("counts", "columns", "values"))
     if sizes.sum() != n:
-        raise BraidedError(f"the records that wait have {sizes.sum()} values and {n} are there; use an older snapshot")
+        raise BraidedError(f"the records that wait have {sizes.sum()} values and {n} are there; {REMEDY}")
     keys = checked(_WHAT, {"keys": [None] * len(ids), **packed}, "keys", list)
     if len(keys) != len(ids):
-        raise BraidedError(f"{_WHAT}: {len(ids)} records wait, and they have {len(keys)} keys; use an older one")
+        raise BraidedError(f"{_WHAT}: {len(ids)} records wait, and they have {len(keys)} keys; {REMEDY}")
     ends, times = np.cumsum(sizes).tolist(), arrays["waiting times"].tolist()
     found = OrderedDict()
     for id_, time, count, end, key in zip(ids, times, sizes.tolist(), ends, keys, strict=True):
@@ -290,7 +292,7 @@ def _texts(packed: Any, key: str) -> list[str]:
     """Different texts."""
     texts = checked(_WHAT, packed, key, list)
     if not all(isinstance(text, str) for text in texts) or len(set(texts)) != len(texts):
-        raise BraidedError(f"{_WHAT}: {key!r} are not different texts; use an older one")
+        raise BraidedError(f"{_WHAT}: {key!r} are not different texts; {REMEDY}")
     return list(texts)
 
 

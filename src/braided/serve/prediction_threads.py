@@ -17,7 +17,7 @@ from braided.serve.records import Records
 from braided.serve.worker import Worker
 
 #: Seconds of work that the event loop may do at a time.
-_MOST_ON_LOOP = 0.001
+_MAX_ON_LOOP = 0.001
 #: Each for one model at a time: its lock lets one reader in, and others need not wait with it.
 _THREADS = 8
 #: Weight of a new measurement.
@@ -44,7 +44,7 @@ class PredictionThreads:
         """Whether so many records of this model may be predicted on the event loop at once."""
         if worker.state.key is not None:
             return False  # a key may have to be read from disk, and a snapshot takes all keys at once
-        return self._cost.get(worker, 1.0) * min(records, PREDICT_CHUNK) < _MOST_ON_LOOP
+        return self._cost.get(worker, 1.0) * min(records, PREDICT_CHUNK) < _MAX_ON_LOOP
 
     async def one(self, worker: Worker, x: dict[str, float]) -> tuple[list[Any], dict[str, Any]]:
         """Predict a record by names."""

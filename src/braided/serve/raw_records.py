@@ -16,7 +16,7 @@ from braided.streams.encode.saved import pack_step
 from braided.streams.encode.settled import Step
 
 #: Characters of one value.
-_MOST_TEXT = 10_000
+_MAX_TEXT = 10_000
 _KINDS = (str, int, float, bool, type(None))
 
 
@@ -76,10 +76,10 @@ class RawRecordParser:
             )
         for name, value in x.items():
             check_text(name, f"column {shown(name)} in record {place}", self.limits.text)
-            if type(value) not in _KINDS or (type(value) is str and len(value) > _MOST_TEXT):
+            if type(value) not in _KINDS or (type(value) is str and len(value) > _MAX_TEXT):
                 raise HTTPProblem(
                     422, f"column {shown(name)} is {shown(value)} in record {place}: a number, null if missing, or "
-                    f"text of at most {_MOST_TEXT:,} characters"
+                    f"text of at most {_MAX_TEXT:,} characters"
                 )  # fmt: skip
         self._about.add({**record, "x": {name: value for name, value in x.items() if name == self.key}})
         self._items.append({str(name): value for name, value in x.items() if name != self.key})

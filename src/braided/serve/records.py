@@ -18,9 +18,9 @@ from braided.serve.settings import Limits
 from braided.values import key_text
 
 #: A table of records to learn has at most this many cells at a time.
-_MOST_CELLS = 1_000_000
+_MAX_CELLS = 1_000_000
 _NUMBERS = (int, bool)
-_MOST_WHOLE = 2**53
+_MAX_WHOLE = 2**53
 #: The types of values in which there is nothing to check but whether they are finite.
 _ONLY_FLOATS = {float}
 
@@ -113,7 +113,7 @@ def checked_key(value: Any, name: str, place: int, most: int) -> str:
         text = key_text(value, name, place)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
-    if text is None or (type(value) in (int, float) and abs(value) > _MOST_WHOLE):
+    if text is None or (type(value) in (int, float) and abs(value) > _MAX_WHOLE):
         raise HTTPProblem(422, f"{what} is {shown(value)}: give text, true, false or a whole number up to 2**53")
     return check_text(text, what, most)
 
@@ -172,7 +172,7 @@ class Records:
     @property
     def rows_per_table(self) -> int:
         """How many records `tables` puts into one table at most."""
-        return max(1, _MOST_CELLS // max(len(self.names), 1))
+        return max(1, _MAX_CELLS // max(len(self.names), 1))
 
     def tables(self, most: int = 2**30) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Consecutive slices of at most `most` records, each with its (n, names) table, NaN for missing."""

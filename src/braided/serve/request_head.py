@@ -9,8 +9,8 @@ import httptools
 
 from braided.serve.problems import HTTPProblem
 
-MOST_HEAD_BYTES = 2**16
-_MOST_HEADERS = 200
+MAX_HEAD_BYTES = 2**16
+_MAX_HEADERS = 200
 _HOP_BY_HOP = (b"upgrade", b"http2-settings")
 
 
@@ -31,18 +31,18 @@ class RequestHead:
         """A header."""
         self.headers.append((name.lower(), value))
         self._count(len(name) + len(value) + 4)
-        if len(self.headers) > _MOST_HEADERS:
-            raise HTTPProblem(431, f"the request has more than {_MOST_HEADERS} headers: send fewer")
+        if len(self.headers) > _MAX_HEADERS:
+            raise HTTPProblem(431, f"the request has more than {_MAX_HEADERS} headers: send fewer")
 
     def add_unfinished(self, number: int) -> None:
         """So many bytes, none of which ended the head: a header without an end is counted by them alone."""
         self._fed += number
-        if self._fed > MOST_HEAD_BYTES:
+        if self._fed > MAX_HEAD_BYTES:
             raise _too_long()
 
     def _count(self, number: int) -> None:
         self._bytes += number
-        if self._bytes > MOST_HEAD_BYTES:
+        if self._bytes > MAX_HEAD_BYTES:
             raise _too_long()
 
     def check(self, method: str, version: str) -> None:
@@ -92,4 +92,4 @@ class RequestHead:
 
 
 def _too_long() -> HTTPProblem:
-    return HTTPProblem(431, f"the request's head is longer than {MOST_HEAD_BYTES} bytes: send fewer or shorter headers")
+    return HTTPProblem(431, f"the request's head is longer than {MAX_HEAD_BYTES} bytes: send fewer or shorter headers")

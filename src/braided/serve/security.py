@@ -16,12 +16,11 @@ from braided.errors import BraidedError
 
 Access = Literal["anybody", "read", "learn", "administer"]
 _SHORTEST = 16
-#: What a scope includes; `write` is the older word for all of it.
+#: What a scope includes.
 SCOPES: dict[str, tuple[Access, ...]] = {
     "read": ("read",),
     "learn": ("read", "learn"),
     "administer": ("read", "learn", "administer"),
-    "write": ("read", "learn", "administer"),
 }
 _MODELS = re.compile(r"[a-z0-9_*?-]+(,[a-z0-9_*?-]+)*")
 _FORM = "give `SCOPE TOKEN` or `SCOPE TOKEN MODEL,MODEL`, with a scope of " + ", ".join(SCOPES)

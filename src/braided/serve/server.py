@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -11,7 +12,6 @@ from typing import Any
 
 import uvicorn
 
-from braided import portable
 from braided.errors import BraidedError
 from braided.serve.connections import Connections
 from braided.serve.http_connection import HTTPConnection
@@ -67,7 +67,7 @@ class Server(uvicorn.Server):
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until told to stop."""
         if self.reload is not None:
-            portable.call_on_hangup(self.reload)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.reload)
         await super().serve(sockets)
 
 
@@ -81,7 +81,7 @@ def bound_sockets(host: str, port: int) -> list[socket.socket]:
     for family, kind, protocol, _, address in dict.fromkeys(found):
         listener = socket.socket(family, kind, protocol)
         sockets.append(listener)
-        portable.take_port_alone(listener)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just given up may be taken
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:

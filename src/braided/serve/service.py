@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from braided import portable
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.warm_up import warm_up
@@ -38,15 +37,13 @@ NAME_PATTERN = "^[a-z0-9][a-z0-9_-]{0,63}$"
 _NAME = re.compile(NAME_PATTERN)
 _CONFIRM_SECONDS = 120.0
 #: How often in a row the service may end while it opens a model, before it starts without that one.
-_MOST_ATTEMPTS = 3
+_MAX_ATTEMPTS = 3
 
 
 def check_name(name: str) -> str:
     """A model's name; it becomes a folder's, so the pattern leaves no way out."""
     if not isinstance(name, str) or not _NAME.fullmatch(name) or "\n" in name:
         raise HTTPProblem(422, f"the name {shown(name)} cannot be used: 1 to 64 of a-z, 0-9, - and _, not - or _ first")
-    if portable.is_device(name):
-        raise HTTPProblem(422, f"the name {shown(name)} cannot be used: it is a device on this system; give another")
     return name
 
 
@@ -85,7 +82,6 @@ class Service:
             for folder in (self.settings.folder, self.settings.folder.resolve().parent):
                 self.disk.sync_folder(folder)  # a new folder must be as durable as what will be in it
             self._lock = FolderLock(self.settings.folder)
-            shutil.rmtree(keys_folder(self.settings), ignore_errors=True)  # of a process that was killed
         except OSError as error:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
         for default in (MODLClassifier(), MODLRegressor()):
@@ -107,8 +103,8 @@ class Service:
         """Recover a model and serve it, or quarantine it."""
         model_folder = ModelFolder(path, self.settings, self.disk)
         try:
-            if model_folder.attempts() >= _MOST_ATTEMPTS:
-                raise BraidedError(f"the service ended {_MOST_ATTEMPTS} times in a row while it was being opened")
+            if model_folder.attempts() >= _MAX_ATTEMPTS:
+                raise BraidedError(f"the service ended {_MAX_ATTEMPTS} times in a row while it was being opened")
             with model_folder.attempt():
                 state, recovery = model_folder.open()
                 _compile(state)

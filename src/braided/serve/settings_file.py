@@ -9,7 +9,7 @@ from typing import Any
 
 from braided.errors import BraidedError
 
-_MOST_BYTES = 2**20
+_MAX_BYTES = 2**20
 _WORDS = {int: "a whole number", float: "a number", str: "text"}
 
 
@@ -17,9 +17,9 @@ def read_options(path: Path, kinds: Mapping[str, type]) -> dict[str, Any]:
     """The options in a file, each `int`, `float` or `str` as `kinds` says; dashes and underscores are the same."""
     try:
         with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise BraidedError(f"--settings {path} is longer than {_MOST_BYTES} bytes: give a file of settings")
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise BraidedError(f"--settings {path} is longer than {_MAX_BYTES} bytes: give a file of settings")
         found = tomllib.loads(content.decode())
     except OSError as error:
         raise BraidedError(f"--settings {path} cannot be read: {error.strerror or error}") from None

@@ -16,19 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.checkpoint import prefixed, unprefixed
 from braided.evaluation.alarm import ErrorAlarm
 from braided.evaluation.availability import Latest, Places
-from braided.evaluation.older import upgraded_service_figures, upgraded_tally
 from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LEARNERS, USUAL
 from braided.records import Predictions
 from braided.serve.records import Records
-from braided.state import checked
+from braided.store import checked, prefixed, unprefixed
 
 _RECENT = 20
 #: Records of a window at least.
-_LEAST_WINDOW = 100
+_MIN_WINDOW = 100
 _RATE_SECONDS = 10.0
 
 
@@ -185,7 +183,7 @@ class Stats:
         """The same over the last `window` records up to each: about 1,000, of few records fewer; empty until full."""
         with self.lock:
             curve = self.tally.loss_curve
-            wanted = min(WINDOW, max(_LEAST_WINDOW, self.records // 5))
+            wanted = min(WINDOW, max(_MIN_WINDOW, self.records // 5))
             window = -(-wanted // curve.interval) * curve.interval
             rows = curve.windowed(window, most)
         return {"window": window, "rows": _means(rows, window)}
@@ -215,19 +213,12 @@ class Stats:
         return figures, prefixed("tally", arrays) | kept
 
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`, or what an earlier braided wrote in its place."""
-        if "tally" in metadata:
-            tally = checked("the figures", metadata, "tally", dict)
-            self.tally.load_state(*upgraded_tally(tally, unprefixed("tally", arrays)))
-        else:
-            self.tally.load_state(*upgraded_service_figures(self.tally, metadata, arrays))
+        """Take over a `state`."""
+        self.tally.load_state(checked("the figures", metadata, "tally", dict), unprefixed("tally", arrays))
         self.alarm.load_state(unprefixed("alarm", arrays))
         self._places.load(metadata.get("names"), arrays)
         self._latest.load(arrays, len(self._places.places))
-        if "before" in metadata:
-            self.before = checked("the figures", metadata, "before", int)
-        else:  # an earlier version has not kept it
-            self.before = max(self.before - self.records, 0)
+        self.before = checked("the figures", metadata, "before", int)
 
 
 def _means(rows: NDArray[Any], window: int | None) -> list[list[float | None]]:

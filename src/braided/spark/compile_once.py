@@ -12,10 +12,9 @@ from pathlib import Path
 import numba
 
 import braided
-from braided import portable
+from braided import files
 from braided.estimators.warm_up import warm_up
-from braided.fleet import Fleet
-from braided.fleet.warm_up import warm_up_fleet
+from braided.fleet import Fleet, warm_up_fleet
 from braided.kernels import loop
 
 #: Seconds that a process waits for another to compile; then it compiles itself.
@@ -47,7 +46,7 @@ def compile_once(fleet: Fleet) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         mark, end = folder / _mark(fleet), time.monotonic() + _LONGEST_S
         while not mark.exists() and time.monotonic() < end:
-            lock = portable.lock_folder(folder)
+            lock = files.lock_folder(folder)
             if lock is None:
                 time.sleep(_PAUSE_S)
                 continue

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from braided.checkpoint import decode, encode
 from braided.errors import BraidedError
 from braided.fleet import KIND, Fleet
 from braided.spark.columns import PREDICTION, PROBABILITIES, Columns, packed, unpacked
 from braided.spark.compile_once import compile_once
+from braided.store import decode, encode
 from braided.values import is_missing
 
 #: Values by column: not a frame of pandas, which takes a tenth of a millisecond for each step, as many a key has but a

@@ -7,15 +7,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from braided.checkpoint import decode, encode
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
 from braided.extras import require
 from braided.fleet import KIND, Fleet
 from braided.spark.columns import Columns, names, unpacked, whole
 from braided.spark.key_steps import state_of
 from braided.spark.session import check_session, send_file
+from braided.store import decode, encode
 from braided.values import shown
 
 _WHOLE, _FLAG = re.compile("-?[0-9]+"), re.compile("true|false")

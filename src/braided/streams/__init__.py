@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from braided.streams.base import ArrayStream, Batch, Peeked, Stream, read_whole
+    from braided.streams.base import ArrayStream, Peeked, Stream, read_whole
     from braided.streams.encode.rules import Rules
     from braided.streams.masks import MASKS, Masked
     from braided.streams.open import open_stream
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from braided.streams.transform import Limited, shuffled
 
 _MODULES = {
-    "base": ("ArrayStream", "Batch", "Peeked", "Stream", "read_whole"),
+    "base": ("ArrayStream", "Peeked", "Stream", "read_whole"),
     "encode.rules": ("Rules",),
     "masks": ("MASKS", "Masked"),
     "open": ("open_stream",),
@@ -24,7 +24,7 @@ _MODULES = {
     "transform": ("Limited", "shuffled"),
 }
 __all__ = [
-    "MASKS", "ArrayStream", "Batch", "IterableStream", "Limited", "Masked", "Peeked", "Rules", "SQLStream", "Stream",
+    "MASKS", "ArrayStream", "IterableStream", "Limited", "Masked", "Peeked", "Rules", "SQLStream", "Stream",
     "open_stream", "read_whole", "shuffled",
 ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from braided.kernels.compile import CACHED
 
-LEAST_POWER, MOST_POWER = -300, 300
+MIN_POWER, MAX_POWER = -300, 300
 
 
 def _five_to_the(q: int) -> int:
@@ -26,8 +26,8 @@ def _five_to_the(q: int) -> int:
 
 
 def _powers() -> NDArray[np.uint64]:
-    """(n, 2): upper and lower 64 bits of the powers of five from LEAST_POWER to MOST_POWER."""
-    wide = [_five_to_the(q) for q in range(LEAST_POWER, MOST_POWER + 1)]
+    """(n, 2): upper and lower 64 bits of the powers of five from MIN_POWER to MAX_POWER."""
+    wide = [_five_to_the(q) for q in range(MIN_POWER, MAX_POWER + 1)]
     return np.array([(value >> 64, value & (2**64 - 1)) for value in wide], dtype=np.uint64)
 
 
@@ -49,7 +49,7 @@ def _multiply(a, b):
 def _bits(w, q, powers):
     """The bits of the float64 nearest to w * 10^q for w > 0, or 0 where this is not decided here."""
     one = np.uint64(1)
-    place = q - LEAST_POWER
+    place = q - MIN_POWER
     shift = 0
     while w < np.uint64(1) << np.uint64(63):
         w <<= one
@@ -150,7 +150,7 @@ def parse_lines(block, delimiter, wanted, powers, out):
                     q += -power if down else power
                 bits = np.uint64(0)
                 if w != 0:
-                    if q < LEAST_POWER or q > MOST_POWER:
+                    if q < MIN_POWER or q > MAX_POWER:
                         return -1
                     bits = _bits(w, q, powers)
                     if bits == 0:

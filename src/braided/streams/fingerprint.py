@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from braided.streams.named import NAMED_STREAMS
+from braided.streams.named import named_streams
 from braided.streams.readers.folder import files_in
 from braided.streams.readers.sql import is_address, sqlite_path
 from braided.streams.text_files import beginning
@@ -17,8 +17,8 @@ def fingerprint(source: str, data_dir: Path | None = None) -> str | None:
     None of standard input, a server, a stream made here, and what is not there at all.
     """
     path = sqlite_path(source) if is_address(source) else Path(source)
-    if source in NAMED_STREAMS:
-        paths = NAMED_STREAMS[source].paths(data_dir)
+    if source in named_streams():
+        paths = named_streams()[source].paths(data_dir)
     elif source == "-" or path is None or not path.exists():
         return None
     else:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix, unit_interval
-from braided.option_names import option
-from braided.streams.base import Batch, Stream
+from braided.records import Labels, Records
+from braided.streams.base import Stream
 
 #: Chunks of a trapezoidal stream.
 CHUNKS = 10
@@ -69,12 +69,15 @@ class Mask(ABC):
         """As many as the stream has."""
         return self.stream.n_records
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """The stream's batches with values hidden."""
         record = 0
         order: dict[Hashable, int] | None = None
         states: dict[Hashable, NDArray[np.float64]] = {}
         for batch in self.stream.batches():
+            if isinstance(batch, Labels):
+                yield batch
+                continue
             if order is None:
                 order = {name: i for i, name in enumerate(batch.names)}
             ranks = [order.get(name, len(order)) for name in batch.names]
@@ -124,7 +127,7 @@ class Mask(ABC):
         if self.length is None:
             raise BraidedError(
                 f"stream {self.stream.name!r}: this mask follows a schedule over the whole stream, whose length is "
-                f"not known: give {option('length')}"
+                f"not known: give `length`"
             )
         return self.length
 
@@ -144,7 +147,7 @@ class Masked(Mask):
     Examples
     --------
     >>> from braided.streams import ArrayStream, read_whole
-    >>> stream = ArrayStream("ones", Batch(("a", "b"), np.ones((1000, 2)), [0] * 1000))
+    >>> stream = ArrayStream("ones", Records(("a", "b"), np.ones((1000, 2)), [0] * 1000))
     >>> masked = read_whole(Masked(stream, available=0.3, always=1, seed=0))
     >>> (~np.isnan(masked.table.values)).mean(axis=0)
     array([1.   , 0.281])
@@ -164,7 +167,7 @@ class Trapezoidal(Mask):
     Examples
     --------
     >>> from braided.streams import ArrayStream, read_whole
-    >>> stream = ArrayStream("ones", Batch(tuple("abcd"), np.ones((20, 4)), [0] * 20))
+    >>> stream = ArrayStream("ones", Records(tuple("abcd"), np.ones((20, 4)), [0] * 20))
     >>> masked = read_whole(Trapezoidal(stream, 1.0, always=0, seed=0, length=20))
     >>> (~np.isnan(masked.table.values)).sum(axis=1)[::2]
     array([1, 1, 2, 2, 2, 3, 3, 4, 4, 4])
@@ -189,7 +192,7 @@ class Sudden(Mask):
     Examples
     --------
     >>> from braided.streams import ArrayStream, read_whole
-    >>> stream = ArrayStream("ones", Batch(tuple("abc"), np.ones((10, 3)), [0] * 10))
+    >>> stream = ArrayStream("ones", Records(tuple("abc"), np.ones((10, 3)), [0] * 10))
     >>> masked = read_whole(Sudden(stream, 0.6, always=0, seed=0, length=10))
     >>> print((~np.isnan(masked.table.values)).astype(int).T)
     [[1 1 0 0 0 0 1 1 1 1]
@@ -230,7 +233,7 @@ class Bursts(Mask):
     Examples
     --------
     >>> from braided.streams import ArrayStream, read_whole
-    >>> stream = ArrayStream("ones", Batch(tuple("ab"), np.ones((50_000, 2)), [0] * 50_000))
+    >>> stream = ArrayStream("ones", Records(tuple("ab"), np.ones((50_000, 2)), [0] * 50_000))
     >>> masked = read_whole(Bursts(stream, 0.6, always=1, seed=0))
     >>> (~np.isnan(masked.table.values)).mean(axis=0).round(2)
     array([1.  , 0.59])
@@ -281,7 +284,8 @@ class ByValue(Mask):
     --------
     >>> from braided.streams import ArrayStream, read_whole
     >>> values = np.random.default_rng(0).exponential(size=(20_000, 1))
-    >>> masked = read_whole(ByValue(ArrayStream("d", Batch(("a",), values, [0] * 20_000)), 0.6, 0, seed=0)).table.values
+    >>> stream = ArrayStream("d", Records(("a",), values, [0] * 20_000))
+    >>> masked = read_whole(ByValue(stream, 0.6, 0, seed=0)).table.values
     >>> there = ~np.isnan(masked[:, 0])
     >>> print(f"{there.mean():.2f} {there[values[:, 0] > 2].mean():.2f} {there[values[:, 0] < 0.5].mean():.2f}")
     0.60 0.05 0.86

@@ -1,8 +1,9 @@
-"""Streams that `open_stream` knows by a name of their own; `braided.datasets` enters its data sets here."""
+"""Streams that `open_stream` knows by a name of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,4 +28,13 @@ class NamedStream:
     paths: Callable[[Path | None], tuple[Path, ...]] = lambda data_dir: ()
 
 
-NAMED_STREAMS: dict[str, NamedStream] = {}
+#: Each fills `entered` when it is imported: packages above this one, which nothing here depends on.
+CATALOGUES = ("braided.datasets",)
+entered: dict[str, NamedStream] = {}
+
+
+def named_streams() -> Mapping[str, NamedStream]:
+    """All streams with a name; the first call imports the packages that have them."""
+    for catalogue in CATALOGUES:
+        importlib.import_module(catalogue)
+    return entered

@@ -10,11 +10,10 @@ from typing import Any, cast
 
 from braided.brokers.address import is_broker, parse
 from braided.errors import BraidedError
-from braided.option_names import option
 from braided.streams import text_files
 from braided.streams.base import Stream
 from braided.streams.encode.rules import Rules
-from braided.streams.named import NAMED_STREAMS
+from braided.streams.named import named_streams
 from braided.streams.passwords import without_password
 from braided.streams.readers import sql
 from braided.streams.readers.arff import ARFFStream
@@ -90,16 +89,16 @@ def open_stream(
     reader = partial(_open_file, target=target, header=header, delimiter=delimiter, rules=rules, record_id=record_id)
     if follow:
         if not path.exists():
-            raise BraidedError(f"{option('follow')} {source}: there is no such file or folder: give one that is there")
+            raise BraidedError(f"`follow` {source}: there is no such file or folder: give one that is there")
         return FollowStream(path, reader, header, delimiter, **live)
     if idle is not None:
-        raise BraidedError(f"{option('idle')} is for {option('follow')}: without it a stream has an end of its own")
+        raise BraidedError("`idle` is for `follow`: without it a stream has an end of its own")
     if sql.is_address(source):
         stream: Stream = _open_data_base(source, query, target, rules)
     elif source == "-":
         stream = standard_input(target, rules, record_id)
-    elif source in NAMED_STREAMS:
-        stream = NAMED_STREAMS[source].load(data_dir)
+    elif source in named_streams():
+        stream = named_streams()[source].load(data_dir)
     elif path.is_dir():
         stream = FolderStream(path, reader, rules=rules)
     else:
@@ -120,7 +119,7 @@ def _check_source(source: str, query: str | None, delimiter: str | None) -> None
         )
     if query is not None and not sql.is_address(source):
         raise BraidedError(
-            f"{option('query')} is for data bases, and {without_password(source)!r} is none: give sqlite:///FILE or "
+            f"`query` is for data bases, and {without_password(source)!r} is none: give sqlite:///FILE or "
             "postgresql://..."
         )
 
@@ -128,7 +127,7 @@ def _check_source(source: str, query: str | None, delimiter: str | None) -> None
 def _open_data_base(source: str, query: str | None, target: str | None, rules: Rules) -> Stream:
     """The rows that a query finds."""
     if query is None:
-        raise BraidedError(f"{sql.without_password(source)!r} is a data base: give {option('query')} 'SELECT ...'")
+        raise BraidedError(f"{sql.without_password(source)!r} is a data base: give `query` 'SELECT ...'")
     return sql.open_address(source, query, target, rules)
 
 
@@ -137,7 +136,7 @@ def _check_broker_options(source: str, header: bool | None, delimiter: str | Non
     given = {"header": header, "delimiter": delimiter, "encoding": rules.encoding}
     for name, value in given.items():
         if value is not None:
-            raise BraidedError(f"{option(name)} is for text files, and {without_password(source)!r} is none")
+            raise BraidedError(f"`{name}` is for text files, and {without_password(source)!r} is none")
 
 
 def _check_options(
@@ -146,29 +145,29 @@ def _check_options(
     """Refuse options that have no meaning for a stream."""
     if isinstance(stream, FolderStream):
         return
-    named = source not in NAMED_STREAMS and isinstance(stream, EncodedStream) and stream.has_named_columns
+    named = source not in named_streams() and isinstance(stream, EncodedStream) and stream.has_named_columns
     if target is not None and not named:
         raise BraidedError(
-            f"{option('target')} {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
+            f"`target` {target!r} is for streams with named columns: in {source!r} the label's place is fixed"
         )
     if rules.named_columns() and not named:
         setting, name = rules.named_columns()[0]
-        raise BraidedError(f"{option(setting)} {name!r} is for streams with named columns, and {source!r} is none")
+        raise BraidedError(f"`{setting}` {name!r} is for streams with named columns, and {source!r} is none")
     text = isinstance(stream, CSVStream | JSONLinesStream | ARFFStream | LibsvmStream) and source != "-"
-    if rules.encoding is not None and not (text and source not in NAMED_STREAMS):
-        raise BraidedError(f"{option('encoding')} is for text files, and {source!r} is none")
+    if rules.encoding is not None and not (text and source not in named_streams()):
+        raise BraidedError(f"`encoding` is for text files, and {source!r} is none")
     if not isinstance(stream, CSVStream):
         if header is not None:
-            either = f"{option('header', True)} and {option('header', False)}"
+            either = "`header=True` and `header=False`"
             raise BraidedError(f"{either} are for CSV files, and {source!r} is none")
         if delimiter is not None:
-            raise BraidedError(f"{option('delimiter')} is for CSV files, and {source!r} is none")
+            raise BraidedError(f"`delimiter` is for CSV files, and {source!r} is none")
 
 
 def _check_record_id(stream: Stream, source: str, record_id: str | None) -> None:
     """Refuse IDs of records that cannot have any."""
     if record_id is not None and not isinstance(stream, JSONLinesStream | FolderStream):
-        raise BraidedError(f"{option('id')} {record_id!r} is for records of JSON, and {source!r} has none")
+        raise BraidedError(f"`id` {record_id!r} is for records of JSON, and {source!r} has none")
 
 
 def _open_file(
@@ -185,7 +184,7 @@ def _open_file(
             raise BraidedError(f"{path}: no such file or folder: give one that is there")
         raise BraidedError(
             f"stream {str(path)!r} is neither a file nor a folder nor a data set: use a path, - or one of "
-            f"{', '.join(NAMED_STREAMS)}"
+            f"{', '.join(named_streams())}"
         )
 
     def as_csv() -> EncodedStream:

@@ -13,12 +13,11 @@ from typing import IO, cast
 
 from braided.errors import BraidedError
 from braided.extras import require
-from braided.option_names import option
 
 #: Bytes of text that are read at a time.
 BLOCK = 2**20
 #: Bytes beyond which a line is no record any more, but a file of another kind.
-MOST_LINE = 2**25
+MAX_LINE = 2**25
 
 
 @contextmanager
@@ -94,7 +93,7 @@ class _Recoded:
             except UnicodeError as error:
                 raise BraidedError(
                     f"{self._path}: is not text in {self._encoding} after line {self._lines} "
-                    f"({getattr(error, 'reason', error)}): give another {option('encoding')}"
+                    f"({getattr(error, 'reason', error)}): give another `encoding`"
                 ) from None
             if not piece:
                 break
@@ -114,7 +113,7 @@ def decoded(block: bytes, path: Path, before: int, encoding: str = USUAL) -> str
         line = before + block.count(b"\n", 0, block.index(b"\0")) + 1
         raise BraidedError(
             f"{path}:{line}: has a NUL byte, so it is no text file: give CSV, JSON lines, ARFF, LIBSVM, Parquet or "
-            f"Arrow; text in UTF-16 needs {option('encoding', 'utf-16')}"
+            f"Arrow; text in UTF-16 needs `encoding='utf-16'`"
         )
     try:
         text = block.decode(encoding)
@@ -122,7 +121,7 @@ def decoded(block: bytes, path: Path, before: int, encoding: str = USUAL) -> str
         line = before + block.count(b"\n", 0, error.start) + 1
         raise BraidedError(
             f"{path}:{line}: is not text in {encoding.upper()} ({error.reason}, byte {block[error.start]:#04x}): "
-            f"give {option('encoding')}, such as latin-1"
+            f"give `encoding`, such as latin-1"
         ) from None
     return text.removeprefix("\ufeff") if before == 0 else text
 
@@ -142,7 +141,7 @@ def lines_of(some: Iterable[bytes], path: Path, before: int = 0) -> Iterator[str
 def too_long(path: Path, line: int) -> BraidedError:
     """The refusal of a line that cannot be a record."""
     return BraidedError(
-        f"{path}:{line}: the line is longer than {MOST_LINE:,} bytes: give a file with one record per line"
+        f"{path}:{line}: the line is longer than {MAX_LINE:,} bytes: give a file with one record per line"
     )
 
 
@@ -161,7 +160,7 @@ def blocks(path: Path, encoding: str | None = None) -> Iterator[bytes]:
                 rest, length = [], 0
             rest.append(last)
             length += len(last)
-            if length > MOST_LINE:
+            if length > MAX_LINE:
                 raise too_long(path, before + 1)
         if length:
             yield b"".join(rest)

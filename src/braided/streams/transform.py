@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from braided.kernels.compile import CACHED
 from braided.kernels.random import key_of, mix
-from braided.streams.base import ArrayStream, Batch, Stream, labels_before, records_before
+from braided.records import Labels, Records
+from braided.streams.base import ArrayStream, Stream, labels_before, records_before
 
 
 @njit(cache=CACHED)
@@ -65,12 +66,15 @@ class Limited:
         """As of the stream."""
         return labels_before(self.stream)
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """Batches up to the limit; the source is not read beyond it."""
         left = self.limit - records_before(self.stream)
         if left <= 0:
             return
         for batch in self.stream.batches():
+            if isinstance(batch, Labels):
+                yield batch
+                continue
             if len(batch) >= left:
                 yield batch.part(0, left)
                 return

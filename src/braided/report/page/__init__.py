@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
 from braided.evaluation import History
 from braided.report.page.document import head, report
 from braided.report.page.stream import columns, how_it_was_made

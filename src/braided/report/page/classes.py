@@ -9,15 +9,15 @@ import numpy as np
 
 from braided.evaluation import History
 from braided.report import plot
-from braided.report.page.markup import MOST_LISTED, section, table
+from braided.report.page.markup import MAX_LISTED, section, table
 from braided.report.page.subject import Subject
 from braided.report.plot.axes import short
-from braided.report.plot.classes import MOST_LETTERS, confused
+from braided.report.plot.classes import MAX_LETTERS, confused
 
 
 def class_pictures(subject: Subject, seeds: list[History], about: str) -> list[str]:
     """Calibration and confusion."""
-    bins = np.sum([history.bins for history in seeds], axis=0)
+    bins = np.sum([history.tally.bins for history in seeds], axis=0)
     all_ = " Of all seeds together." if len(seeds) > 1 else ""
     pictures = []
     if bins[:, 0].any():
@@ -64,9 +64,9 @@ def recalls(subject: Subject) -> str:
     entries = _by_support(next(iter(firsts.values())))
     records = subject.document["records"]
     rows = [
-        [short(label, MOST_LETTERS), f"{own['support']:,}", f"{own['support'] / records:.1%}",
+        [short(label, MAX_LETTERS), f"{own['support']:,}", f"{own['support'] / records:.1%}",
          *(_share(per_class.get(label, {}).get("recall")) for per_class in firsts.values())]
-        for label, own in entries[:MOST_LISTED]
+        for label, own in entries[:MAX_LISTED]
     ]  # fmt: skip
     words = "Recall: the share of a class's records that was predicted as it." + _left_out(subject, entries)
     models = [f"recall of {name}" for name in firsts]
@@ -77,9 +77,9 @@ def by_class(subject: Subject, history: History) -> str:
     """Precision, recall, F1 and support of each class, and what it was most often taken for."""
     entries = _by_support(history.per_class())
     rows = [
-        [short(label, MOST_LETTERS), *(_share(own[key]) for key in ("precision", "recall", "f1")),
+        [short(label, MAX_LETTERS), *(_share(own[key]) for key in ("precision", "recall", "f1")),
          f"{own['support']:,}", _taken_for(history, label)]
-        for label, own in entries[:MOST_LISTED]
+        for label, own in entries[:MAX_LISTED]
     ]  # fmt: skip
     words = "Support is how many records had the label." + _left_out(subject, entries)
     header = ["class", "precision", "recall", "F1", "support", "most often taken for"]
@@ -93,7 +93,7 @@ def _by_support(per_class: dict[Hashable, dict[str, Any]]) -> list[tuple[Hashabl
 
 def _left_out(subject: Subject, entries: Sized) -> str:
     """What a table of classes does not have."""
-    more = f" Of {len(entries):,} the {MOST_LISTED} most frequent." if len(entries) > MOST_LISTED else ""
+    more = f" Of {len(entries):,} the {MAX_LISTED} most frequent." if len(entries) > MAX_LISTED else ""
     return more + (" Of the first seed." if subject.seeds > 1 else "")
 
 

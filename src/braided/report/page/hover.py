@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Places along a picture, and lines at each.
-_MOST_PLACES, _MOST_LINES = 40, 12
+_MAX_PLACES, _MAX_LINES = 40, 12
 #: Points (1/72 inch) from one line of text to the next, of a letter on average, and around a box.
 _LINE, _LETTER, _MARGIN = 10.0, 4.3, 5.0
 
@@ -44,11 +44,11 @@ def readings_of(ax: Axes) -> list[Reading]:
 
 def hover(ax: Axes, readings: Sequence[Reading]) -> str:
     """A strip for each of some places, which shows its values while the pointer is on it: pieces of SVG."""
-    shown = [reading for reading in readings[:_MOST_LINES] if len(reading.x)]
+    shown = [reading for reading in readings[:_MAX_LINES] if len(reading.x)]
     if not shown:
         return ""
     first, last = (pick(pick(reading.x) for reading in shown) for pick in (min, max))
-    places = np.unique(np.linspace(first, last, _MOST_PLACES if last > first else 1))
+    places = np.unique(np.linspace(first, last, _MAX_PLACES if last > first else 1))
     edges = np.concatenate([places[:1], (places[1:] + places[:-1]) / 2, places[-1:]])
     parts = [
         _strip(ax, place, (left, right), shown)

@@ -11,7 +11,7 @@ import numpy as np
 from braided.evaluation.metrics import METRICS
 
 #: Features and classes in a table, and its rows where it goes along the stream.
-MOST_LISTED, _ROWS = 60, 12
+MAX_LISTED, _ROWS = 60, 12
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]], kind: str = "") -> str:

@@ -14,7 +14,7 @@ from braided.report import plot
 from braided.report.page.classes import by_class, class_pictures
 from braided.report.page.errors import curves
 from braided.report.page.hover import Reading
-from braided.report.page.markup import MOST_LISTED, places, section, table
+from braided.report.page.markup import MAX_LISTED, places, section, table
 from braided.report.page.subject import Subject
 from braided.report.page.weights import weight_pictures
 from braided.report.plot.axes import COLOURS, legend_names, short, stairs
@@ -117,7 +117,7 @@ def _importance(subject: Subject, history: History) -> str:
     if not found:
         return ""
     unit = "in the target's own unit" if subject.regression else "as a share of the probability that moves without it"
-    rows = [[short(name, 40), quantity(effect), f"{n:,}"] for name, effect, n in found[:MOST_LISTED]]
+    rows = [[short(name, 40), quantity(effect), f"{n:,}"] for name, effect, n in found[:MAX_LISTED]]
     of_seed = " Of the first seed." if subject.seeds > 1 else ""
     words = f"The mean size of what a feature adds to an answer, {unit}, over some of the records that had it.{of_seed}"
     return f"<h3>Importance</h3><p>{escape(words)}</p>{table(['feature', 'adds', 'records'], rows)}"

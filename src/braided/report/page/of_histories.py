@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.estimators.tasks import CLASSIFICATION, REGRESSION
+from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.evaluation import History
 from braided.evaluation.evaluation import result_of
 from braided.evaluation.summary import summary_of

@@ -50,7 +50,7 @@ def _plain_guesses(subject: Subject) -> dict[str, dict[str, float | None]]:
     records = subject.document["records"]
     found = {}
     for name, loss in guesses(subject.everything).items():
-        sums = float(np.mean([history.totals[loss] for history in subject.everything]))
+        sums = float(np.mean([history.tally.totals[loss] for history in subject.everything]))
         found[name] = {"mae": sums / records} if subject.regression else counted_errors(sums, records)
     return found
 

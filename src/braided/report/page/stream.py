@@ -11,7 +11,7 @@ import numpy as np
 from braided.evaluation import History
 from braided.evaluation.key_tally import ENOUGH, FIRST
 from braided.report import plot
-from braided.report.page.markup import MOST_LISTED, places, section, table
+from braided.report.page.markup import MAX_LISTED, places, section, table
 from braided.report.page.subject import Subject
 from braided.report.plot.over_time import mean_throughput, rows_of_strip
 from braided.report.provenance import provenance
@@ -19,7 +19,7 @@ from braided.report.table import ages_rows, counted, keys_over_time_rows, keys_r
 from braided.streams.encode.plan import Plan
 
 #: Columns of the stream that are listed.
-_MOST_COLUMNS = 200
+_MAX_COLUMNS = 200
 
 
 def features(subject: Subject) -> str:
@@ -32,7 +32,7 @@ def features(subject: Subject) -> str:
 def _availability(subject: Subject, history: History) -> str:
     rows, left_out = rows_of_strip(history)
     order = np.argsort(-history.present, kind="stable").tolist()
-    listed = order if len(order) <= MOST_LISTED else order[: MOST_LISTED // 2] + order[-MOST_LISTED // 2 :]
+    listed = order if len(order) <= MAX_LISTED else order[: MAX_LISTED // 2] + order[-MAX_LISTED // 2 :]
     numbers = [[str(history.features[i]), f"{history.present[i]:,}", f"{history.present[i] / history.records:.1%}"]
                for i in listed]  # fmt: skip
     words = "Share of records that had each feature, over time: the fuller the colour, the larger the share."
@@ -69,7 +69,7 @@ def columns(plan: Plan | None) -> str:
     """How each column was read; nothing of a stream whose columns are known."""
     if plan is None:
         return ""
-    rows = [(column.name, column.words(), column.hint) for column in plan.columns[:_MOST_COLUMNS]]
+    rows = [(column.name, column.words(), column.hint) for column in plan.columns[:_MAX_COLUMNS]]
     more = len(plan.columns) - len(rows)
     left_out = f"<p>And {more:,} more columns, which metrics.json has.</p>" if more else ""
     notes = "".join(f"<p>{escape(note)}.</p>" for note in plan.notes)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from braided.estimators.tasks import REGRESSION
+from braided.estimators.params import REGRESSION
 from braided.evaluation import History
 from braided.report.page.hover import Reading
 from braided.report.page.svg import svg

@@ -21,7 +21,7 @@ Histories = History | Sequence[History]
 COLOURS = ("#0b6fc2", "#c96a00", "#8a3fb5", "#0a8a80", "#b3245e", "#5f8a00", "#7d4e35", "#b89b00")
 PLAIN = "#5c6875"
 _STYLES = ("-", "--", ":", "-.")
-_MOST_DRAWN = 400
+_MAX_DRAWN = 400
 #: Letters of all names in a legend together, and of one; those of a row of it.
 _LEGEND_ROOM, _LEGEND_NAME, _LEGEND_ROW = 200, 46, 60
 
@@ -93,7 +93,7 @@ def axes_of(ax: Axes | None) -> Axes:
 def _thin(*arrays: Floats) -> list[Floats]:
     """The same arrays with at most some hundred points, the last one kept."""
     n = len(arrays[0])
-    places = np.unique(np.linspace(0, n - 1, min(n, _MOST_DRAWN)).astype(int)) if n else np.zeros(0, dtype=int)
+    places = np.unique(np.linspace(0, n - 1, min(n, _MAX_DRAWN)).astype(int)) if n else np.zeros(0, dtype=int)
     return [array[places] for array in arrays]
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Classes of the confusion matrix, and those up to which its cells have numbers.
-MOST_CLASSES, _NUMBERED = 20, 10
+MAX_CLASSES, _NUMBERED = 20, 10
 #: Letters of a class's name in a table.
-MOST_LETTERS = 60
+MAX_LETTERS = 60
 
 
 def _classes_only(history: History, what: str) -> None:
@@ -33,7 +33,7 @@ def calibration(histories: Histories, ax: Axes | None = None) -> Axes:
     """
     seeds, ax = one(histories), axes_of(ax)
     _classes_only(seeds[0], "calibration")
-    bins = np.sum([history.bins for history in seeds], axis=0)
+    bins = np.sum([history.tally.bins for history in seeds], axis=0)
     count, confidence, right = bins[bins[:, 0] > 0].T
     ax.plot([0, 1], [0, 1], color=PLAIN, linestyle="--", linewidth=1.0)
     centres = (np.flatnonzero(bins[:, 0]) + 0.5) / CALIBRATION_BINS
@@ -52,7 +52,7 @@ def calibration(histories: Histories, ax: Axes | None = None) -> Axes:
     return finish(ax, legend=False)
 
 
-def confused(histories: Histories, most: int = MOST_CLASSES) -> tuple[list[str], NDArray[np.int64], int]:
+def confused(histories: Histories, most: int = MAX_CLASSES) -> tuple[list[str], NDArray[np.int64], int]:
     """Names, counts (true, predicted) over all seeds, and how many records had no prediction.
 
     Classes beyond the `most` frequent are one row and column.
@@ -67,7 +67,7 @@ def confused(histories: Histories, most: int = MOST_CLASSES) -> tuple[list[str],
         places = [place[label] for label in history.classes]
         counts[np.ix_(places, places)] += history.confusion[:, :-1]
         unanswered += int(history.confusion[:, -1].sum())
-    names = [short(label, MOST_LETTERS) for label in labels]
+    names = [short(label, MAX_LETTERS) for label in labels]
     if len(labels) > most:
         totals = counts.sum(axis=1)
         order = np.argsort(-totals, kind="stable")

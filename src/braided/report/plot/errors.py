@@ -72,10 +72,12 @@ def guesses(histories: Sequence[History]) -> dict[str, int]:
     What is usual is left out where a model of the zoo that says it is among the histories: it is that line already.
     """
     first = histories[0]
-    named = {name: USUAL + i for i, name in enumerate(first.guesses.names)}
+    named = {name: USUAL + i for i, name in enumerate(first.tally.guesses.names)}
     said = any(history.name in _USUAL_MODELS for history in histories)
     return {
-        name: loss for name, loss in named.items() if not np.isnan(first.totals[loss]) and not (said and loss == USUAL)
+        name: loss
+        for name, loss in named.items()
+        if not np.isnan(first.tally.totals[loss]) and not (said and loss == USUAL)
     }
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Rows of the availability strip.
-MOST_ROWS = 30
+MAX_ROWS = 30
 
 
 def shares(histories: Histories, ax: Axes | None = None) -> Axes:
@@ -62,10 +62,10 @@ def shares(histories: Histories, ax: Axes | None = None) -> Axes:
 def rows_of_strip(history: History) -> tuple[list[int], int]:
     """Which features the availability strip shows, the most and the least available, and how many are left out."""
     followed = history.availability().shape[1]
-    if followed <= MOST_ROWS:
+    if followed <= MAX_ROWS:
         return list(range(followed)), len(history.features) - followed
     order = np.argsort(-history.present[:followed], kind="stable").tolist()
-    half = MOST_ROWS // 2
+    half = MAX_ROWS // 2
     return order[:half] + order[-half:], len(history.features) - 2 * half
 
 

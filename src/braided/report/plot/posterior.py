@@ -10,6 +10,7 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
+from braided.estimators.params import REGRESSION
 from braided.report.plot.axes import (
     COLOURS,
     PLAIN,
@@ -39,10 +40,10 @@ def _known_weights(source: Any) -> tuple[list[Hashable], list[Hashable], Floats,
             raise BraidedError("the model has no linear learner in closed form that has learned: there are no weights")
         posterior = explain.posterior(learner)
         mean = posterior.mean[:, posterior.value_at]
-        labels: list[Hashable] = list(source._classes.places)
+        labels: list[Hashable] = source.classes
         deviations = np.sqrt(posterior.variances[posterior.value_at])
         mean = mean[-1:] if learner.n_outputs == 2 else mean
-        return source.feature_names, labels, mean, deviations, source._regression
+        return source.feature_names, labels, mean, deviations, source.task == REGRESSION
     history = one(source)[0]
     if history.weight_mean.size == 0:
         raise BraidedError(f"{history.name} has no linear learner in closed form: there are no weights")

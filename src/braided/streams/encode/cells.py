@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.option_names import option
 from braided.streams.encode import dates
 from braided.streams.encode.missing import MISSING
 from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
@@ -90,7 +89,7 @@ def _spelling_hint(word: str, form: NumberForm) -> str:
         return ""
     usual = "decimal commas" if form.decimal == "," else "decimal points"
     between = f" and {form.thousands!r} between thousands" if form.thousands else ""
-    return f" with {usual}{between} ({option('decimal')} and {option('thousands')} say otherwise)"
+    return f" with {usual}{between} (`decimal` and `thousands` say otherwise)"
 
 
 def as_category(cell: Any) -> str | None:

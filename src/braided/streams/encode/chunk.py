@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from braided.streams.base import Batch, LateLabel, RecordID
+from braided.records import Labels, Records
 from braided.streams.encode.cells import Cells
 
 #: Records in a chunk at most, and records from which the kinds of columns are seen.
@@ -41,8 +42,8 @@ class Chunk:
         Cells of the records' weights, None for one without; None if no record has any.
     keys
         The records' keys, None for one without; None where nobody asked for them.
-    ids
-        As of `Batch`.
+    ids, times
+        As of `Records`.
     """
 
     source: str
@@ -55,7 +56,8 @@ class Chunk:
     table: bool = False
     weights: Sequence[Any] | None = None
     keys: Sequence[str | None] | None = None
-    ids: Sequence[RecordID | None] | None = None
+    ids: list[str | int | None] | None = None
+    times: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -70,8 +72,11 @@ class Chunk:
         weights = None if self.weights is None else self.weights[start:stop]
         keys = None if self.keys is None else self.keys[start:stop]
         ids = None if self.ids is None else self.ids[start:stop]
+        times = None if self.times is None else self.times[start:stop]
         places, labels = self.places[start:stop], self.labels[start:stop]
-        return replace(self, places=places, columns=columns, labels=labels, weights=weights, keys=keys, ids=ids)
+        return replace(
+            self, places=places, columns=columns, labels=labels, weights=weights, keys=keys, ids=ids, times=times
+        )
 
     def without(self, drop: Collection[Hashable]) -> Chunk:
         """All but some columns."""
@@ -80,13 +85,13 @@ class Chunk:
         return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in drop})
 
     @classmethod
-    def of_numbers(cls, batch: Batch, source: str, before: int, after: Any) -> Chunk:
+    def of_numbers(cls, batch: Records, source: str, before: int, after: Any) -> Chunk:
         """Numbers as cells again, so that they carry where the reader stood; `before` rows came before them."""
         columns: dict[Hashable, Cells] = {
             name: np.ascontiguousarray(batch.values[:, i]) for i, name in enumerate(batch.names)
         }
         places = range(before + 1, before + 1 + len(batch))
-        return cls(source, places, columns, batch.labels, by_row=True, after=after)
+        return cls(source, places, columns, batch.known_targets, by_row=True, after=after)
 
 
 def at(source: str, place: int | str, by_row: bool = False) -> str:
@@ -115,7 +120,7 @@ class LabelPiece:
     """
 
     where: Sequence[str]
-    labels: Sequence[LateLabel]
+    labels: Labels
     after: Any = None
 
     def __len__(self) -> int:
@@ -133,7 +138,7 @@ class Misfit(NamedTuple):
 
 #: What readers give: raw records; records that are numbers already; a bad record; labels of earlier records; None where
 #: a live source pauses.
-Piece = Chunk | Batch | BadRecord | LabelPiece | None
+Piece = Chunk | Records | BadRecord | LabelPiece | None
 
 
 def in_chunks(

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.option_names import option
 from braided.values import shown
 
 #: `--dates`: parts of the day, the week and the year and the age; the age alone; or nothing.
@@ -320,7 +319,7 @@ def form_of(cells: Iterable[Any], day_first: bool | None) -> DateForm:
     # A typed column is of one type, whatever its values are.
     shapes = {written.shape: cell for written, cell in reversed(found)}
     clock = any(written.clock_us is not None for written, _ in found)
-    either = f"{option('day_first', True)} or {option('day_first', False)}"
+    either = "`day_first=True` or `day_first=False`"
     if len(shapes) > 1 and (day_first is None or {TIME, DURATION} & set(shapes)):
         one, other = (shown(_stripped(cell)) for cell in list(shapes.values())[:2])
         raise BraidedError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from itertools import chain, islice
 from typing import Any
 
@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.option_names import option
-from braided.streams.base import Batch, LateLabel, joined
+from braided.records import Labels, Records, join, join_labels
 from braided.streams.encode import cells, first_look, words
 from braided.streams.encode.cells import Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Misfit, Piece
@@ -27,7 +26,7 @@ from braided.streams.encode.kinds import ColumnKinds
 from braided.streams.encode.missing_codes import without_missing
 from braided.streams.encode.plan import listed
 from braided.streams.encode.raw import RawRecord, raw_records
-from braided.streams.encode.settled import MOST_DROPPED
+from braided.streams.encode.settled import MAX_DROPPED
 from braided.streams.encode.units import without_unit
 from braided.streams.encode.weights import check_column, labelled, learned, runs, weight_of, weights_of
 from braided.values import shown
@@ -73,15 +72,15 @@ class Encoder(ColumnKinds):
             raise BraidedError(f"{message}{_without_such_records()}")
         self.counts.add(message, records=1)
 
-    def _prepared(self, piece: Chunk | Batch | BadRecord | LabelPiece) -> Any:
+    def _prepared(self, piece: Chunk | Records | BadRecord | LabelPiece) -> Any:
         """A piece without dropped columns and the codes of missing values."""
         whole = piece.without(self.rules.drop) if isinstance(piece, Chunk) else piece
         whole = without_missing(whole, self.rules, self.target)
         return whole if self.rules.key is None else keyed(whole, self.rules.key)
 
-    def encode(self, pieces: Iterable[Piece]) -> Iterator[tuple[Batch, Any]]:
+    def encode(self, pieces: Iterable[Piece]) -> Iterator[tuple[Records | Labels, Any]]:
         """Batches, and where the reader stood after each; the first records wait until the kinds are seen."""
-        held: list[Chunk | Batch | BadRecord | LabelPiece] = []
+        held: list[Chunk | Records | BadRecord | LabelPiece] = []
         for piece in pieces:
             if piece is not None:
                 held.append(self._prepared(piece))
@@ -97,7 +96,7 @@ class Encoder(ColumnKinds):
 
         A record that cannot be read, or has no label, is an error or skipped, as `on_error` says.
         """
-        held: list[Chunk | Batch | BadRecord | LabelPiece] = []
+        held: list[Chunk | Records | BadRecord | LabelPiece] = []
         first = True
         for piece in chain(pieces, [None]):
             if piece is not None:
@@ -122,9 +121,7 @@ class Encoder(ColumnKinds):
         names = dict.fromkeys(name for chunk in chunks for name in chunk.columns)
         if self.rules.weight is not None and names and self.rules.weight not in names:
             known = listed([str(name) for name in names])
-            raise BraidedError(
-                f"{option('weight')} {self.rules.weight!r}: there is no such column: choose it from {known}"
-            )
+            raise BraidedError(f"`weight` {self.rules.weight!r}: there is no such column: choose it from {known}")
 
     def look(self, columns: Mapping[Hashable, Cells], n: int) -> None:
         """Settle what columns are by the first of n raw records, as a run does by those of a file."""
@@ -163,12 +160,12 @@ class Encoder(ColumnKinds):
         if isinstance(learn, bool):
             return self._encode_table(columns, n, learn)
         parts = [
-            Batch(tuple(names), values, [None] * (stop - start))
+            Records(tuple(names), values, [None] * (stop - start))
             for start, stop in runs(learn)
             for part in [{name: cells_[start:stop] for name, cells_ in columns.items()}]
             for names, values in [self._encode_table(part, stop - start, bool(learn[start]), start)]
         ]
-        whole = joined(parts)
+        whole = join(parts)
         return list(whole.names), whole.values
 
     def _encode_table(
@@ -178,7 +175,7 @@ class Encoder(ColumnKinds):
         left_out = {*self.rules.drop, self.target, self.rules.weight, self.rules.key}
         raw = {name: column for name, column in columns.items() if name not in left_out}
         strange = {name for name in raw if name not in self.kinds}
-        if learn and len(self.kinds) + len(strange) > min(self.rules.max_features, MOST_DROPPED):
+        if learn and len(self.kinds) + len(strange) > min(self.rules.max_features, MAX_DROPPED):
             self._check_columns([name for name in raw if name in strange])
         chunk = without_missing(
             Chunk("the record" if n == 1 else "the table", (), raw, [None] * n), self.rules, self.target
@@ -203,12 +200,12 @@ class Encoder(ColumnKinds):
         """Refuse more columns than there may be features; those that are dropped are none, but are bounded too."""
         dropped = self.n_dropped()
         room = max(self.rules.max_features - (len(self.kinds) - dropped), 0)
-        room = min(room, max(MOST_DROPPED - dropped, 0))
+        room = min(room, max(MAX_DROPPED - dropped, 0))
         if len(new) <= room:
             return
         raise BraidedError(
             f"column {shown(new[room])} would be number {self.rules.max_features + 1}, and max_features is "
-            f"{self.rules.max_features}: raise {option('max_features')}, or leave columns out with {option('drop')}"
+            f"{self.rules.max_features}: raise `max_features`, or leave columns out with `drop`"
         )
 
     def _refuse_labels(self, piece: LabelPiece) -> None:
@@ -216,21 +213,24 @@ class Encoder(ColumnKinds):
         for where in piece.where:
             self.problem(where, "a label on its own, and records do not wait for theirs here: give whole records")
 
-    def _labels(self, piece: LabelPiece) -> Iterator[tuple[Batch, Any]]:
-        """Labels that come on their own, in a batch without records; with none, it says where the reader stands."""
-        found: list[LateLabel] = []
+    def _labels(self, piece: LabelPiece) -> Labels:
+        """Labels that come on their own, as they are learned."""
+        found: list[Labels] = []
         if not self.rules.unlabelled:
             self._refuse_labels(piece)
-        for where, label in zip(piece.where, piece.labels, strict=True) if self.rules.unlabelled else ():
+            return join_labels(found)
+        for row, where in enumerate(piece.where):
+            one = piece.labels.part(row, row + 1)
             try:
-                weight = None if label.weight is None else weight_of(label.weight)
-                found.append(label._replace(label=cells.as_label(label.label, False, self.form), weight=weight))
+                weights = [None if weight is None else weight_of(weight) for weight in one.weights]
+                targets = [cells.as_label(target, False, self.form) for target in one.targets]
+                found.append(replace(one, targets=targets, weights=weights))
             except BraidedError as error:
                 self.problem(where, str(error))
-        yield Batch((), np.empty((0, 0)), [], late=tuple(found)), piece.after
+        return join_labels(found)
 
-    def _release(self, held: list[Chunk | Batch | BadRecord | LabelPiece]) -> Iterator[tuple[Batch, Any]]:
-        records = [piece for piece in held if isinstance(piece, Chunk | Batch)]
+    def _release(self, held: list[Chunk | Records | BadRecord | LabelPiece]) -> Iterator[tuple[Records | Labels, Any]]:
+        records = [piece for piece in held if isinstance(piece, Chunk | Records)]
         if records and not self.kinds_known:
             if self.rules.key is not None:
                 check_key(self.rules.key, records)
@@ -239,24 +239,24 @@ class Encoder(ColumnKinds):
             if isinstance(piece, BadRecord):
                 self.problem(piece.where, piece.reason)
             elif isinstance(piece, LabelPiece):
-                yield from self._labels(piece)
-            elif isinstance(piece, Batch):
+                yield self._labels(piece), piece.after  # without any it says where the reader stands
+            elif isinstance(piece, Records):
                 for name in piece.names:
                     self.kinds.setdefault(name, Kind.NUMERIC)
                 yield self._with_keys(piece), None
             elif len(batch := self._batch(piece)) or piece.after is not None:
                 yield batch, piece.after  # without records it says where the reader stands after those that did not fit
 
-    def _with_keys(self, batch: Batch) -> Batch:
+    def _with_keys(self, batch: Records) -> Records:
         """The records of a batch that have a key, where one is asked for."""
         before, self._rows = self._rows, self._rows + len(batch)
         if batch.keys is None or not (wrong := key_misfits(batch.keys, self.rules.key)):
             return batch
         places = range(before + 1, self._rows + 1)
-        keep = self._apply_policy(Chunk("the records", places, {}, batch.labels, by_row=True), wrong)
+        keep = self._apply_policy(Chunk("the records", places, {}, batch.known_targets, by_row=True), wrong)
         return batch if keep is None else batch.at(keep)
 
-    def _batch(self, chunk: Chunk) -> Batch:
+    def _batch(self, chunk: Chunk) -> Records:
         """A chunk as numbers."""
         settling = learned(chunk, self.rules.weight)
         if self.rules.unlabelled and (known := labelled(chunk)) is not None:
@@ -266,9 +266,9 @@ class Encoder(ColumnKinds):
         if self.rules.weight in chunk.columns:
             self.kinds.setdefault(self.rules.weight, Kind.NUMERIC)  # it is read, whatever the weights are
         parts = [self._batch_of(chunk.part(*run), bool(settling[run[0]])) for run in runs(settling)]
-        return joined(parts)
+        return join(parts)
 
-    def _batch_of(self, chunk: Chunk, learn: bool = True) -> Batch:
+    def _batch_of(self, chunk: Chunk, learn: bool = True) -> Records:
         """Records that all settle something, or all nothing, as numbers."""
         if not learn:
             chunk = chunk.without({name for name in chunk.columns if name not in self.kinds})
@@ -297,12 +297,13 @@ class Encoder(ColumnKinds):
         if keep is not None:
             labels, weights = [labels[i] for i in keep], None if weights is None else weights[keep]
         keys = None if chunk.keys is None else [chunk.keys[i] for i in kept]
-        ids = chunk.ids if chunk.ids is None or keep is None else [chunk.ids[i] for i in keep]
+        ids = None if chunk.ids is None else [chunk.ids[i] for i in kept]
+        times = chunk.times if chunk.times is None or keep is None else chunk.times[keep]
         categories: dict[Hashable, tuple[Hashable, str]] = {}
         for name in chunk.columns:
             if self.kinds.get(name) is Kind.CATEGORICAL:
                 categories |= self.categories.meanings(name)
-        return Batch(tuple(names), values, labels, weights, categories, keys, ids)
+        return Records(tuple(names), values, labels, weights, keys, ids, times, categories)
 
     def _read_columns(self, chunk: Chunk, learn: bool) -> tuple[dict[Hashable, Any], list[Misfit]]:
         """Numbers, points in time, and text and categories without what does not fit; and that."""
@@ -390,7 +391,7 @@ class Encoder(ColumnKinds):
         """The settings with which a stream goes on after a value that does not fit."""
         if misfit.whole:
             return _without_such_records()
-        without = f"{option('on_error', 'skip')} or {option('on_error', 'missing')} goes on without it"
+        without = "`on_error='skip'` or `on_error='missing'` goes on without it"
         cell = None if misfit.column is None else chunk.columns[misfit.column][misfit.row]
         if first_look.may_mean_missing(cell) and "header" not in self.found:
             return f"; {first_look.as_missing(misfit.column, str(cell))} if it means that, {without}"
@@ -410,8 +411,8 @@ class Encoder(ColumnKinds):
                 raise BraidedError(
                     f"{chunk.where(kept[row])}: column {column!r} has a new value, and feature {shown(name)} would be "
                     f"number {self.rules.max_features + 1}, and max_features is {self.rules.max_features}: give "
-                    f"{option('categories', 'hash')}, leave the column out with {option('drop', [str(column)])}, or "
-                    f"raise {option('max_features')}"
+                    f"`categories='hash'`, leave the column out with `drop={[str(column)]!r}`, or "
+                    f"raise `max_features`"
                 )
 
         return on_new
@@ -419,7 +420,7 @@ class Encoder(ColumnKinds):
 
 def _without_such_records() -> str:
     """The setting with which a stream goes on after a record that cannot be read."""
-    return f"; {option('on_error', 'skip')} goes on without such records"
+    return "; `on_error='skip'` goes on without such records"
 
 
 def _without(column: Cells, misfits: Sequence[tuple[int, str]]) -> Cells:
@@ -430,6 +431,6 @@ def _without(column: Cells, misfits: Sequence[tuple[int, str]]) -> Cells:
 
 def _why_too_long(column: Hashable, value: Any) -> str:
     return (
-        f"is {shown(value)}, too long for a category: give {option('text', [str(column)])} or "
-        f"{option('hashed', [str(column)])}, or leave the column out with {option('drop', [str(column)])}"
+        f"is {shown(value)}, too long for a category: give `text={[str(column)]!r}` or "
+        f"`hashed={[str(column)]!r}`, or leave the column out with `drop={[str(column)]!r}`"
     )

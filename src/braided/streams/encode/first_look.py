@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.option_names import option
-from braided.streams.base import Batch
+from braided.records import Records
 from braided.streams.encode.cells import (
     Cells,
     Kind,
@@ -57,7 +56,7 @@ _LONGEST = 40
 #: Values of so many words on average are text.
 _WORDS = 3.0
 #: Digits from which on a leading zero is that of a code, not of a month or an hour.
-_CODE_DIGITS, _MOST_CODE_DIGITS = 3, 40
+_CODE_DIGITS, _MAX_CODE_DIGITS = 3, 40
 
 
 def is_identifier(cells: Cells) -> tuple[int, int] | None:
@@ -72,11 +71,11 @@ def why_dropped(name: Hashable, cells: Cells, form: NumberForm) -> str:
     found = is_identifier(cells)
     assert found is not None
     if hint := _spelling_hint(cells, form):
-        return f"{hint}; {option('hashed', [str(name)])} keeps it as it is"
+        return f"{hint}; `hashed={[str(name)]!r}` keeps it as it is"
     words = [len(word.split()) for cell in cells if (word := as_category(cell)) is not None]
     if sum(words) >= _WORDS * len(words):
-        return f"{found[0]} different texts in {found[1]} records; {option('text', [str(name)])} reads their words"
-    return f"{found[0]} different values in {found[1]} records; {option('hashed', [str(name)])} keeps it"
+        return f"{found[0]} different texts in {found[1]} records; `text={[str(name)]!r}` reads their words"
+    return f"{found[0]} different values in {found[1]} records; `hashed={[str(name)]!r}` keeps it"
 
 
 def _spelling_hint(cells: Cells, form: NumberForm) -> str:
@@ -88,10 +87,10 @@ def _spelling_hint(cells: Cells, form: NumberForm) -> str:
         return "" if odd is None else f"looks like numbers, such as {odd}: if that is {plain}, write it so"
     ways = []
     for other, plain in readings(words, form):
-        settings = [option("decimal", other.decimal)] if other.decimal != form.decimal else []
-        settings += [option("thousands", other.thousands)] if other.thousands else []
+        settings = [f"`decimal={other.decimal!r}`"] if other.decimal != form.decimal else []
+        settings += [f"`thousands={other.thousands!r}`"] if other.thousands else []
         ways.append(f"{' '.join(settings)} for {plain}")
-    either = " or ".join(ways) or f"{option('decimal')} or {option('thousands')}"
+    either = " or ".join(ways) or "`decimal` or `thousands`"
     return f"looks like numbers, such as {words[0]}: give {either}"
 
 
@@ -117,7 +116,7 @@ def may_mean_missing(cell: Any) -> bool:
 
 def as_missing(name: Hashable, cell: str) -> str:
     """The setting that takes a value of a column for a missing one."""
-    return option("na", [f"{name}={cell.strip()}"])
+    return f"`na={[f'{name}={cell.strip()}']!r}`"
 
 
 def plan_of(
@@ -156,7 +155,7 @@ def plan_of(
     return _category_plan(name, cells, missing, form, rules, declared or name in rules.category)
 
 
-def key_and_id(parts: Sequence[Chunk | Batch], key: str | None, record_id: str | None) -> list[ColumnPlan]:
+def key_and_id(parts: Sequence[Chunk | Records], key: str | None, record_id: str | None) -> list[ColumnPlan]:
     """The plans of the columns of some records that are no features: whose each is, and under which ID it comes."""
     found = []
     if key is not None and any(part.keys is not None for part in parts):
@@ -169,10 +168,10 @@ def key_and_id(parts: Sequence[Chunk | Batch], key: str | None, record_id: str |
     return found
 
 
-def with_id_hint(plans: Sequence[ColumnPlan], parts: Sequence[Chunk | Batch]) -> list[ColumnPlan]:
+def with_id_hint(plans: Sequence[ColumnPlan], parts: Sequence[Chunk | Records]) -> list[ColumnPlan]:
     """Plans with a hint at the column that alone is beside a label, where other records have it and no label."""
     column = _alone_beside_labels([part for part in parts if isinstance(part, Chunk) and not part.table])
-    hint = f"all that is beside a label: if it joins labels to earlier records, give {option('id', str(column))}"
+    hint = f"all that is beside a label: if it joins labels to earlier records, give `id={str(column)!r}`"
     return [replace(plan, hint=hint) if column is not None and plan.name == str(column) else plan for plan in plans]
 
 
@@ -214,9 +213,9 @@ def _leading_zero(name: Hashable, cells: Cells) -> str:
         return ""
     for cell in cells:
         word = cell.strip() if isinstance(cell, str) else ""
-        digits = word.isascii() and word.isdigit() and _CODE_DIGITS <= len(word) <= _MOST_CODE_DIGITS
+        digits = word.isascii() and word.isdigit() and _CODE_DIGITS <= len(word) <= _MAX_CODE_DIGITS
         if digits and word.startswith("0"):
-            settle = option("category", [str(name)])
+            settle = f"`category={[str(name)]!r}`"
             return f"read as numbers, so that {word} is {int(word)}: if it is a code, give {settle}"
     return ""
 
@@ -226,14 +225,14 @@ def _thousands_hint(cells: Cells, form: NumberForm, rules: Rules) -> str:
     said = rules.decimal is not None or rules.thousands is not None
     if form is not PLAIN or said or isinstance(cells, np.ndarray) or (word := like_thousands(cells)) is None:
         return ""
-    return f"if {word} is {word.replace('.', '')}, give {option('decimal', ',')} {option('thousands', '.')}"
+    return f"if {word} is {word.replace('.', '')}, give `decimal=','` `thousands='.'`"
 
 
 def _like_versions(name: Hashable, cells: Cells) -> str:
     """What to say of dates that could be something else."""
     words = [cell.strip() for cell in cells if may_be_a_code(cell)]
     years = {word[-2:] for word in words}
-    return f"if {words[0]} is no date, give {option('category', [str(name)])}" if len(years) > _YEARS else ""
+    return f"if {words[0]} is no date, give `category={[str(name)]!r}`" if len(years) > _YEARS else ""
 
 
 def _category_plan(
@@ -264,7 +263,7 @@ def _number_hint(name: Hashable, values: NDArray[np.float64]) -> str:
         for unit, per_second in (("seconds", 1), ("milliseconds", 1_000), ("microseconds", 10**6)):
             if _EPOCH[0] <= present[0] / per_second and present[-1] / per_second < _EPOCH[1]:
                 return f"looks like {unit} since 1970: read as one number, which only counts up"
-        return f"only counts up: if it numbers the records, leave it out with {option('drop', [str(name)])}"
+        return f"only counts up: if it numbers the records, leave it out with `drop={[str(name)]!r}`"
     return ""
 
 
@@ -299,12 +298,11 @@ def settings_notes(form: NumberForm, found: dict[str, Any], rules: Rules) -> lis
     if line := found.get("header"):
         notes.append(f"the header seems to be in line {line}: leave out the lines above it, as tail -n +{line} does")
     if found.get("encoding", "utf-8") != "utf-8" and rules.encoding is None:
-        notes.append(f"text in {found['encoding']}, recognised from its bytes; {option('encoding')} says otherwise")
+        notes.append(f"text in {found['encoding']}, recognised from its bytes; `encoding` says otherwise")
     if form is not PLAIN and form.decimal == "," and rules.decimal is None:
-        notes.append(f"decimal commas, recognised from the first records; {option('decimal', '.')} says otherwise")
+        notes.append("decimal commas, recognised from the first records; `decimal='.'` says otherwise")
     if form.thousands and rules.thousands is None:
         notes.append(
-            f"{form.thousands!r} between thousands, recognised from the first records; "
-            f"{option('thousands', '')} says not"
+            f"{form.thousands!r} between thousands, recognised from the first records; `thousands=''` says not"
         )
     return notes

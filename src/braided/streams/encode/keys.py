@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.option_names import option
-from braided.streams.base import Batch
+from braided.records import Records
 from braided.streams.encode.cells import BadCell
 from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, Misfit
 from braided.streams.encode.plan import listed
@@ -29,12 +28,12 @@ def _key(cell: Any, column: str) -> Key:
         return BadCell(str(error))
 
 
-def keyed(piece: Chunk | Batch | BadRecord | LabelPiece, key: str) -> Chunk | Batch | BadRecord | LabelPiece:
+def keyed(piece: Chunk | Records | BadRecord | LabelPiece, key: str) -> Chunk | Records | BadRecord | LabelPiece:
     """A piece with its keys, and without their column."""
     if isinstance(piece, BadRecord | LabelPiece):
         return piece
     keys: Any  # without what cannot be a key, once `key_misfits` has been asked
-    if isinstance(piece, Batch):
+    if isinstance(piece, Records):
         place = next((i for i, name in enumerate(piece.names) if str(name) == key), None)
         if place is None:
             return replace(piece, keys=[None] * len(piece))
@@ -60,17 +59,17 @@ def key_misfits(keys: Sequence[Key], column: str | None) -> list[Misfit]:
     return [Misfit(row, reason, column, whole=True) for row, reason in problems if reason is not None]
 
 
-def check_key(key: str, pieces: Iterable[Chunk | Batch]) -> None:
+def check_key(key: str, pieces: Iterable[Chunk | Records]) -> None:
     """Refuse records of which none has the key that a user names."""
     records = [piece for piece in pieces if len(piece)]
     if not records or any(one is not None for piece in records for one in piece.keys or ()):
         return
     names = dict.fromkeys(name for piece in records for name in _names(piece))
     raise BraidedError(
-        f"{option('key')} {key!r}: there is no such column, or it is empty: choose it from "
+        f"`key` {key!r}: there is no such column, or it is empty: choose it from "
         f"{listed([str(name) for name in names], key)}"
     )
 
 
-def _names(piece: Chunk | Batch) -> Iterable[Hashable]:
-    return piece.names if isinstance(piece, Batch) else piece.columns
+def _names(piece: Chunk | Records) -> Iterable[Hashable]:
+    return piece.names if isinstance(piece, Records) else piece.columns

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.option_names import option
-from braided.streams.base import Batch
+from braided.records import Records
 from braided.streams.encode import cells, first_look
 from braided.streams.encode.cells import Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk
@@ -28,10 +27,10 @@ from braided.values import shown
 class ColumnKinds(Settled):
     """Settles what each column is."""
 
-    def _decide_kinds(self, held: list[Chunk | Batch]) -> None:
+    def _decide_kinds(self, held: list[Chunk | Records]) -> None:
         """Decide the kinds of the columns from the first records and announce them."""
         sample: list[Chunk] = []
-        parts: list[Chunk | Batch] = []
+        parts: list[Chunk | Records] = []
         numeric: dict[Hashable, list[NDArray[np.float64]]] = {}
         labels: dict[Any, None] = {}
         left = CHUNK_RECORDS
@@ -42,7 +41,7 @@ class ColumnKinds(Settled):
                 kept = learned(part, self.rules.weight)
                 sample += [part] if kept is None else [part.part(*run) for run in runs(kept) if kept[run[0]]]
             else:
-                labels |= dict.fromkeys(part.labels)
+                labels |= dict.fromkeys(part.known_targets)
                 for i, name in enumerate(part.names):
                     numeric.setdefault(name, []).append(part.values[:, i])
             left -= min(left, len(piece))
@@ -104,7 +103,7 @@ class ColumnKinds(Settled):
         if kind is None or name in said:
             kind = self._kind_of(name, column)
         if kind is Kind.DATE and self.rules.dates == "drop":
-            kind, why = Kind.DROPPED, f"dates, and {option('dates', 'drop')}"
+            kind, why = Kind.DROPPED, "dates, and `dates='drop'`"
         plain = self.rules.categories == "onehot" and name not in (*said, *self._declared)
         if kind is Kind.CATEGORICAL and plain and self.rules.recognise and first_look.is_identifier(column):
             kind, why = Kind.DROPPED, first_look.why_dropped(name, column, self.form)
@@ -146,8 +145,8 @@ class ColumnKinds(Settled):
                 said = shown(cell.strip() if isinstance(cell, str) else cell)
                 raise BraidedError(
                     f"{where}: column {name!r} is {said}: features must be numbers, or empty if missing; encode "
-                    f"categories as numbers first, or give {option('categories', 'onehot')} or "
-                    f"{option('categories', 'hash')}"
+                    f"categories as numbers first, or give `categories='onehot'` or "
+                    f"`categories='hash'`"
                 )
             try:
                 column = [cell for chunk in chunks for cell in chunk.columns.get(name, ())]
@@ -155,15 +154,15 @@ class ColumnKinds(Settled):
                 self._note("date", name, *astuple(self.dates[name]))
             except BraidedError as error:
                 raise BraidedError(
-                    f"{where}: column {name!r} {error}; {option('category', [str(name)])} if these are no dates, "
-                    f"{option('drop', [str(name)])} leaves the column out"
+                    f"{where}: column {name!r} {error}; `category={[str(name)]!r}` if these are no dates, "
+                    f"`drop={[str(name)]!r}` leaves the column out"
                 ) from None
         self.kinds[name] = kind
         self._note("kind", name, kind.value)
 
     def _announce(
         self,
-        parts: Sequence[Chunk | Batch],
+        parts: Sequence[Chunk | Records],
         columns: Mapping[Hashable, Cells],
         numeric: set[Hashable],
         why: dict[Hashable, str],
@@ -198,7 +197,7 @@ class ColumnKinds(Settled):
             decimal=self.form.decimal if text else None,
             thousands=self.form.thousands if text else None,
             notes=tuple(first_look.settings_notes(self.form, self.found, self.rules)),
-            columns=(*plans, *(ColumnPlan(name, "dropped", note=option("drop")) for name in self.rules.drop)),
+            columns=(*plans, *(ColumnPlan(name, "dropped", note="`drop`") for name in self.rules.drop)),
         )
         if self.counts.plan is None:
             for line in plan.lines():

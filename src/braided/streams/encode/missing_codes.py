@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from braided.streams.base import Batch
+from braided.records import Records
 from braided.streams.encode import cells
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.chunk import BadRecord, LabelPiece, Piece
@@ -20,7 +20,7 @@ def without_missing(piece: Piece, rules: Rules, target: Hashable | None) -> Any:
     """A piece without the values that stand for missing ones, as `na` says."""
     if not rules.na or piece is None or isinstance(piece, BadRecord | LabelPiece):
         return piece
-    if isinstance(piece, Batch):
+    if isinstance(piece, Records):
         values = piece.values.copy()
         for i, name in enumerate(piece.names):
             values[:, i] = without_codes(values[:, i], rules.missing_words(name))

@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from typing import Any
 
 #: Columns that are shown one by one; a file with more has its plain ones together.
-_MOST_LINES = 40
+_MAX_LINES = 40
 _SHOWN_NAMES = 5
 #: Names that are compared with one that is not there.
-_MOST_COMPARED = 10_000
+_MAX_COMPARED = 10_000
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class Plan:
         yield self.headline()
         for note in self.notes:
             yield f"  {note}"
-        together = [column for column in self.columns if column.plain] if len(self.columns) > _MOST_LINES else []
+        together = [column for column in self.columns if column.plain] if len(self.columns) > _MAX_LINES else []
         alone = [column for column in self.columns if column not in together] if together else list(self.columns)
         width = min(max((len(column.name) for column in alone), default=0), 30)
-        for column in alone[:_MOST_LINES]:
+        for column in alone[:_MAX_LINES]:
             yield f"  {column.name:<{width}}  {column.words()}"
             if column.hint:
                 yield f"  {'':<{width}}  hint: {column.hint}"
-        if len(alone) > _MOST_LINES:
-            yield f"  and {len(alone) - _MOST_LINES:,} more columns: braided inspect --json has all"
+        if len(alone) > _MAX_LINES:
+            yield f"  and {len(alone) - _MAX_LINES:,} more columns: braided inspect --json has all"
         if together:
             yield f"  {len(together):,} columns ({listed([column.name for column in together])}): numbers, none missing"
 
@@ -143,7 +143,7 @@ def listed(names: list[str], wanted: str | None = None) -> str:
     'churn, a, b, c, d and 1 more'
     """
     if wanted is not None:
-        spelled = {name.lower(): name for name in reversed(names[:_MOST_COMPARED])}
+        spelled = {name.lower(): name for name in reversed(names[:_MAX_COMPARED])}
         near = [spelled[word] for word in get_close_matches(wanted.lower(), spelled)]
         names = [*near, *(name for name in names if name not in near)]
     more = len(names) - _SHOWN_NAMES

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 from braided.errors import BraidedError
-from braided.streams.base import Batch
+from braided.records import Records
 from braided.streams.encode import cells
 from braided.streams.encode.cells import Cells, plain
 from braided.streams.encode.chunk import Chunk
@@ -26,12 +26,12 @@ class RawRecord(NamedTuple):
 
 
 def raw_records(
-    piece: Chunk | Batch, rules: Rules, form: NumberForm, problem: Callable[[str, str], None]
+    piece: Chunk | Records, rules: Rules, form: NumberForm, problem: Callable[[str, str], None]
 ) -> list[RawRecord]:
     """The records of a piece without missing values; `problem(where, reason)` is told of what cannot be read."""
-    if isinstance(piece, Batch):
+    if isinstance(piece, Records):
         columns: dict[Hashable, Cells] = {name: piece.values[:, i] for i, name in enumerate(piece.names)}
-        piece = Chunk("the stream", (), columns, piece.labels, keys=piece.keys)
+        piece = Chunk("the stream", (), columns, piece.known_targets, keys=piece.keys)
     records: list[RawRecord] = []
     features = piece.without({rules.weight}).columns
     for row, cell in enumerate(piece.labels):

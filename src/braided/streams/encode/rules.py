@@ -8,7 +8,6 @@ from typing import Any
 
 from braided import checks
 from braided.errors import BraidedError
-from braided.option_names import option
 from braided.streams.encode import dates
 from braided.streams.encode.number_form import SEPARATORS
 from braided.streams.encode.plan import Plan
@@ -16,7 +15,7 @@ from braided.values import shown
 
 ENCODINGS = ("onehot", "hash", "refuse")
 POLICIES = ("stop", "skip", "missing")
-_MOST_TEXT_FEATURES = 2**16
+_MAX_TEXT_FEATURES = 2**16
 
 
 def _are_names(value: Any) -> bool:
@@ -121,28 +120,24 @@ class Rules:
             if isinstance(value, list):
                 object.__setattr__(self, each.name, tuple(value))
             elif each.name in _WORDS_OF and not _WORDS_OF[each.name][1](value):
-                raise BraidedError(f"{option(each.name)} is {shown(value)}: give {_WORDS_OF[each.name][0]}")
-        checks.choice(option("categories"), self.categories, ENCODINGS)
+                raise BraidedError(f"`{each.name}` is {shown(value)}: give {_WORDS_OF[each.name][0]}")
+        checks.choice("`categories`", self.categories, ENCODINGS)
         if self.hash_buckets < 1:
-            raise BraidedError(f"{option('hash_buckets')} is {self.hash_buckets}: give a whole number from 1 on")
+            raise BraidedError(f"`hash_buckets` is {self.hash_buckets}: give a whole number from 1 on")
         if self.most_categories < 1:
-            raise BraidedError(f"{option('most_categories')} is {self.most_categories}: give a whole number from 1 on")
-        checks.choice(option("on_error"), self.on_error, POLICIES)
-        checks.choice(option("dates"), self.dates, dates.CHOICES)
-        if not 1 <= self.text_features <= _MOST_TEXT_FEATURES:
+            raise BraidedError(f"`most_categories` is {self.most_categories}: give a whole number from 1 on")
+        checks.choice("`on_error`", self.on_error, POLICIES)
+        checks.choice("`dates`", self.dates, dates.CHOICES)
+        if not 1 <= self.text_features <= _MAX_TEXT_FEATURES:
             raise BraidedError(
-                f"{option('text_features')} is {self.text_features}: give a whole number from 1 to "
-                f"{_MOST_TEXT_FEATURES:,}"
+                f"`text_features` is {self.text_features}: give a whole number from 1 to {_MAX_TEXT_FEATURES:,}"
             )
         if self.decimal is not None:
-            checks.choice(option("decimal"), self.decimal, (".", ","))
+            checks.choice("`decimal`", self.decimal, (".", ","))
         if self.thousands is not None:
-            checks.choice(option("thousands"), self.thousands, ("", *SEPARATORS))
+            checks.choice("`thousands`", self.thousands, ("", *SEPARATORS))
             if self.thousands == (self.decimal or "."):
-                raise BraidedError(
-                    f"{option('thousands')} {self.thousands!r} is what stands before decimals: give "
-                    f"{option('decimal')} too"
-                )
+                raise BraidedError(f"`thousands` {self.thousands!r} is what stands before decimals: give `decimal` too")
         if self.encoding is not None:
             _check_encoding(self.encoding)
 
@@ -172,7 +167,7 @@ class Rules:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Rules:
-        """The rules that `state` is of; what an earlier version did not have is as usual."""
+        """The rules that `state` is of; what is not there is as usual."""
         held: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in state.items()
         }
@@ -197,9 +192,7 @@ def _check_encoding(name: str) -> None:
     try:
         "".encode(name)
     except (LookupError, ValueError):
-        raise BraidedError(
-            f"{option('encoding')} {name!r} is not known: give one such as utf-8, latin-1 or utf-16"
-        ) from None
+        raise BraidedError(f"`encoding` {name!r} is not known: give one such as utf-8, latin-1 or utf-16") from None
 
 
 @dataclass
@@ -237,7 +230,7 @@ class ReadingCounts:
 
     def restart(self) -> None:
         """Nothing was skipped yet."""
-        self.load_state([0, 0, None])
+        self.load_state([0, 0, None, 0])
 
     def add(self, problem: str, records: int = 0, values: int = 0) -> None:
         """Count records that were skipped and values that are taken as missing, for this reason."""
@@ -250,5 +243,5 @@ class ReadingCounts:
         return [self.skipped_records, self.misfit_values, self.first_problem, self.empty_cells]
 
     def load_state(self, state: Sequence[Any]) -> None:
-        """Go on counting from there; an earlier version counted no empty cells."""
-        self.skipped_records, self.misfit_values, self.first_problem, self.empty_cells = [*state, 0][:4]
+        """Go on counting from there."""
+        self.skipped_records, self.misfit_values, self.first_problem, self.empty_cells = state

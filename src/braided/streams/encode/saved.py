@@ -6,27 +6,26 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import astuple
 from typing import Any, get_args, get_type_hints
 
-from braided.checkpoint import pack_name, unpack_name
 from braided.errors import BraidedError
-from braided.state import MOST_COUNT, checked, holding_together
+from braided.store import MAX_COUNT, REMEDY, checked, pack_name, reject_malformed, unpack_name
 from braided.streams.encode.cells import Kind
 from braided.streams.encode.dates import SHAPES, DateForm
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.number_form import SEPARATORS, number_form
 from braided.streams.encode.rules import Rules
-from braided.streams.encode.settled import MOST_DROPPED, Step
+from braided.streams.encode.settled import MAX_DROPPED, Step
 from braided.streams.encode.units import LONGEST
 
 _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}
 #: Of one rule that lists columns or values, and of a name or value in it.
-_MOST_ITEMS, _MOST_TEXT = 10_000, 10_000
+_MAX_ITEMS, _MAX_TEXT = 10_000, 10_000
 _LONGEST_EXAMPLE = 100
 _IN_WORDS: dict[type | None, str] = {
     str: "a text",
     int: "a whole number from 0 on",
     bool: "true or false",
-    list: f"a list of {_MOST_ITEMS:,} texts at most",
+    list: f"a list of {_MAX_ITEMS:,} texts at most",
 }
 #: What says nothing about the columns.
 OF_THE_READER = ("on_error", "unlabelled", "encoding", "max_features")
@@ -38,7 +37,7 @@ _WORDS = {
     Kind.DROPPED: "dropped",
 }
 #: Microseconds, of the years that dates can have.
-_MOST_US = 10**18
+_MAX_US = 10**18
 
 
 def pack_encoder(encoder: Encoder, known: Collection[Hashable] | None = None) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def restored_encoder(document: Any) -> Encoder:
     """The encoder that goes on as the one that was packed; what could not have been packed is refused."""
     rules = checked_rules(checked(_WHAT, document, "rules", dict))
     encoder = Encoder(rules)
-    with holding_together(_WHAT):
+    with reject_malformed(_WHAT):
         if document.get("target") is not None:
             encoder.target = unpack_name(document["target"])
         decimal, thousands = checked(_WHAT, document, "numbers", list)
@@ -82,7 +81,7 @@ def restored_encoder(document: Any) -> Encoder:
             raise ValueError(decimal)
         encoder.form = number_form(decimal, thousands)
         for what, key in (("date", "dates"), ("kind", "kinds"), ("unit", "units")):
-            for item in checked(_WHAT, {"units": [], **document}, key, list):  # an earlier version knew no units
+            for item in checked(_WHAT, document, key, list):
                 encoder.grow(checked_step([what, *item]))
         for column, values in checked(_WHAT, document, "categories", list):
             encoder.categories.known[unpack_name(column)] = {}
@@ -97,7 +96,7 @@ def restored_encoder(document: Any) -> Encoder:
             raise ValueError("a column with a unit holds no numbers")
     # Target, weight, and columns in which nothing has come yet, are no features.
     for name, number, most in (
-        ("columns", len(encoder.kinds), rules.max_features + MOST_DROPPED),
+        ("columns", len(encoder.kinds), rules.max_features + MAX_DROPPED),
         ("categories", len(encoder.categories), rules.max_features),
     ):
         if number > most:
@@ -163,7 +162,7 @@ def checked_step(packed: Any) -> Step:
     if what == "date":
         form = DateForm(*more)
         known = form.shape in SHAPES and isinstance(form.day_first, bool) and isinstance(form.clock, bool)
-        if not known or not (form.first_us is None or (type(form.first_us) is int and abs(form.first_us) < _MOST_US)):
+        if not known or not (form.first_us is None or (type(form.first_us) is int and abs(form.first_us) < _MAX_US)):
             raise ValueError(form)
         return [what, name, *more]
     if what == "unit":
@@ -172,13 +171,13 @@ def checked_step(packed: Any) -> Step:
             raise ValueError(more)
         return [what, name, before, after]
     (value,) = more
-    if what != "category" or type(value) not in (str, int) or len(str(value)) > _MOST_TEXT:
+    if what != "category" or type(value) not in (str, int) or len(str(value)) > _MAX_TEXT:
         raise ValueError(value)
     return [what, name, value]
 
 
 def checked_rules(packed: Mapping[str, Any]) -> Rules:
-    """Rules, each of its type; what an earlier version did not have is as usual."""
+    """Rules, each of its type; what is not there is as usual."""
     if foreign := sorted(packed.keys() - _TYPES.keys()):
         raise BraidedError(f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with one that is newer")
     for name, value in packed.items():
@@ -186,9 +185,9 @@ def checked_rules(packed: Mapping[str, Any]) -> Rules:
         if kind is list:
             texts = checked(_WHAT, packed, name, list)
             if not _are_texts(texts):
-                raise BraidedError(f"{_WHAT}: {name!r} are not {_MOST_ITEMS:,} texts at most; use an older copy")
+                raise BraidedError(f"{_WHAT}: {name!r} are not {_MAX_ITEMS:,} texts at most; {REMEDY}")
         elif kind is not None:
-            checked(_WHAT, packed, name, kind, low=0, high=MOST_COUNT)
+            checked(_WHAT, packed, name, kind, low=0, high=MAX_COUNT)
     return Rules.from_state(dict(packed))
 
 
@@ -206,7 +205,7 @@ def given_rules(given: Mapping[str, Any]) -> Rules:
             raise BraidedError(f"encode: {name!r:.60} is not one of the rules: give some of {known}")
         kind = _wanted(name, value)
         fits = kind is None or type(value) is kind
-        if not fits or (kind is list and not _are_texts(value)) or (kind is int and not 0 <= value <= MOST_COUNT):
+        if not fits or (kind is list and not _are_texts(value)) or (kind is int and not 0 <= value <= MAX_COUNT):
             raise BraidedError(f"encode: {name!r} is {value!r:.60}: give {_IN_WORDS[kind]}")
     return Rules.from_state(dict(given))
 
@@ -221,4 +220,4 @@ def _wanted(name: str, value: Any) -> type | None:
 
 
 def _are_texts(texts: list[Any]) -> bool:
-    return len(texts) <= _MOST_ITEMS and all(isinstance(text, str) and len(text) <= _MOST_TEXT for text in texts)
+    return len(texts) <= _MAX_ITEMS and all(isinstance(text, str) and len(text) <= _MAX_TEXT for text in texts)

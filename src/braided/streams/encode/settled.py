@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import astuple, replace
 from typing import Any, Self
 
-from braided.option_names import option
 from braided.streams.encode.categories import Categories
 from braided.streams.encode.cells import Kind
 from braided.streams.encode.dates import DateForm
@@ -20,7 +19,7 @@ from braided.streams.encode.units import Unit
 #: `["category", column, value]`.
 Step = list[Any]
 #: Columns that are known and not read.
-MOST_DROPPED = 100_000
+MAX_DROPPED = 100_000
 
 
 class Settled:
@@ -125,8 +124,8 @@ class Settled:
             self.counts.crowded.add(column)
             self.rules.say(
                 f"column {column!r} has more than {self.rules.most_categories:,} different values: those that follow "
-                f"share {self.rules.hash_buckets} features; leave the column out with {option('drop', [str(column)])}, "
-                f"or give more of them a feature with {option('most_categories')}"
+                f"share {self.rules.hash_buckets} features; leave the column out with `drop={[str(column)]!r}`, "
+                f"or give more of them a feature with `most_categories`"
             )
 
     def state(self) -> dict[str, Any]:
@@ -155,10 +154,10 @@ class Settled:
         """Go on as another encoder would have; the rules stay this one's."""
         self.kinds = {name: Kind(kind) for name, kind in state["kinds"]}
         self.categories.load_state(state["categories"])
-        self.dates = {name: DateForm(*form) for name, *form in state.get("dates", ())}
-        self.units = {name: Unit(*unit) for name, *unit in state.get("units", ())}
-        self.form = number_form(*state.get("numbers", ()))
-        plan = state.get("plan")  # an earlier version had a line in words in its place
+        self.dates = {name: DateForm(*form) for name, *form in state["dates"]}
+        self.units = {name: Unit(*unit) for name, *unit in state["units"]}
+        self.form = number_form(*state["numbers"])
+        plan = state["plan"]
         self.counts.plan = None if plan is None else Plan.from_document(plan)
         *counts, _ = state["found"]
         self.counts.load_state(counts)

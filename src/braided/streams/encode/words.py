@@ -16,7 +16,7 @@ from braided.streams.encode.cells import as_category
 
 _WORD = re.compile(r"\w+")
 #: Words of one text that are read.
-_MOST_WORDS = 10_000
+_MAX_WORDS = 10_000
 
 
 @lru_cache(maxsize=2**16)
@@ -49,7 +49,7 @@ def values(cells: Sequence[Any], n: int) -> NDArray[np.float64]:
         if text is None:
             out[row] = np.nan
             continue
-        found = _WORD.findall(text.casefold())[:_MOST_WORDS]
+        found = _WORD.findall(text.casefold())[:_MAX_WORDS]
         for token in (*found, *map(" ".join, pairwise(found))):
             place, sign = _place(token, n)
             out[row, place] += sign

@@ -9,7 +9,6 @@ from typing import Any
 
 from braided.errors import BraidedError
 from braided.extras import require
-from braided.option_names import option
 from braided.streams import text_files
 from braided.streams.encode.cells import Cells, Kind
 from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
@@ -72,7 +71,7 @@ class ArrowStream(FileStream):
                     encoder.declare(name, Kind.CATEGORICAL)
                 if arrow.types.is_interval(kind) and name not in {*self.rules.drop, schema.names[place]}:
                     raise BraidedError(
-                        f"{self.path}: column {name!r} is of type {kind}: leave it out with {option('drop', [name])}"
+                        f"{self.path}: column {name!r} is of type {kind}: leave it out with `drop={[name]!r}`"
                     )
                 if arrow.types.is_temporal(kind):
                     encoder.declare(name, Kind.DATE)

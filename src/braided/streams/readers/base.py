@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from braided.errors import BraidedError
-from braided.option_names import option
-from braided.streams.base import Batch
+from braided.records import Labels, Records
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.plan import listed
@@ -49,7 +48,7 @@ class EncodedStream(ABC):
     def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records in order."""
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """The records as numbers."""
         self.counts.restart()
         encoder = self.counts.encoder = Encoder(self.rules, self.counts)
@@ -105,7 +104,7 @@ def target_place(
     for setting, name in [*rules.named_columns(), ("target", target)]:
         if name is not None and name not in names:
             raise BraidedError(
-                f"{where}: there is no column {name!r}: choose {option(setting)} from {listed(list(names), name)}"
+                f"{where}: there is no column {name!r}: choose `{setting}` from {listed(list(names), name)}"
             )
     if target is not None:
         return list(names).index(target)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from braided.brokers.address import Address, public
 from braided.brokers.base import Message
 from braided.brokers.connect import source_of
 from braided.brokers.outage import CONNECT_S
 from braided.errors import BraidedError
-from braided.state import holding_together
+from braided.records import Labels, join_labels
+from braided.store import reject_malformed
 from braided.streams import text_files
-from braided.streams.base import LateLabel
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, LabelPiece, Piece, at
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.rules import Rules
@@ -29,8 +31,8 @@ def _record(message: Message) -> Any:
     """What a message holds."""
     if isinstance(message.body, dict):
         return message.body
-    if len(message.body) > text_files.MOST_LINE:
-        raise BraidedError(f"the message is longer than {text_files.MOST_LINE:,} bytes: give one record per message")
+    if len(message.body) > text_files.MAX_LINE:
+        raise BraidedError(f"the message is longer than {text_files.MAX_LINE:,} bytes: give one record per message")
     try:
         text = message.body.decode()
     except UnicodeDecodeError as error:
@@ -65,7 +67,7 @@ class _Gathering:
         self._encoder = encoder
         self._places: list[str] = []
         self._pairs: list[Pair] = []
-        self._labels: list[LateLabel] = []
+        self._labels: list[Labels] = []
 
     def add(self, message: Message, after: Callable[[], Any]) -> Iterator[Piece]:
         """Take a message; gives what goes before it, and what is wrong with it. `after` is where the source stands."""
@@ -79,12 +81,13 @@ class _Gathering:
             yield from self.rest(after())
             yield BadRecord(at(self._shown, message.where), str(error))
             return
-        other = self._pairs if isinstance(found, LateLabel) else self._labels
+        other = self._pairs if isinstance(found, Labels) else self._labels
         if other:
             yield from self.rest(after())
         self._places.append(message.where)
-        if isinstance(found, LateLabel):
-            self._labels.append(found._replace(time=message.time))
+        if isinstance(found, Labels):
+            time = np.nan if message.time is None else message.time
+            self._labels.append(replace(found, times=np.array([time])))
         else:
             self._splitter.describe_to(self._encoder)
             self._pairs.append(found._replace(time=message.time))
@@ -99,7 +102,7 @@ class _Gathering:
         if self._pairs:
             yield pairs_chunk(self._shown, self._places, self._pairs, after)
         elif self._labels:
-            yield LabelPiece([at(self._shown, place) for place in self._places], self._labels, after)
+            yield LabelPiece([at(self._shown, place) for place in self._places], join_labels(self._labels), after)
         self._places, self._pairs, self._labels = [], [], []
 
 
@@ -156,7 +159,7 @@ class BrokerStream(LiveStream):
         if not self._connected:
             place = None
             if self.position is not None:
-                with holding_together("the position in the stream"):
+                with reject_malformed("the position in the stream"):
                     place = self.position["place"]
                     self._source.check(place)
             self._source.keeps = self.keep_until_saved
@@ -248,5 +251,5 @@ class BrokerStream(LiveStream):
             yield from gathering.add(message, after)
             self._source.take(message)
         if messages and gathering.empty:
-            yield LabelPiece((), (), after())  # the last was no record, and need not be read again
+            yield LabelPiece((), join_labels(()), after())  # the last was no record, and need not be read again
         yield from gathering.rest(after())

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.option_names import option
+from braided.records import Records
 from braided.streams import text_files
-from braided.streams.base import BATCH, Batch
+from braided.streams.base import BATCH
 from braided.streams.decimal import POWERS, parse_lines
 from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
 from braided.streams.encode.encoder import Encoder
@@ -28,7 +28,7 @@ from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 DELIMITERS = (",", ";", "\t", "|")
 _QUOTED = re.compile(r'"[^"]*"')
 #: Rows among which the header is looked for where the first one seems to be a title.
-_MOST_ABOVE = 20
+_MAX_ABOVE = 20
 _SAID = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
 
 
@@ -47,7 +47,7 @@ def check_delimiter(given: str) -> str:
     r"""A delimiter as it was typed: one character, or `\t` or `tab`."""
     delimiter = "\t" if given in {"\\t", "tab"} else given
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-        raise BraidedError(f"{option('delimiter')} {given!r}: give one character, or tab")
+        raise BraidedError(f"`delimiter` {given!r}: give one character, or tab")
     return delimiter
 
 
@@ -180,7 +180,7 @@ class CSVStream(FileStream):
         return delimiter_of(next((line for line in text_files.lines(self.path, encoding) if line.strip()), ""))
 
     def _layout(self, delimiter: str, encoding: str | None) -> Layout:
-        opening = list(islice(rows(text_files.lines(self.path, encoding), delimiter), _MOST_ABOVE))
+        opening = list(islice(rows(text_files.lines(self.path, encoding), delimiter), _MAX_ABOVE))
         if not opening:
             raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record per line")
         return layout(opening, self.header, self.target, str(self.path), self.rules)
@@ -214,7 +214,7 @@ class CSVStream(FileStream):
             if plain is not None:
                 values, labels = plain
                 for start in range(0, len(labels), BATCH):
-                    yield Batch(kept, values[start : start + BATCH], labels[start : start + BATCH])
+                    yield Records(kept, values[start : start + BATCH], labels[start : start + BATCH])
                 before += len(labels)
                 continue
             # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.

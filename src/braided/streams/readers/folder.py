@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from braided.errors import BraidedError
-from braided.option_names import option
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import EncodedStream
@@ -44,7 +43,7 @@ class FolderStream(EncodedStream):
         parts = [self.open(path) for path in files_in(self.path)]
         if not parts:
             raise BraidedError(
-                f"{self.path}: the folder has no files: give one with files of records, or {option('follow', True)}"
+                f"{self.path}: the folder has no files: give one with files of records, or `follow=True`"
             )
         width = max(part.least_width() for part in parts)
         return [part.widened(width) for part in parts]

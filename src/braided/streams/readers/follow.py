@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.option_names import option
+from braided.records import Labels, Records
 from braided.streams import text_files
-from braided.streams.base import Batch, LateLabel
 from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.readers import csv, jsonl
@@ -134,9 +133,7 @@ class FollowStream(LiveStream):
         if kind is None and not self.path.is_dir():
             beginning = text_files.beginning(path, 4_096).lstrip()
             if path.suffix.lower() in {".gz", ".zst", ".parquet", ".arrow", ".feather", ".arff"} or not beginning:
-                raise BraidedError(
-                    f"{option('follow')} {path}: give a CSV (.csv, .tsv) or JSON lines (.jsonl) file, or a folder"
-                )
+                raise BraidedError(f"`follow` {path}: give a CSV (.csv, .tsv) or JSON lines (.jsonl) file, or a folder")
             kind = "json" if beginning.startswith(b"{") else "csv"
         return kind
 
@@ -164,7 +161,7 @@ class FollowStream(LiveStream):
             new = min(len(piece), at - skip)
             part = piece.part(len(piece) - new, len(piece))
             after = self._after([at])
-            if isinstance(part, Batch):
+            if isinstance(part, Records):
                 yield Chunk.of_numbers(part, str(path), at - new, after)
             else:
                 yield replace(part, after=after)
@@ -203,10 +200,10 @@ class FollowStream(LiveStream):
             if record is None:
                 break
             self._last = time.monotonic()
-            if isinstance(record, LateLabel):
+            if isinstance(record, Labels):
                 yield from gathered()
                 place = (tail.offset, tail.line)
-                yield LabelPiece([f"{tail.path}:{tail.line}"], [record], self._after(tail.position(*place)))
+                yield LabelPiece([f"{tail.path}:{tail.line}"], record, self._after(tail.position(*place)))
                 continue
             places.append(tail.line)
             taken.append(record)

@@ -6,13 +6,13 @@ its own, `{"id": 17, "y": label}`.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from braided import portable
 from braided.errors import BraidedError
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
@@ -62,7 +62,8 @@ class JSONLinesStream(EncodedStream):
 def _standard_input_lines() -> Iterator[str]:
     if sys.stdin is None or sys.stdin.closed:
         raise BraidedError("standard input is closed: pipe JSON lines into it")
-    portable.read_input_as_utf8()
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.encoding.lower() not in ("utf-8", "utf8"):
+        sys.stdin.reconfigure(encoding="utf-8")  # whatever the system's own encoding is
     try:
         for number, line in enumerate(sys.stdin):
             yield line.removeprefix("\ufeff") if number == 0 else line

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from braided.errors import BraidedError
+from braided.records import Records
 from braided.streams import text_files
-from braided.streams.base import BATCH, Batch
+from braided.streams.base import BATCH
 from braided.streams.encode.cells import as_feature, as_label
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
@@ -20,7 +21,7 @@ from braided.streams.encode.rules import ReadingCounts
 from braided.streams.readers.base import FileStream
 from braided.values import shown
 
-_MOST_FEATURES = 100_000
+_MAX_FEATURES = 100_000
 _LINE = re.compile(r"^\s*[^\s:,]+(\s+(\d+|qid):\S+)*\s*(#.*)?$")
 _INDEX = re.compile(r"0*[1-9][0-9]{0,8}")
 
@@ -88,8 +89,8 @@ class LibsvmStream(FileStream):
         largest = 0
         for where, _, pairs in self._records(Encoder(self.rules, ReadingCounts())):
             largest = max([largest, *(index for index, _ in pairs)])
-            if largest > _MOST_FEATURES:
-                raise BraidedError(f"{where}: feature {largest}: at most {_MOST_FEATURES} are read from LIBSVM files")
+            if largest > _MAX_FEATURES:
+                raise BraidedError(f"{where}: feature {largest}: at most {_MAX_FEATURES} are read from LIBSVM files")
         return largest
 
     def widened(self, width: int) -> Self:
@@ -108,7 +109,7 @@ class LibsvmStream(FileStream):
                     values[len(labels), index - 1] = value
             labels.append(label)
             if len(labels) == BATCH:
-                yield Batch(names, values, labels)
+                yield Records(names, values, labels)
                 values, labels = np.zeros((BATCH, n)), []
         if labels:
-            yield Batch(names, values[: len(labels)], labels)
+            yield Records(names, values[: len(labels)], labels)

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.option_names import option
-from braided.state import holding_together
-from braided.streams.base import Batch
+from braided.records import Labels, Records
+from braided.store import reject_malformed
 from braided.streams.encode.chunk import Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
@@ -56,7 +55,7 @@ class LiveStream(ABC):
 
     def __post_init__(self) -> None:
         if self.idle is not None and not self.idle >= 0:
-            raise BraidedError(f"{option('idle')} is {self.idle}: give seconds from 0 on")
+            raise BraidedError(f"`idle` is {self.idle}: give seconds from 0 on")
         self._stopped = False
         self._last = time.monotonic()
 
@@ -97,13 +96,13 @@ class LiveStream(ABC):
     def _pieces(self, encoder: Encoder, start: dict[str, Any] | None) -> Iterator[Piece]:
         """The records as they come, and None where there are no more for the moment."""
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Records | Labels]:
         """The records as they come."""
         self.counts.restart()
         encoder = self.counts.encoder = Encoder(self.rules, self.counts)
         encoder.target = self.target
         start = self.position
-        with holding_together("the position in the stream"):
+        with reject_malformed("the position in the stream"):
             records, labels = self.records_before, self.labels_before
             self._begin(start)
             if start is not None:
@@ -113,7 +112,10 @@ class LiveStream(ABC):
                 self.rules.say(line)
         self._last = time.monotonic()
         for batch, after in encoder.encode(self._pieces(encoder, start)):
-            records, labels = records + len(batch), labels + len(batch.late)
+            if isinstance(batch, Records):
+                records += len(batch)
+            else:
+                labels += len(batch)
             self.position = {**after, "records": records, "labels": labels, "encoder": encoder.state()}
             yield batch
             self._last = time.monotonic()

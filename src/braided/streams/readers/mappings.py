@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from braided.errors import BraidedError
-from braided.option_names import option
-from braided.streams.base import LateLabel, RecordID
+from braided.records import Labels
 from braided.streams.encode.cells import BadCell, Cells
 from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, at, in_chunks
 from braided.streams.encode.encoder import Encoder
@@ -87,14 +86,14 @@ class Splitter:
         self._paired, self.target = settled
         self._settled = self._paired or self.target is not None
 
-    def split(self, record: Any) -> Pair | LateLabel:
-        """One record taken apart, its features flat; or the label of an earlier one."""
+    def split(self, record: Any) -> Pair | Labels:
+        """One record taken apart, its features flat; or the one label of an earlier record."""
         if isinstance(record, tuple) and len(record) == 2 and isinstance(record[0], Mapping) and self.target is None:
             return Pair(self._flat(record[0]), record[1])
         if not isinstance(record, Mapping):
             raise BraidedError(f'{shown(record)}: give {{"x": {{"name": value, ...}}, "y": label}}, or flat records')
         if (self._paired or not self._settled) and record.keys() - {"w"} == {_ID, "y"}:
-            return LateLabel(_named(record), record["y"], record.get("w"))
+            return _label(_named(record), record["y"], record.get("w"))
         if not self._settled:
             self._settle(record)
         if self._paired:
@@ -103,7 +102,7 @@ class Splitter:
             features = record["x"] if "key" not in record else {"key": record["key"], **record["x"]}
             return Pair(self._flat(features), record.get("y"), record.get("w"), checked_id(record.get(_ID)))
         if self.record_id is not None and record.keys() == {self.record_id, self.target}:
-            return LateLabel(_named(record, self.record_id), record[self.target])
+            return _label(_named(record, self.record_id), record[self.target])
         apart = {self.target, self.record_id}
         features = self._flat({name: value for name, value in record.items() if name not in apart})
         return Pair(features, record.get(self.target), None, checked_id(record.get(self.record_id)))
@@ -128,9 +127,7 @@ class Splitter:
             usual = [name for name in record if isinstance(name, str) and name.lower() in TARGET_NAMES]
             if not usual:
                 names = ", ".join(map(str, list(record)[:10]))
-                raise UndecidedError(
-                    f"which name is the label's? choose {option('target')} from {names or 'none: it is empty'}"
-                )
+                raise UndecidedError(f"which name is the label's? choose `target` from {names or 'none: it is empty'}")
             self.target = usual[0]
         self._settled = True
 
@@ -154,6 +151,11 @@ def _named(record: Mapping[Any, Any], field: str = _ID) -> str | int:
     return name
 
 
+def _label(name: str | int, target: Any, weight: Any = None) -> Labels:
+    """The label of one earlier record, whose time is not known."""
+    return Labels([name], [target], [weight], np.array([np.nan]))
+
+
 def chunked(
     source: str,
     numbered: Iterable[tuple[int, Any]],
@@ -173,8 +175,8 @@ def chunked(
             except BraidedError as error:
                 yield BadRecord(at(source, place, by_row), str(error))
                 continue
-            if isinstance(pair, LateLabel):
-                yield LabelPiece([at(source, place, by_row)], [pair])
+            if isinstance(pair, Labels):
+                yield LabelPiece([at(source, place, by_row)], pair)
                 continue
             splitter.describe_to(encoder)
             yield place, pair
@@ -188,7 +190,10 @@ def pairs_chunk(
     """Flat records with their labels, weights and IDs as a chunk."""
     weights = [pair.weight for pair in pairs]
     weighted = weights if any(w is not None for w in weights) else None
-    ids = [None if pair.id is None else RecordID(pair.id, pair.time) for pair in pairs]
+    ids = [pair.id for pair in pairs]
     named = ids if any(name is not None for name in ids) else None
+    times = None
+    if named is not None and any(pair.time is not None for pair in pairs):
+        times = np.array([np.nan if pair.time is None else pair.time for pair in pairs])
     flat, labels = columns([pair.features for pair in pairs]), [pair.label for pair in pairs]
-    return Chunk(source, places, flat, labels, by_row, after=after, weights=weighted, ids=named)
+    return Chunk(source, places, flat, labels, by_row, after=after, weights=weighted, ids=named, times=times)

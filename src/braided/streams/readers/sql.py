@@ -13,7 +13,6 @@ from typing import Any
 
 from braided.errors import BraidedError
 from braided.extras import require
-from braided.option_names import option
 from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.rules import Rules
@@ -70,7 +69,7 @@ class SQLStream(EncodedStream):
     >>> _ = connection.execute("CREATE TABLE visits (age REAL, ward TEXT, outcome TEXT)")
     >>> _ = connection.execute("INSERT INTO visits VALUES (71, 'a', 'well'), (NULL, 'b', 'ill')")
     >>> batch = next(SQLStream(connection, "SELECT * FROM visits").batches())
-    >>> batch.names, batch.labels
+    >>> batch.names, batch.targets
     (('age', 'ward=a', 'ward=b'), ['well', 'ill'])
     """
 
@@ -106,7 +105,7 @@ class SQLStream(EncodedStream):
         with self._cursor() as cursor:
             rows = cursor.fetchmany(CHUNK_RECORDS)
             if cursor.description is None:
-                raise BraidedError(f"{self.name}: the query gives no rows: give {option('query')} a SELECT")
+                raise BraidedError(f"{self.name}: the query gives no rows: give `query` a SELECT")
             names = [column[0] for column in cursor.description]
             if len(names) < 2:
                 raise BraidedError(f"{self.name}: {len(names)} columns: select a target and a feature at least")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from braided.errors import BraidedError
-from braided.option_names import option
 from braided.streams import text_files
 from braided.streams.readers.live import POLL_S
 
@@ -62,9 +61,7 @@ class Tail:
         encoding: str | None = None,
     ) -> None:
         if encoding is not None and "\n".encode(encoding) != b"\n":
-            raise BraidedError(
-                f"{option('follow')} {path}: text in {encoding} cannot be followed: write it in UTF-8 or Latin-1"
-            )
+            raise BraidedError(f"`follow` {path}: text in {encoding} cannot be followed: write it in UTF-8 or Latin-1")
         self.encoding = encoding
         self.path = path
         self._over = over
@@ -106,7 +103,7 @@ class Tail:
             self._rest = last
         else:
             self._rest += piece
-            if len(self._rest) > text_files.MOST_LINE:
+            if len(self._rest) > text_files.MAX_LINE:
                 raise text_files.too_long(self.path, self.line + 1)
         return bool(self._lines)
 

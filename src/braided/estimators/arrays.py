@@ -1,0 +1,151 @@
+"""Arrays in: tables, targets and weights, checked before a model sees them.
+
+Data frames and series are read by `frames`, which is imported when the first of them comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from braided.errors import BraidedError
+from braided.estimators.names import column_names
+from braided.records import Records
+from braided.values import as_number, as_weight, shown
+
+if TYPE_CHECKING:
+    from braided.estimators.frames import Frame
+    from braided.streams.encode.encoder import Encoder as RawEncoder
+
+Floats = NDArray[np.float64]
+_ARRAYS = (np.ndarray, list, tuple)
+#: What a sparse matrix does not store.
+ZEROS_MISSING, ZEROS_VALUE = ZEROS = ("missing", "value")
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a sparse matrix or array of SciPy."""
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+
+
+def n_records(X: Any) -> int:
+    """How many records X has."""
+    return int(X.shape[0] if is_sparse(X) else np.shape(X)[0])
+
+
+def frame_of(X: Any) -> Frame | None:
+    """The data frame that X is; None for arrays, lists and sparse matrices."""
+    if isinstance(X, _ARRAYS):
+        return None
+    from braided.estimators import frames
+
+    return frames.opened(X)
+
+
+def column_of(y: Any, name: str = "y") -> Any:
+    """Labels, targets or weights of a series as an array or list; anything else as it is."""
+    if isinstance(y, _ARRAYS) or y is None:
+        return y
+    from braided.estimators import frames
+
+    return frames.targets(y, name)
+
+
+def checked_array(X: ArrayLike, names: Sequence[Hashable] | None, first: int) -> tuple[Floats, list[Hashable]]:
+    """A chunk as a fresh or contiguous float64 array, checked, and its column names.
+
+    `first` is the number of its first record, for what is said of bad ones.
+    """
+    array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    columns = column_names(array.shape, names)
+    if array.dtype.kind == "O":
+        rows = [
+            [as_number(name, value, first + i) for name, value in zip(columns, row, strict=True)]
+            for i, row in enumerate(array.tolist())
+        ]
+        array = np.array(rows, dtype=np.float64).reshape(array.shape)
+    elif array.dtype.kind not in "biuf":
+        raise BraidedError(f"X holds values of type {array.dtype}: give numbers, NaN for missing ones")
+    values: Floats = np.require(array, dtype=np.float64, requirements=["C", "W"])
+    if np.isinf(values).any():
+        row, column = np.argwhere(np.isinf(values))[0]
+        raise BraidedError(
+            f"feature {columns[column]!r} is {values[row, column]} in record {first + row}: "
+            "it must be finite, or NaN if missing"
+        )
+    return values, columns
+
+
+def listed(y: Any) -> list[Any]:
+    """Labels or targets as a list of plain values; a single value, or a table, is refused."""
+    given = column_of(y)
+    if isinstance(given, np.ndarray):
+        if given.ndim != 1:
+            raise BraidedError(f"y has {given.ndim} dimension(s): give one label or target per record")
+        plain: list[Any] = given.tolist()
+        return plain
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise BraidedError(f"y is {shown(given)}: give a list or array of labels or targets")
+    return list(given)
+
+
+def weights_of(sample_weight: Any, n: int, first: int) -> Floats | None:
+    """The weights of n records, the first of which has the number `first`; None where none are given."""
+    if sample_weight is None:
+        return None
+    given = column_of(sample_weight, "sample_weight")
+    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+        raise BraidedError(f"sample_weight is {shown(sample_weight)}: give a list or array of one weight a record")
+    if not (isinstance(given, np.ndarray) and given.dtype.kind in "biuf"):
+        given = np.array([as_weight(value, first + i) for i, value in enumerate(given)])
+    weights: Floats = np.require(given, dtype=np.float64, requirements=["C", "W"])
+    if weights.size != n:
+        raise BraidedError(f"X has {n} records and sample_weight has {weights.size} weights: they must be as many")
+    for wrong in np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[:1]:
+        as_weight(weights[wrong].item(), first + int(wrong))
+    return weights
+
+
+def records_of(
+    X: Any,
+    names: Sequence[Hashable] | None,
+    y: Any,
+    sample_weight: Any,
+    encoder: RawEncoder | None,
+    first: int,
+    learn: bool,
+    settle: bool = True,
+) -> tuple[Records, Frame | None]:
+    """A chunk as checked records of numbers, and the data frame that X is, if it is one.
+
+    Parameters
+    ----------
+    X, names, y, sample_weight
+        As of `MODLClassifier.predict_learn_many`.
+    encoder
+        What makes numbers of raw records; None where they are numbers.
+    first
+        The number of the first record, for messages.
+    learn
+        Whether they are learned, and so have targets.
+    settle
+        Whether those that are learned, but for those of weight 0, extend the encoder's rules.
+    """
+    frame = frame_of(X)
+    if frame is not None and names is not None:
+        raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
+    if encoder is not None:
+        from braided.estimators.frames import raw_columns
+
+        columns, n = raw_columns(X, names) if frame is None else frame.raw_columns(first)
+        weights = weights_of(sample_weight, n, first)
+        settling = learn and settle if weights is None or not (learn and settle) or weights.all() else weights > 0.0
+        names, X = encoder.encode_table(columns, n, settling)
+    elif frame is not None:
+        X, names = frame.table(first)
+    values, found = checked_array(X, names, first)
+    targets = listed(y) if learn else None
+    return Records(tuple(found), values, targets, weights_of(sample_weight, len(values), first), first=first), frame

@@ -1,0 +1,302 @@
+"""Names to places: features to slots, labels to classes. Nothing is ever reordered.
+
+Labels only ever grow in number. So do slots, but one whose name has not been seen for long may be given to another.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.store import check, counts
+from braided.values import as_number, is_missing, shown, sorted_names
+
+#: Types of labels in which there is nothing to check, and of values that NumPy takes as they are.
+_PLAIN_LABELS = (str, int, bool)
+_PLAIN_VALUES = {float, int, bool, type(None)}
+
+
+#: The array of a snapshot that says when each feature was there last.
+LAST_SEEN = "last seen"
+
+
+def plain_name(name: Any) -> Hashable:
+    """A column's name, or a label, without NumPy types, which a checkpoint could not hold."""
+    if isinstance(name, tuple):
+        return tuple(plain_name(part) for part in name)
+    plain: Hashable = name.item() if isinstance(name, np.generic) else name
+    return plain
+
+
+def column_names(shape: tuple[int, ...], names: Sequence[Hashable] | None) -> list[Hashable]:
+    """The names of a table's columns, all different; their numbers where none are given."""
+    if len(shape) != 2:
+        raise BraidedError(f"X has {len(shape)} dimension(s): give records in rows and features in columns")
+    columns: list[Hashable] = list(range(shape[1]) if names is None else names)
+    if any(issubclass(kind, np.generic | tuple) for kind in set(map(type, columns))):
+        columns = [plain_name(name) for name in columns]
+    if len(columns) != shape[1]:
+        raise BraidedError(f"X has {shape[1]} columns and {len(columns)} names: give as many")
+    if len(set(columns)) != len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise BraidedError(f"column {twice!r} is there twice: rename one of them")
+    return columns
+
+
+class FeatureSpace:
+    """Feature names and the slots they were given.
+
+    An absent key, None and NaN all mean missing. A name gets its slot with its first value; names that are new in the
+    same record get theirs in sorted order, so that the order of a record's keys does not matter.
+
+    Parameters
+    ----------
+    limit
+        So many names at most.
+    expire_after
+        Where there is no room for a new name, the one that was not seen for longest gives up its slot, if it was in
+        none of the last so many records, the one with the new name included; of several, the first slot. None: never.
+    first
+        Names that get the first slots, and never give them up.
+
+    Examples
+    --------
+    >>> space = FeatureSpace(limit=10)
+    >>> space.admit(["a", "b"])
+    >>> values = space.values_of({"b": 5, "unknown": 1.0}, record=2)
+    >>> space.by_slot(values[0], ["b", "unknown"])
+    array([nan,  5.])
+    """
+
+    def __init__(self, limit: int, expire_after: int | None = None, first: Iterable[Hashable] = ()) -> None:
+        self.limit = limit
+        self.expire_after = expire_after
+        self.slots: dict[Hashable, int] = {}
+        #: If names expire: records learned, and for each slot the last one of them that had its name.
+        self.records = 0
+        self.last_seen = np.zeros(0, dtype=np.int64)
+        self._columns: tuple[Sequence[Hashable], NDArray[np.int64], NDArray[np.int64]] | None = None
+        names = list(first)
+        self.check_room(names)
+        self.admit(names)
+        self._n_kept = len(names)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # joblib may open a pickle as a read-only memory map: one array is written to, and for the others, the kernels
+        # would be compiled anew.
+        self.last_seen = np.require(self.last_seen, requirements="W")
+        if self._columns is not None and not self._columns[1].flags.writeable:
+            self._columns = None
+
+    def copy(self) -> FeatureSpace:
+        """An independent copy."""
+        other = copy.copy(self)
+        other.slots, other.last_seen = dict(self.slots), self.last_seen.copy()
+        return other
+
+    def sort(self, names: Iterable[Hashable]) -> list[Hashable]:
+        """Names in the order in which new ones get their slots."""
+        return sorted_names(names)
+
+    def check_room(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> None:
+        """Refuse names that would exceed the limit; `row` as of `expired`."""
+        room = max(self.limit - len(self.slots), 0)
+        if len(names) > room:
+            room += self.expired(row).size
+        if len(names) > room:
+            kept, remedy = "", "give `expire_after`"
+            if self.expire_after is not None:
+                kept, remedy = f", all seen in the last {self.expire_after} records", "lower `expire_after`"
+            raise BraidedError(
+                f"feature {names[room]!r} would be number {self.limit + 1}, and max_features is {self.limit}{kept}: "
+                f"raise `max_features`, {remedy}, or drop or hash rare features"
+            )
+
+    def expired(self, row: NDArray[np.float64] | None) -> NDArray[np.int64]:
+        """The slots that the next record can take for new names, in that order; `row` is that record, by slot."""
+        if self.expire_after is None or row is None:
+            return np.zeros(0, dtype=np.int64)
+        old = (self.last_seen + self.expire_after <= self.records + 1) & np.isnan(row)
+        old[: self._n_kept] = False
+        slots = np.flatnonzero(old)
+        return slots[np.argsort(self.last_seen[slots], kind="stable")]
+
+    def given_up(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> NDArray[np.int64]:
+        """The slots that other names have to give up for these new ones; there must be room for them."""
+        wanted = len(self.slots) + len(names) - self.limit
+        return self.expired(row)[:wanted] if wanted > 0 else np.zeros(0, dtype=np.int64)
+
+    def admit(self, names: list[Hashable], given_up: Iterable[int] = ()) -> None:
+        """Give new slots to the first of some new names, and to the last ones those that others give up."""
+        self._columns = None
+        taken = list(given_up)
+        n_new = len(names) - len(taken)
+        for name in names[:n_new]:
+            self.slots[name] = len(self.slots)
+        if taken:
+            by_slot = list(self.slots)
+            for slot, name in zip(taken, names[n_new:], strict=True):
+                by_slot[slot] = name
+            self.slots = {name: slot for slot, name in enumerate(by_slot)}
+        if self.expire_after is not None:
+            self.last_seen = np.concatenate([self.last_seen, np.zeros(n_new, dtype=np.int64)])
+
+    def see(self, values: NDArray[np.float64], columns: NDArray[np.int64]) -> None:
+        """Count records as learned; `columns` has the column of each slot, -1 for a slot without one."""
+        if not len(values):
+            return
+        slots = np.flatnonzero(columns >= 0)
+        there = ~np.isnan(values[:, columns[slots]])
+        seen = there.any(axis=0)
+        last = len(values) - there[::-1, seen].argmax(axis=0)
+        self.last_seen[slots[seen]] = self.records + last
+        self.records += len(values)
+
+    def load_last_seen(self, arrays: Mapping[str, NDArray[Any]], records: int) -> None:
+        """Take over when each slot's name was seen last, after so many records."""
+        check("state of the model", {LAST_SEEN: counts(len(self.slots), high=records)}, arrays)
+        self.last_seen[:], self.records = arrays[LAST_SEEN], records
+
+    def arrivals(self, values: NDArray[np.float64], names: Sequence[Hashable]) -> dict[int, list[Hashable]]:
+        """Record -> the names that get a slot with it, in that order, if these records are learned.
+
+        Counts the records as learned, and their names as known. If there is no room, refuses, and is not to be used
+        any more.
+        """
+        places = {name: place for place, name in enumerate(names)}
+        unknown = [place for name, place in places.items() if name not in self.slots]
+        first = [(row, place) for place in unknown for row in self._next(values, place, 0)]
+        heapify(first)
+        found: dict[int, list[Hashable]] = {}
+        done = 0
+        while first:
+            at = first[0][0]
+            new: list[Hashable] = []
+            while first and first[0][0] == at:
+                new.append(names[heappop(first)[1]])
+            found[at] = new = self.sort(new)
+            if self.expire_after is None:
+                self.check_room(new)
+                self.admit(new)
+                continue
+            self.see(values[done:at], self.columns(names)[0])
+            row = self.by_slot(values[at], names)
+            self.check_room(new, row)
+            taken, by_slot = self.given_up(new, row), list(self.slots)
+            self.admit(new, taken)
+            done = at
+            for place in (places[by_slot[slot]] for slot in taken if by_slot[slot] in places):
+                for row_back in self._next(values, place, at + 1):
+                    heappush(first, (row_back, place))
+        if self.expire_after is not None:
+            self.see(values[done:], self.columns(names)[0])
+        return found
+
+    @staticmethod
+    def _next(values: NDArray[np.float64], place: int, start: int) -> Iterator[int]:
+        """The first record from `start` on that has a value in a column, if there is one."""
+        there = ~np.isnan(values[start:, place])
+        if there.any():
+            yield start + int(there.argmax())
+
+    def values_of(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:
+        """A record's values in the order of its names, (1, names), NaN for missing ones; each is checked."""
+        given = list(x.values())
+        if _PLAIN_VALUES.issuperset(map(type, given)):
+            try:
+                values = np.array([given], dtype=np.float64)
+            except OverflowError:  # a whole number that is too large
+                values = np.array([[math.inf]])
+            # A sum that is finite has finite parts; a missing one makes it NaN.
+            if math.isfinite(values.sum()) or not np.isinf(values).any():
+                return values
+        return np.array([[as_number(name, value, record) for name, value in x.items()]], dtype=np.float64)
+
+    def by_slot(self, values: NDArray[np.float64], names: Sequence[Hashable]) -> NDArray[np.float64]:
+        """A record by slot, NaN where missing, from the values of these names."""
+        columns, slots = self.columns(names)
+        row = np.full(len(self.slots), np.nan)
+        row[slots] = values[columns[slots]]
+        return row
+
+    def columns(self, names: Sequence[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """For each slot the place of its name among `names`, or -1; and the slots that have one, in order.
+
+        Records of one stream have the same columns again and again, and then get the same two arrays.
+        """
+        found = self._columns
+        if found is None or found[0] != names:
+            places = np.full(len(self.slots), -1, dtype=np.int64)
+            for place, name in enumerate(names):
+                slot = self.slots.get(name)
+                if slot is not None:
+                    places[slot] = place
+            self._columns = found = names, places, np.flatnonzero(places >= 0)
+        return found[1], found[2]
+
+
+class ClassSpace:
+    """Class labels, of any hashable type, and their places in the order of appearance.
+
+    Examples
+    --------
+    >>> classes = ClassSpace(limit=3)
+    >>> classes.admit("spam"), classes.admit("ham"), classes.admit("spam")
+    (0, 1, 0)
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.places: dict[Hashable, int] = {}
+        self.limit = limit
+        #: Why there are no more, where it is not `max_classes`.
+        self.reason: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def restrict(self, limit: int, reason: str) -> None:
+        """Take at most `limit` labels; `reason` ends the sentence that refuses the next one."""
+        self.limit = limit
+        self.reason = reason
+
+    def label(self, y: Any, record: int) -> Hashable:
+        """The label as it is stored: NumPy scalars become plain ones; a missing or unhashable label is refused."""
+        if type(y) in _PLAIN_LABELS:
+            plain: Hashable = y
+            return plain
+        if isinstance(y, np.generic):
+            y = y.item()
+        if is_missing(y):
+            raise BraidedError(f"the label of record {record} is {y!r}: every record to learn needs one")
+        try:
+            hash(y)
+        except TypeError:
+            raise BraidedError(
+                f"the label of record {record} is {shown(y)}: labels must be hashable (text or a number)"
+            ) from None
+        label: Hashable = y
+        return label
+
+    def check_room(self, labels: list[Hashable]) -> None:
+        """Refuse labels that would exceed the limit."""
+        if labels and len(self.places) + len(labels) > self.limit:
+            room = max(self.limit - len(self.places), 0)
+            reason = self.reason or (
+                f"max_classes is {self.limit}: raise `max_classes`, or take a regression if the target is a quantity"
+            )
+            raise BraidedError(f"class {labels[room]!r} would be number {self.limit + 1}, and {reason}")
+
+    def admit(self, label: Hashable) -> int:
+        """The place of a label, a new one if need be."""
+        return self.places.setdefault(label, len(self.places))

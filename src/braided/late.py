@@ -1,0 +1,351 @@
+"""Records that wait for their labels: the only queue of them, whatever a label finds its record by.
+
+By the record's number (labels that come a fixed number of records later), by its ID (labels that come on their own, in
+files, from brokers and to the service), or by its content (River's `predict_one`, then `learn_one` of the same record).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.errors import BraidedError
+from braided.kernels.coverage import LEVELS
+from braided.kernels.doubt import DOUBTS
+from braided.records import Confidence, Predictions, Records, join_predictions
+from braided.store import REMEDY, Array, check, checked, counts, length, pack_name, unpack_name, unpack_names
+
+Arrays = dict[str, NDArray[Any]]
+MAX_COUNT, MAX_SECONDS, MAX_VALUES = 10_000, 86_400.0, 2_000_000
+_WHAT = "the records that wait for their label"
+COUNTS = ("asked", "joined", "too_late", "repeated", "unknown", "misfit")
+#: In place of a decision: it is the likeliest class.
+_LIKELIEST = -2
+
+
+class Waiting(NamedTuple):
+    """A record that waits.
+
+    Attributes
+    ----------
+    key
+        What its label finds it by.
+    time
+        When it was made; NaN for unknown.
+    records
+        The record, with the values that it has alone; None where the label comes with the record.
+    predictions
+        What was predicted for it.
+    """
+
+    key: Hashable
+    time: float
+    records: Records | None
+    predictions: Predictions
+
+
+class LateLabels:
+    """The records that wait for their labels, bounded in number, in values and in time.
+
+    The time is that of the source, not of this machine's clock, so that a stream that is read again drops the same
+    records; any number that grows will do. What is too old, or too much, goes, the oldest first.
+
+    Parameters
+    ----------
+    max_count, max_seconds, max_values
+        How many records may wait, how long, and with how many values in all.
+    alike
+        Whether several records of one key may wait, first in, first out; else a later one takes the earlier's place.
+    remember
+        Whether the last keys of records that wait no longer are remembered, for the counts.
+
+    Attributes
+    ----------
+    counts
+        `asked`: records that waited; of their labels, how many `joined` their record, came `too_late` (their record was
+        dropped), were `repeated`, of an `unknown` key, or a `misfit`: not a number where the target is one.
+
+    Examples
+    --------
+    >>> late = LateLabels(max_count=1)
+    >>> prediction = Predictions(np.array([[0.2, 0.8]]), np.array([[1.0]]))
+    >>> for name in ("a", "b"):
+    ...     late.keep(name, Records(("x",), np.ones((1, 1))), prediction)
+    >>> late.find("a"), late.take("b").predictions.values.tolist(), late.find("b")
+    (None, [[0.2, 0.8]], None)
+    """
+
+    def __init__(
+        self,
+        max_count: float = MAX_COUNT,
+        max_seconds: float = MAX_SECONDS,
+        max_values: float = MAX_VALUES,
+        alike: bool = False,
+        remember: bool = True,
+    ) -> None:
+        self.max_count = max_count
+        self.max_seconds = max_seconds
+        self.max_values = max_values
+        self.alike = alike
+        self.remember = remember
+        self.counts = dict.fromkeys(COUNTS, 0)
+        #: By the number under which each was kept, the oldest first; and the numbers of each key.
+        self._waiting: OrderedDict[int, Waiting] = OrderedDict()
+        self._numbers: dict[Hashable, deque[int]] = {}
+        self._next = 0
+        self._values = 0
+        #: The last keys that wait no longer, and whether their label came.
+        self._gone: OrderedDict[Hashable, bool] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def heard(self) -> int:
+        """Labels that were looked for by `find`."""
+        return sum(self.counts.values()) - self.counts["asked"]
+
+    def keep(self, key: Hashable, records: Records | None, predictions: Predictions, time: float = math.nan) -> None:
+        """Let a record wait, the only one in `records`, with the only row of `predictions`.
+
+        Of alike records that are asked for at the same time, one waits.
+        """
+        self.counts["asked"] += 1
+        if key in self._numbers:
+            if not self.alike:
+                self._remove(key)
+            elif self._waiting[self._numbers[key][-1]].time == time:
+                return
+        self._put(Waiting(key, time, None if records is None else _alone(records), predictions))
+        self.expire(time)
+
+    def _put(self, waiting: Waiting) -> None:
+        self._waiting[self._next] = waiting
+        self._numbers.setdefault(waiting.key, deque()).append(self._next)
+        self._next += 1
+        self._values += _size(waiting)
+
+    def find(self, key: Hashable) -> Waiting | None:
+        """The record that waits under a key, and goes on waiting; None where there is none, which is counted."""
+        if key in self._numbers:
+            return self._waiting[self._numbers[key][0]]
+        label_came = self._gone.get(key)
+        self.counts["unknown" if label_came is None else "repeated" if label_came else "too_late"] += 1
+        return None
+
+    def take(self, key: Hashable) -> Waiting | None:
+        """The first record that waits under a key; it waits no longer. None where there is none."""
+        if key not in self._numbers:
+            return None
+        self.counts["joined"] += 1
+        self._remember(key, label_came=True)
+        return self._remove(key)
+
+    def oldest(self) -> Waiting | None:
+        """The record that has waited longest; None where none waits."""
+        return next(iter(self._waiting.values()), None)
+
+    def entries(self) -> list[Waiting]:
+        """All that wait, the oldest first."""
+        return list(self._waiting.values())
+
+    def expire(self, now: float = math.nan) -> None:
+        """Drop what is too much, and what is too old at the time `now`."""
+        while (oldest := self.oldest()) is not None:
+            too_much = len(self._waiting) > self.max_count or self._values > self.max_values
+            if not too_much and not oldest.time < now - self.max_seconds:
+                break
+            self._remove(oldest.key)
+            self._remember(oldest.key, label_came=False)
+
+    def _remove(self, key: Hashable) -> Waiting:
+        numbers = self._numbers[key]
+        found = self._waiting.pop(numbers.popleft())
+        if not numbers:
+            del self._numbers[key]
+        self._values -= _size(found)
+        return found
+
+    def _remember(self, key: Hashable, label_came: bool) -> None:
+        if self.remember:
+            self._gone.pop(key, None)
+            self._gone[key] = label_came
+            while len(self._gone) > self.max_count:
+                self._gone.popitem(last=False)
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """JSON and named arrays to go on from; those that wait by their content alone are not in it."""
+        entries = [(one, one.records) for one in self._waiting.values() if one.records is not None]
+        places: dict[Hashable, int] = {}
+        columns = [places.setdefault(name, len(places)) for _, record in entries for name in record.names]
+        arrays: Arrays = {
+            "times": np.array([one.time for one, _ in entries], dtype=np.float64),
+            "weights": np.array([1.0 if record.weights is None else record.weights[0] for _, record in entries]),
+            "sizes": np.array([len(record.names) for _, record in entries], dtype=np.int64),
+            "columns": np.array(columns, dtype=np.int64),
+            "values": np.concatenate([np.zeros(0), *(record.values[0] for _, record in entries)]),
+            **_pack_predictions([one.predictions for one, _ in entries]),
+        }
+        about = {
+            "counts": dict(self.counts),
+            "waiting": [pack_name(one.key) for one, _ in entries],
+            "gone": [[pack_name(key), label_came] for key, label_came in self._gone.items()],
+            "names": [pack_name(name) for name in places],
+            "keys": [None if record.keys is None else record.keys[0] for _, record in entries],
+            "targets": [pack_name(record.known_targets[0]) for _, record in entries],
+        }
+        return about, arrays
+
+    def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> None:
+        """Go on from a `state` of a model with so many learners; one that does not fit is refused."""
+        given = checked(_WHAT, about, "counts", dict)
+        keys = [unpack_name(packed) for packed in checked(_WHAT, about, "waiting", list)]
+        gone = checked(_WHAT, about, "gone", list)
+        n = len(keys)
+        if max(n, len(gone)) > self.max_count or (len(set(keys)) < n and not self.alike):
+            raise BraidedError(f"{_WHAT} are {n}, of {len(set(keys))} keys, and may be {self.max_count:g}: {REMEDY}")
+        if not all(isinstance(item, list | tuple) and len(item) == 2 and type(item[1]) is bool for item in gone):
+            raise BraidedError(f"{_WHAT}: the keys that wait no longer do not fit: {REMEDY}")
+        records = _unpack_records(about, arrays, n)
+        predictions = _unpack_predictions(arrays, n, n_learners)
+        self.counts = {name: checked(_WHAT, given, name, int) for name in COUNTS}
+        self._gone = OrderedDict((unpack_name(key), label_came) for key, label_came in gone)
+        self._waiting, self._numbers, self._values = OrderedDict(), {}, 0
+        times = arrays["times"].tolist()
+        for one in map(Waiting, keys, times, records, predictions):
+            self._put(one)
+
+
+def content_key(x: Mapping[Hashable, Any]) -> Hashable:
+    """What records of the same values have in common.
+
+    >>> content_key({"a": 1, "b": None}) == content_key({"b": float("nan"), "a": 1.0})
+    True
+    """
+    return frozenset((name, value) for name, value in x.items() if value is not None and value == value)
+
+
+def late_labels_line(counts: Mapping[str, int]) -> str:
+    """The counts in words.
+
+    >>> late_labels_line({"asked": 9, "joined": 5, "too_late": 1, "repeated": 0, "unknown": 2, "waiting": 3})
+    'labels that came later: 5 joined, 1 too late, 0 repeated, 2 unknown; records that still wait for theirs: 3 of 9'
+    """
+    shown = [name for name in COUNTS if name != "asked" and (name != "misfit" or counts.get(name))]
+    came = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in shown)
+    waiting = f"{counts['waiting']:,} of {counts['asked']:,}"
+    return f"labels that came later: {came}; records that still wait for theirs: {waiting}"
+
+
+def _size(waiting: Waiting) -> int:
+    return 0 if waiting.records is None else waiting.records.values.size
+
+
+def _alone(records: Records) -> Records:
+    """A record with its own values alone: what waits is then small, and the same after a restart."""
+    present = np.flatnonzero(~np.isnan(records.values[0]))
+    return replace(
+        records,
+        names=tuple(records.names[place] for place in present.tolist()),
+        values=records.values[:, present],
+        weights=None if records.weights is None else records.weights.copy(),
+        ids=None,
+        times=None,
+        categories={},
+        first=1,
+    )
+
+
+def _pack_predictions(predictions: list[Predictions]) -> Arrays:
+    """Predictions of single records as named arrays."""
+    n = len(predictions)
+    whole = join_predictions(predictions) if predictions else Predictions(np.zeros((0, 0)), np.zeros((0, 0)))
+    arrays: Arrays = {
+        "widths": np.array([one.values.shape[1] for one in predictions], dtype=np.int64),
+        "predictions": np.asarray(whole.values, dtype=np.float64),
+        "own": np.asarray(whole.own, dtype=np.float64),
+        "decided": np.full(n, _LIKELIEST, dtype=np.int64),
+        "known": np.zeros(n, dtype=np.int64),
+        "doubts": np.zeros((n, DOUBTS)),
+        "scales": np.zeros(n),
+        "bounds": np.zeros((n, len(LEVELS))),
+    }
+    for row, one in enumerate(predictions):
+        if one.decided is not None:
+            arrays["decided"][row] = one.decided[0]
+        if one.confidence is not None:
+            arrays["known"][row] = 1
+            arrays["doubts"][row], arrays["scales"][row], arrays["bounds"][row] = (part[0] for part in one.confidence)
+    return arrays
+
+
+def _unpack_predictions(arrays: Mapping[str, NDArray[Any]], n: int, n_learners: int) -> list[Predictions]:
+    """The inverse of `_pack_predictions` for n records."""
+    found = arrays.get("predictions", np.zeros(0))
+    width = found.shape[1] if found.ndim == 2 else 0
+    rules = {
+        "widths": counts(n, high=width),
+        "predictions": Array((n, width), finite=False),
+        "own": Array((n, n_learners if n else None), finite=False),
+        "decided": Array((n,), "int64", low=_LIKELIEST, high=width),
+        "known": counts(n, high=1),
+        "doubts": Array((n, DOUBTS), low=0.0),
+        "scales": Array((n,), low=0.0, finite=False),
+        "bounds": Array((n, len(LEVELS)), low=0.0, finite=False),
+    }
+    check(_WHAT, rules, arrays)
+    predictions: list[Predictions] = []
+    for row, size in enumerate(arrays["widths"].tolist()):
+        own = slice(row, row + 1)
+        confidence = Confidence(arrays["doubts"][own], arrays["scales"][own], arrays["bounds"][own])
+        predictions.append(
+            Predictions(
+                arrays["predictions"][own, :size],
+                arrays["own"][own],
+                None if arrays["decided"][row] == _LIKELIEST else arrays["decided"][own],
+                confidence if arrays["known"][row] else None,
+            )
+        )
+    return predictions
+
+
+def _unpack_records(about: Any, arrays: Mapping[str, NDArray[Any]], n: int) -> list[Records]:
+    """The n records of a `state`."""
+    names = unpack_names("names of features", checked(_WHAT, about, "names", list))
+    keys, targets = checked(_WHAT, about, "keys", list), checked(_WHAT, about, "targets", list)
+    if len(keys) != n or len(targets) != n or not all(key is None or isinstance(key, str) for key in keys):
+        raise BraidedError(f"{_WHAT}: keys and targets are not {n}: {REMEDY}")
+    size = max(length(arrays, "values"), 0)
+    rules = {
+        "times": Array((n,), finite=False),
+        "weights": Array((n,), low=0.0),
+        "sizes": counts(n, high=size),
+        "columns": counts(size, high=max(len(names) - 1, 0)),
+        "values": Array((size,)),
+    }
+    check(_WHAT, rules, arrays)
+    sizes = arrays["sizes"]
+    if sizes.sum() != size or (size and not names):
+        raise BraidedError(f"{_WHAT} do not have {size} values: {REMEDY}")
+    records: list[Records] = []
+    start = 0
+    for row, width in enumerate(sizes.tolist()):
+        inside = slice(start, start + width)
+        start += width
+        target, weight = unpack_name(targets[row]), arrays["weights"][row : row + 1]
+        records.append(
+            Records(
+                tuple(names[place] for place in arrays["columns"][inside].tolist()),
+                arrays["values"][inside][None, :].copy(),
+                [target],
+                None if weight[0] == 1.0 else weight,
+                None if keys[row] is None else [keys[row]],
+            )
+        )
+    return records
