@@ -153,7 +153,6 @@ def test_time_is_that_of_the_source() -> None:
     [
         ({"waiting": ["a", "a"]}, "are 2, of 1 keys"),
         ({"waiting": [{"list": 1}, "b"]}, "name or label"),
-        ({"waiting": ["a", "b", "c", "d"]}, "are 4, of 4 keys, and may be 3"),
         ({"gone": [["x", 1]]}, "keys that wait no longer"),
         ({"counts": {"asked": -1}}, "'asked' is -1"),
         ({"sizes": np.array([2, 1])}, "do not have 4 values"),
@@ -176,3 +175,34 @@ def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any], message: s
     arrays |= {name: value for name, value in change.items() if name in arrays}
     with pytest.raises(BraidedError, match=message):
         bounded().load_state(about, arrays, 1)
+
+
+def test_where_there_is_less_room_the_newest_are_restored() -> None:
+    late = bounded()
+    for number, key in enumerate("abc"):
+        keep(late, key, float(number))
+    about, arrays = late.state()
+    smaller = bounded(max_count=2)
+    smaller.load_state(about, arrays, 1)
+    assert [one.key for one in smaller.entries()] == ["b", "c"]
+    assert smaller.find("a") is None
+    assert smaller.counts["too_late"] == 1
+
+
+def test_looking_counts_nothing_and_a_label_is_remembered() -> None:
+    late = bounded()
+    keep(late, "a")
+    before = dict(late.counts)
+    assert late.get("a") is late.oldest()
+    assert late.get("b") is None
+    assert not late.label_came("a")
+    assert late.counts == before
+    late.take("a")
+    assert late.label_came("a")
+    for key in "bcde":
+        keep(late, key)
+    assert not late.label_came("b"), "it was dropped"
+    late.take("b")
+    assert late.label_came("b"), "its label was learned all the same"
+    keep(late, "a")
+    assert not late.label_came("a"), "another record of this key waits"

@@ -131,17 +131,28 @@ class LateLabels:
         self._next += 1
         self._values += _size(waiting)
 
+    def get(self, key: Hashable) -> Waiting | None:
+        """The record that waits under a key, and goes on waiting; None where there is none."""
+        return self._waiting[self._numbers[key][0]] if key in self._numbers else None
+
+    def label_came(self, key: Hashable) -> bool:
+        """Whether a record of this key has got its label, as far back as is remembered, and none waits."""
+        return key not in self._numbers and self._gone.get(key, False)
+
     def find(self, key: Hashable) -> Waiting | None:
-        """The record that waits under a key, and goes on waiting; None where there is none, which is counted."""
-        if key in self._numbers:
-            return self._waiting[self._numbers[key][0]]
+        """The same as `get`; a label that finds no record is counted."""
+        found = self.get(key)
+        if found is not None:
+            return found
         label_came = self._gone.get(key)
         self.counts["unknown" if label_came is None else "repeated" if label_came else "too_late"] += 1
         return None
 
     def take(self, key: Hashable) -> Waiting | None:
-        """The first record that waits under a key; it waits no longer. None where there is none."""
+        """The first record that waits under a key, whose label has come: it waits no longer. None if none waits."""
         if key not in self._numbers:
+            if key in self._gone:
+                self._gone[key] = True
             return None
         self.counts["joined"] += 1
         self._remember(key, label_came=True)
@@ -150,6 +161,10 @@ class LateLabels:
     def oldest(self) -> Waiting | None:
         """The record that has waited longest; None where none waits."""
         return next(iter(self._waiting.values()), None)
+
+    def keys(self) -> set[Hashable]:
+        """Of those that wait, and of those that are remembered."""
+        return {*self._numbers, *self._gone}
 
     def entries(self) -> list[Waiting]:
         """All that wait, the oldest first."""
@@ -208,8 +223,8 @@ class LateLabels:
         keys = [unpack_name(packed) for packed in checked(_WHAT, about, "waiting", list)]
         gone = checked(_WHAT, about, "gone", list)
         n = len(keys)
-        if max(n, len(gone)) > self.max_count or (len(set(keys)) < n and not self.alike):
-            raise BraidedError(f"{_WHAT} are {n}, of {len(set(keys))} keys, and may be {self.max_count:g}: {REMEDY}")
+        if len(set(keys)) < n and not self.alike:
+            raise BraidedError(f"{_WHAT} are {n}, of {len(set(keys))} keys: {REMEDY}")
         if not all(isinstance(item, list | tuple) and len(item) == 2 and type(item[1]) is bool for item in gone):
             raise BraidedError(f"{_WHAT}: the keys that wait no longer do not fit: {REMEDY}")
         records = _unpack_records(about, arrays, n)
@@ -220,6 +235,7 @@ class LateLabels:
         times = arrays["times"].tolist()
         for one in map(Waiting, keys, times, records, predictions):
             self._put(one)
+        self.expire()  # there may be less room than where they were saved
 
 
 def content_key(x: Mapping[Hashable, Any]) -> Hashable:

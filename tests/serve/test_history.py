@@ -199,7 +199,7 @@ def test_figures_and_waiting_records_go_back(tmp_path: Path) -> None:
     teach(worker, 41, 80)
     ask(worker, "restore", at=moment)
     assert {**worker.state.stats.summary(), "records_per_second": 0} == {**summary, "records_per_second": 0}
-    assert list(worker.state.waiting) == ["early"]
+    assert [one.key for one in worker.state.late.entries()] == ["early"]
     assert ask(worker, "label", id="early", label=ITEMS[40]["y"])["learned"] == 1
     worker.stop()
     assert digest(recovered(tmp_path)) == state_digest(taught(ITEMS[:41]))

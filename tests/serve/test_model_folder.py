@@ -106,9 +106,12 @@ def test_figures_clients_and_observations_come_back(place: Place) -> None:
         worker.stop(snapshot=stop)
         state, _ = place.recover()
         assert state.clients == {"me": 88}
-        assert list(state.waiting) == ["kept"]
-        assert state.waiting["kept"].x == items[40]["x"]
-        assert "taught" in state.labelled
+        assert [one.key for one in state.late.entries()] == ["kept"]
+        waiting = state.late.get("kept")
+        assert waiting is not None
+        assert waiting.records is not None
+        assert waiting.records.one(0) == items[40]["x"]
+        assert state.late.label_came("taught")
         assert {**state.stats.summary(), "records_per_second": 0} == {**summary, "records_per_second": 0}
         assert (state.stats.strip(48), state.stats.curve(100)) == (strip, curve)
         worker = place.serve_again()
@@ -331,13 +334,13 @@ def test_observations_are_bounded_and_expire(tmp_path: Path) -> None:
     now = time.time()
     for i in range(5):
         ask(worker, "observe", records=records(items[i : i + 1], False), id=f"id {i}", time=now)
-    assert list(worker.state.waiting) == ["id 2", "id 3", "id 4"]
+    assert [one.key for one in worker.state.late.entries()] == ["id 2", "id 3", "id 4"]
     ask(worker, "observe", records=records(items[:1], False), id="old", time=now - 2000)
     with pytest.raises(HTTPProblem, match="unknown or has expired") as gone:
         ask(worker, "label", id="old", label="class 0")
     assert gone.value.status == 404
     ask(worker, "observe", records=records(items[:1], False), id="new", time=now + 1500)
-    assert list(worker.state.waiting) == ["new"]
+    assert [one.key for one in worker.state.late.entries()] == ["new"]
     worker.stop()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +15,8 @@ from httpx import Client
 
 from braided.estimators import ESTIMATORS
 from braided.serve import model_state, service
-from braided.serve.model_state import ModelState, Observation
+from braided.serve.commit_group import CommitEntry, CommitGroup
+from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits, Settings
 from braided.serve.write_request import WriteRequest
 from braided.store import decode, encode
@@ -123,32 +123,30 @@ def test_a_model_that_is_being_written_holds_up_no_prediction(
     worker.stop()
 
 
-def observed(count: int) -> ModelState:
-    state = ModelState("m", small_model(), Limits())
-    for i in range(count):
-        state.waiting[f"id {i}"] = Observation(float(i), {f"f{j}": i + j / 3 for j in range(i % 4)})
-    return state
+def wait(state: ModelState, id_: str, x: dict[str, float], at: float) -> None:
+    entries = [CommitEntry("observe", 1, id=id_, time=at)]
+    state.apply(state.number + 1, CommitGroup(entries, records([{"x": x}], labelled=False), at))
 
 
 def test_an_id_that_comes_again_is_that_of_the_later_record() -> None:
     state = ModelState("m", small_model(), Limits())
     for i in range(5):
-        state._wait("a", Observation(float(i), {f"f{j}": 1.0 for j in range(i)}))
-    state._wait("b", Observation(5.0, {"f": 1.0}))
-    assert [(name, len(item.x)) for name, item in state.waiting.items()] == [("a", 4), ("b", 1)]
-    assert state._waiting_values == 5, "what was replaced takes no room"
+        wait(state, "a", {f"f{j}": 1.0 for j in range(i)}, float(i))
+    wait(state, "b", {"f": 1.0}, 5.0)
+    assert [(one.key, len(one.records.names)) for one in state.late.entries() if one.records] == [("a", 4), ("b", 1)]
 
 
-def test_observed_values_are_no_part_of_the_one_text_in_a_snapshot() -> None:
+def test_records_that_wait_are_in_a_snapshot_and_their_values_not_in_its_text() -> None:
     """The text is made in one call, during which no other thread of Python runs."""
-    found = decode(observed(50).snapshot(), "snapshot", *ESTIMATORS)
-    assert found.metadata["serve"]["waiting"].keys() == {"ids", "names"}
-    assert ModelState.restored(found, Limits()).waiting == observed(50).waiting
-
-
-def test_records_that_wait_are_in_a_snapshot() -> None:
-    for count in (0, 1, 7):
-        state = observed(count)
-        restored = ModelState.restored(decode(state.snapshot(), "snapshot", *ESTIMATORS), Limits())
-        assert isinstance(restored.waiting, OrderedDict)
-        assert restored.waiting == state.waiting
+    for count in (0, 1, 50):
+        state = ModelState("m", small_model(), Limits())
+        for i in range(count):
+            wait(state, f"id {i}", {f"f{j}": i + j / 3 for j in range(i % 4)}, float(i))
+        found = decode(state.snapshot(), "snapshot", *ESTIMATORS)
+        assert "0.333" not in json.dumps(found.metadata["serve"]["late"])
+        restored = ModelState.restored(found, Limits())
+        assert [one.key for one in restored.late.entries()] == [f"id {i}" for i in range(count)]
+        for before, after in zip(state.late.entries(), restored.late.entries(), strict=True):
+            assert before.records is not None
+            assert after.records is not None
+            assert (after.time, after.records.one(0)) == (before.time, before.records.one(0))

@@ -68,7 +68,7 @@ class GroupDraft:
             return self._label(request)
         assert request.records is not None
         if request.kind == "observe":
-            if request.id in self.state.labelled or request.id in self._labelled:
+            if self._has_label(request.id):
                 raise HTTPProblem(409, f"the record with the id {shown(request.id)} has its label: give another id")
             sent, growth = self._numbers(request.records)
             if self.state.key is not None and sent.keys == [None]:
@@ -156,24 +156,28 @@ class GroupDraft:
 
     def _label(self, request: WriteRequest) -> dict[str, Any]:
         assert request.id is not None
-        if request.id in self.state.labelled or request.id in self._labelled:
+        if self._has_label(request.id):
             return self._answer(0, 1)
-        found = self.state.waiting.get(request.id)
-        if found is None or time.time() - found.time > self.limits.observation_seconds:
+        found = self.state.late.get(request.id)
+        if found is None or found.records is None or time.time() - found.time > self.limits.observation_seconds:
             raise HTTPProblem(
                 404, f"no observation {shown(request.id)} waits for its label: it is unknown or has expired; send "
                 "record and label to learn"
             )  # fmt: skip
         parser = RecordParser(True, self.state.regression, self.limits, self.state.features)
-        parser.add({"x": found.x, "y": request.label, **({} if request.w is None else {"w": request.w})})
+        parser.add({"x": found.records.one(0), "y": request.label, **({} if request.w is None else {"w": request.w})})
         records = parser.done()
         if self.state.key is not None:
-            records = replace(records, keys=[found.key])
+            records = replace(records, keys=found.records.keys)
         self._check(records)
         self._labelled.add(request.id)
         self.records += 1
         self._take(CommitEntry("label", 1, id=request.id), records)
         return self._answer(1, 0)
+
+    def _has_label(self, id_: str | None) -> bool:
+        """Whether the record of this ID has got its label after the requests so far."""
+        return id_ in self._labelled or self.state.late.label_came(id_)
 
     def _check(self, records: Records) -> None:
         """Refuse what the model would refuse after the requests so far.

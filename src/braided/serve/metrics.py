@@ -101,7 +101,7 @@ class Collector:
                 "records_per_second": summary["records_per_second"],
                 "features": n_features(worker.state, summary),
                 "queued_records": worker.queued_records,
-                "waiting_for_labels": len(worker.state.waiting),
+                "waiting_for_labels": len(worker.state.late),
                 "trouble": int(bool(worker.trouble or worker.broken)),
                 **{key: count for key, count in keys(worker.state).items() if key in ("keys", "keys_in_memory")},
             }

@@ -274,14 +274,13 @@ def state_from_checkpoint(name: str, content: bytes, limits: Limits, folder: Pat
         raise HTTPProblem(422, str(error)) from None
     if len(state.clients) > limits.clients:
         raise HTTPProblem(422, f"the checkpoint has {len(state.clients)} clients: at most {limits.clients} are allowed")
-    if len(state.waiting) > limits.observations or len(state.labelled) > limits.observations:
-        raise HTTPProblem(422, f"the checkpoint has more records that wait than {limits.observations}: ask for less")
-    names = (name for observation in state.waiting.values() for name in observation.x)
-    for text in {*state.clients, *state.waiting, *state.labelled, *names, *state.stats.names}:
+    waiting = [(one.key, one.records) for one in state.late.entries() if one.records is not None]
+    names = (name for _, record in waiting for name in record.names)
+    for text in {*state.clients, *state.late.keys(), *names, *state.stats.names}:
         check_text(text, f"the checkpoint's {shown(text)}", limits.text)
     if state.key is not None:
-        for observation in state.waiting.values():
-            checked_key(observation.key, state.key, 0, limits.text)
+        for _, record in waiting:
+            checked_key(None if record.keys is None else record.keys[0], state.key, 0, limits.text)
     return state
 
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from array import array
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +16,15 @@ from braided.estimators.base import MODL
 from braided.estimators.params import REGRESSION
 from braided.fleet import KIND, Fleet
 from braided.fleet.cache import KeysNotWrittenError
+from braided.late import LateLabels
+from braided.records import Predictions
 from braided.records import Records as Chunk
 from braided.serve.commit_group import CommitGroup
 from braided.serve.raw_records import RawRecordParser
 from braided.serve.records import RecordParser, Records, renamed
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
-from braided.store import (
-    REMEDY,
-    Array,
-    Checkpoint,
-    check,
-    checked,
-    counts,
-    encode,
-    length,
-    prefixed,
-    reject_malformed,
-    unprefixed,
-)
+from braided.store import REMEDY, Checkpoint, checked, encode, prefixed, reject_malformed, unprefixed
 from braided.streams.encode.saved import checked_step, pack_encoder
 
 Model = MODLClassifier | MODLRegressor | Fleet
@@ -45,18 +32,11 @@ Model = MODLClassifier | MODLRegressor | Fleet
 MODEL_KINDS = (*ESTIMATORS, KIND)
 #: A fleet learns so many records at a time, and lets readers in between.
 _FLEET_CHUNK = 25
-_PREFIX, _WHAT = "serve", "the snapshot's own part"
+_PREFIX, _LATE, _WHAT = "serve", "late", "the snapshot's own part"
 #: All records that wait for their label together have at most this many values, whatever their number.
 _MAX_WAITING_VALUES = 500_000
-
-
-@dataclass(frozen=True)
-class Observation:
-    """A record that waits for its label since `time`."""
-
-    time: float
-    x: dict[str, float]
-    key: str | None = None
+#: Predictions are answered, not kept: a late record is judged by what the model says when its label comes.
+_NOT_KEPT = Predictions(np.zeros((1, 0)), np.zeros((1, 0)))
 
 
 class ModelState:
@@ -91,10 +71,8 @@ class ModelState:
         self.stats = Stats(model.learner_names, self.regression, before=model.records_learned)
         #: Client -> the sequence number that it should use next.
         self.clients: dict[str, int] = {}
-        self.waiting: OrderedDict[str, Observation] = OrderedDict()
-        #: IDs that have got their label, so that a retry is known for what it is.
-        self.labelled: OrderedDict[str, None] = OrderedDict()
-        self._waiting_values = 0
+        #: Records that wait for their label, by their ID; IDs that have got it are remembered for retries.
+        self.late = LateLabels(limits.observations, limits.observation_seconds, _MAX_WAITING_VALUES)
         #: What the model knows, to be looked at while it learns.
         self.features: set[str] = {str(name) for name in model.feature_names}
         #: The model's own: for readers who ask it several things, and around the rules.
@@ -131,13 +109,9 @@ class ModelState:
                     self.clients[entry.client] = entry.sequence + entry.count
             if entry.id is not None:
                 if entry.kind == "observe":
-                    self._wait(entry.id, _observation(entry.time, group.records, at))
+                    self.late.keep(entry.id, _waiting(group.records, at), _NOT_KEPT, entry.time)
                 else:
-                    found = self.waiting.pop(entry.id, None)
-                    self._waiting_values -= len(found.x) if found is not None else 0
-                    self.labelled[entry.id] = None
-                    while len(self.labelled) > self.limits.observations:
-                        self.labelled.popitem(last=False)
+                    self.late.take(entry.id)
             at += entry.count
         self.number, self.time = number, group.time or self.time
 
@@ -150,23 +124,6 @@ class ModelState:
         with self.lock.writing:
             for step in steps:
                 self.rules.grow(step)
-
-    def _wait(self, id_: str, observation: Observation) -> None:
-        """Keep a record for its label, and drop those that are too many or too old by the time this one came."""
-        replaced = self.waiting.pop(id_, None)  # an ID of a client's own may come again, with the later record
-        self._waiting_values -= 0 if replaced is None else len(replaced.x)
-        self.waiting[id_] = observation
-        self._waiting_values += len(observation.x)
-        while self.waiting:
-            oldest = next(iter(self.waiting.values()))
-            if (
-                len(self.waiting) <= self.limits.observations
-                and self._waiting_values <= _MAX_WAITING_VALUES
-                and oldest.time >= observation.time - self.limits.observation_seconds
-            ):
-                break
-            self.waiting.popitem(last=False)
-            self._waiting_values -= len(oldest.x)
 
     def _learn(self, records: Records, live: bool) -> None:
         for rows, table in records.tables(2**30 if self.key is None else _FLEET_CHUNK):
@@ -189,8 +146,8 @@ class ModelState:
         """
         metadata, arrays = self._model_snapshot()
         figures, kept_arrays = self.stats.state()
-        waiting, waiting_arrays = _packed(self.waiting)
-        kept_arrays |= waiting_arrays
+        late, late_arrays = self.late.state()
+        kept_arrays |= prefixed(_LATE, late_arrays)
         metadata["serve"] = {
             "name": self.name,
             "uid": self.uid.hex(),
@@ -204,8 +161,7 @@ class ModelState:
             },
             "stats": figures,
             "clients": self.clients,
-            "waiting": waiting,
-            "labelled": list(self.labelled),
+            "late": late,
         }
         arrays |= prefixed(_PREFIX, kept_arrays)
         return encode(KIND if isinstance(self.model, Fleet) else type(self.model).__name__, metadata, arrays)
@@ -237,63 +193,11 @@ class ModelState:
             return
         kept = checked("the snapshot", checkpoint.metadata, "serve", dict)
         arrays = unprefixed(_PREFIX, checkpoint.arrays)
-        clients, labelled = checked(_WHAT, kept, "clients", dict), _texts(kept, "labelled")
-        numbers = {client: checked(_WHAT, clients, client, int) for client in clients}
-        waiting = _unpacked(kept.get("waiting"), arrays)
+        clients = checked(_WHAT, kept, "clients", dict)
+        self.clients = {client: checked(_WHAT, clients, client, int) for client in clients}
+        self.late.load_state(kept.get("late"), unprefixed(_LATE, arrays), n_learners=0)
         self.stats.load_state(checked(_WHAT, kept, "stats", dict), arrays)
-        self.clients, self.waiting, self.labelled = numbers, waiting, OrderedDict.fromkeys(labelled)
-        self._waiting_values = sum(len(item.x) for item in waiting.values())
         self.features |= set(map(str, self.stats.names)) if self.key is not None else set()
-
-
-def _packed(waiting: Mapping[str, Observation]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Observations as JSON and arrays: all their values as one JSON text would hold up every other thread."""
-    places: dict[str, int] = {}
-    times, counts, columns, values = array("d"), array("q"), array("q"), array("d")
-    for item in waiting.values():
-        times.append(item.time)
-        counts.append(len(item.x))
-        columns.extend([places.setdefault(name, len(places)) for name in item.x])
-        values.extend(item.x.values())
-    arrays = {"times": times, "counts": counts, "columns": columns, "values": values}
-    packed = {f"waiting {name}": np.asarray(numbers) for name, numbers in arrays.items()}
-    keys = [item.key for item in waiting.values()]
-    of_a_fleet = {"keys": keys} if any(key is not None for key in keys) else {}
-    return {"ids": list(waiting), "names": list(places), **of_a_fleet}, packed
-
-
-def _unpacked(packed: Any, arrays: Mapping[str, NDArray[Any]]) -> OrderedDict[str, Observation]:
-    """The inverse of `_packed`."""
-    ids, known = _texts(packed, "ids"), _texts(packed, "names")
-    n = length(arrays, "waiting columns")
-    rules = {
-        "waiting times": Array((len(ids),)),
-        "waiting counts": counts(len(ids), high=n),
-        "waiting columns": counts(n, high=len(known) - 1),
-        "waiting values": Array((n,)),
-    }
-    check("the records that wait", rules, arrays)
-    sizes, columns, values = (arrays[f"waiting {name}"] for name in ("counts", "columns", "values"))
-    if sizes.sum() != n:
-        raise BraidedError(f"the records that wait have {sizes.sum()} values and {n} are there; {REMEDY}")
-    keys = checked(_WHAT, {"keys": [None] * len(ids), **packed}, "keys", list)
-    if len(keys) != len(ids):
-        raise BraidedError(f"{_WHAT}: {len(ids)} records wait, and they have {len(keys)} keys; {REMEDY}")
-    ends, times = np.cumsum(sizes).tolist(), arrays["waiting times"].tolist()
-    found = OrderedDict()
-    for id_, time, count, end, key in zip(ids, times, sizes.tolist(), ends, keys, strict=True):
-        inside = slice(end - count, end)
-        names = [known[column] for column in columns[inside].tolist()]
-        found[id_] = Observation(time, dict(zip(names, values[inside].tolist(), strict=True)), key)
-    return found
-
-
-def _texts(packed: Any, key: str) -> list[str]:
-    """Different texts."""
-    texts = checked(_WHAT, packed, key, list)
-    if not all(isinstance(text, str) for text in texts) or len(set(texts)) != len(texts):
-        raise BraidedError(f"{_WHAT}: {key!r} are not different texts; {REMEDY}")
-    return list(texts)
 
 
 def restored_model(checkpoint: Checkpoint, folder: Path | None = None) -> Model:
@@ -322,6 +226,8 @@ def _selected(records: Records, keep: NDArray[np.bool_]) -> Records:
     )
 
 
-def _observation(time: float, records: Records, at: int) -> Observation:
+def _waiting(records: Records, at: int) -> Chunk:
     """The record at a place, which is to wait."""
-    return Observation(time, records.one(at), None if records.keys is None else records.keys[at])
+    x = records.one(at)
+    keys = None if records.keys is None else [records.keys[at]]
+    return Chunk(tuple(x), np.array([list(x.values())], dtype=np.float64), keys=keys)

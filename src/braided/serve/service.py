@@ -299,7 +299,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "seed": int(model.seed),
         "encode": worker.rules(),
         **keys(worker.state),
-        "waiting_for_labels": len(worker.state.waiting),
+        "waiting_for_labels": len(worker.state.late),
         "clients": len(worker.state.clients),
         "queued_records": worker.queued_records,
         "durability": worker.settings.durability,
