@@ -133,7 +133,7 @@ def test_planes_follow_their_formulas(stays: float) -> None:
         x = np.zeros(inputs.PLANES * d + 5, dtype=np.float32)
         x[:d] = np.where(np.isnan(raw), 0.0, raw / 2)
         z = x[:d].astype(np.float64)
-        stage.fill(raw, every, x, active)
+        inputs.fill(stage.row, raw, every, x, active)
         filled, ranked, sigma, s = plainly.planes(raw, z)
         for plane, expected in (
             (inputs.FILLED, filled),
@@ -141,7 +141,7 @@ def test_planes_follow_their_formulas(stays: float) -> None:
             (inputs.SCORES, ranked * sigma),
         ):
             np.testing.assert_allclose(x[plane * d : (plane + 1) * d], expected, atol=2e-4, err_msg=f"{t} {plane}")
-        stage.take_in(raw, every, NO_RESTARTS[:d], x, active)
+        inputs.take_in(stage.row, raw, every, NO_RESTARTS[:d], x, active, False)
         plainly.take_in(raw, z, s)
     carried = [sum(products for products, _ in pairs) / (len(pairs) + 30) > 0.25 for pairs in plainly.back.values()]
     assert any(carried) == (stays > 0)
@@ -158,10 +158,10 @@ def test_a_silent_feature_is_filled_by_what_it_said_last() -> None:
         there = every[rng.random(2) < 0.3]
         x[:2] = 0.0
         x[there] = raw[there]
-        stage.fill(np.where(np.isin(every, there), raw, np.nan), every, x, there)
+        inputs.fill(stage.row, np.where(np.isin(every, there), raw, np.nan), every, x, there)
         if t > 500 and there.size == 0:
             missed.append(x[2] - raw[0])
-        stage.take_in(raw, every, NO_RESTARTS[:2], x, there)
+        inputs.take_in(stage.row, raw, every, NO_RESTARTS[:2], x, there, False)
     assert np.std(missed) < 0.35, "1 if it were not carried"
     back = stage.state()["figures"][:, inputs.BACK :].reshape(2, inputs.GAPS, 3)
     worth = back[:, :3, 1] / (back[:, :3, 0] + inputs.PRIOR_COUNT)
@@ -176,10 +176,10 @@ def test_where_labels_come_late_nothing_is_carried() -> None:
         stage.grow(1)
         for t in range(400):
             row[0] = np.sin(t / 50)
-            stage.fill(row[:1].astype(np.float64), every, row, every)
-            stage.take_in(row[:1].astype(np.float64), every, NO_RESTARTS[:1], row, every)
+            inputs.fill(stage.row, row[:1].astype(np.float64), every, row, every)
+            inputs.take_in(stage.row, row[:1].astype(np.float64), every, NO_RESTARTS[:1], row, every, False)
         row[0] = 0.0
-        stage.fill(np.array([np.nan]), every, row, every[:0])
+        inputs.fill(stage.row, np.array([np.nan]), every, row, every[:0])
     assert x[0, 1] > 0.4 * np.sin(399 / 50)
     assert x[1, 1] == 0.0
 
@@ -192,13 +192,13 @@ def test_what_is_missing_is_found_from_what_goes_with_it() -> None:
     for _ in range(2_000):
         a, b = rng.normal(size=2)
         x[:3] = a, b, (a + b) / np.sqrt(2)
-        stage.fill(x[:3].astype(np.float64), every, x, every)
-        stage.take_in(x[:3].astype(np.float64), every, NO_RESTARTS[:3], x, every)
+        inputs.fill(stage.row, x[:3].astype(np.float64), every, x, every)
+        inputs.take_in(stage.row, x[:3].astype(np.float64), every, NO_RESTARTS[:3], x, every, False)
     errors = []
     for _ in range(200):
         a, b = rng.normal(size=2)
         x[:3] = a, b, 0.0
-        stage.fill(np.array([a, b, np.nan]), every, x, every[:2])
+        inputs.fill(stage.row, np.array([a, b, np.nan]), every, x, every[:2])
         errors.append(x[5] - (a + b) / np.sqrt(2))
     assert np.std(errors) < 0.2, "beside the 1 of not knowing, and the shrinking by a tenth"
 
@@ -211,8 +211,8 @@ def test_kept_values_stay_in_order_and_follow_the_stream() -> None:
     rng = np.random.default_rng(0)
     for t in range(6_000):
         value = np.array([rng.normal() + (5.0 if t >= 3_000 else 0.0)])
-        stage.fill(value, one, x, one)
-        stage.take_in(value, one, NO_RESTARTS[:1], x, one)
+        inputs.fill(stage.row, value, one, x, one)
+        inputs.take_in(stage.row, value, one, NO_RESTARTS[:1], x, one, False)
         if t in (100, 2_999):
             kept = stage.state()["kept"][0, : min(t + 1, inputs.KEPT)]
             assert (np.diff(kept) >= 0).all()

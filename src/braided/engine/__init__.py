@@ -1,6 +1,5 @@
 """The braid itself: learners, combiner and the compiled record loop."""
 
-from braided.engine.braid import Answered, Braid, Scores
-from braided.engine.plasticity import BOOST
+from braided.engine.braid import BOOST, Answered, Braid, Scores
 
 __all__ = ["BOOST", "Answered", "Braid", "Scores"]

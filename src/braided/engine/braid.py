@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from braided.combiners import Combiner
 from braided.engine.inputs import InputStage
-from braided.engine.plasticity import BOOST, Plasticity
 from braided.errors import BraidedError
 from braided.kernels import loop
 from braided.kernels.calls import COLUMNS, call_learn
@@ -31,6 +30,9 @@ Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 _NO_WEIGHTS = _NO_TARGETS = np.zeros(0)
 _NO_DOUBTS = np.zeros((0, DOUBTS))
+#: After a drift steps are this many times as long as usual, and the excess shrinks by this factor with each record,
+#: until they are so nearly as long as usual that they are again.
+BOOST, _FADING, _NEARLY_USUAL = 4.0, 0.99, 1.01
 
 
 class Scores(NamedTuple):
@@ -112,6 +114,8 @@ class Braid:
     ----------
     waiting
         `waiting[0]` is not 0 while another thread waits for the model: `run` then ends after the record in hand.
+    plasticity
+        How much longer than usual the steps of learners and combiner are.
     lags
         Whether labels come so late that a record is learned by less than is known by then.
     follows
@@ -131,6 +135,7 @@ class Braid:
         self.n_features = 0
         self.n_outputs = 0
         self.steps = 0
+        self.plasticity = 1.0
         self.statistics = np.zeros((0, STATISTICS))
         self.target = np.zeros(TARGET_STATISTICS)
         # How many targets have come, and those that had not when the next record to be learned was predicted; and, in
@@ -152,7 +157,6 @@ class Braid:
         self.compiled = len(self._run_learners) == len(self.learners)
         places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
         self._doubter = places[0] if places and self.regression else -1
-        self._plasticity = Plasticity([self.combiner, *self.learners])
         self._scored: tuple[Any, Any, bytes] | None = None
         self._last_prediction: Floats | None = None
 
@@ -228,7 +232,6 @@ class Braid:
         targets: Floats | None = None,
         weights: Floats | None = None,
         doubt: bool = False,
-        at_once: bool = True,
     ) -> Answered:
         """Predict every record of a chunk, each before learning it if there are targets.
 
@@ -246,8 +249,6 @@ class Braid:
             (n,) how much each record counts, above 0; None for 1 each.
         doubt
             Whether `doubts` are wanted.
-        at_once
-            False for a single record of a stream whose labels come late, which is predicted and learned apart.
         """
         n, learn = values.shape[0], targets is not None
         predictions, own = np.zeros((n, self.n_outputs)), np.zeros((n, len(self.learners)))
@@ -257,7 +258,7 @@ class Braid:
             targets = _NO_TARGETS
         if weights is None:
             weights = _NO_WEIGHTS
-        if not self.compiled or (learn and self.lags and at_once):
+        if not self.compiled or (learn and self.lags):
             chunk, answers = loop.Chunk(values, columns, slots, targets, weights), loop.Answers(predictions, own, asked)
             return self._run_by_record(chunk, answers, doubts, learn)
         # A single record predicted and then learned needs its forward pass only once.
@@ -309,14 +310,12 @@ class Braid:
     def _run_one(self, chunk: loop.Chunk, answers: loop.Answers, t: int, learn: bool) -> None:
         if self.compiled:
             rows, (values, columns, slots, targets, weights) = slice(t, t + 1), chunk
-            known, own_weights = targets[rows] if learn else None, weights[rows] if weights.size else None
-            doubt = answers.doubts.size > 0
-            one = self.run(values[rows], columns, slots, known, own_weights, doubt, at_once=False)
-            answers.predictions[rows], answers.own[rows] = one.predictions, one.own
-            if doubt:
-                answers.doubts[rows] = one.doubts
-            return
-        self._run_python(chunk, answers, t, learn)
+            into = (array[rows] for array in answers)
+            loop.run(
+                self._row, values[rows], columns, slots, targets[rows], weights[rows], *into, self.steps, learn, False
+            )  # fmt: skip
+        else:
+            self._run_python(chunk, answers, t, learn)
         if learn:
             self.steps += 1
             for learner in self._run_learners:
@@ -401,18 +400,21 @@ class Braid:
 
     def raise_plasticity(self) -> None:
         """Learn faster for some hundred records, because the stream has changed."""
-        self._plasticity.boost()
-        self._scored = None  # a forward pass that was kept may be of other weights
+        self._use_plasticity(BOOST, fresh=True)
 
     def relax(self) -> None:
         """One record nearer to the usual plasticity."""
-        if self._plasticity.relax():
-            self._scored = None
+        if self.plasticity != 1.0:
+            factor = 1.0 + (self.plasticity - 1.0) * _FADING
+            self._use_plasticity(1.0 if factor < _NEARLY_USUAL else factor)
 
-    @property
-    def plasticity(self) -> float:
-        """How much longer than usual steps are."""
-        return self._plasticity.factor
+    def _use_plasticity(self, factor: float, fresh: bool = False) -> None:
+        """Take steps of this length; `fresh` where a drift was found just now."""
+        self.plasticity = factor
+        self._scored = None  # a forward pass that was kept may be of other weights
+        for part in (self.combiner, *self.learners):
+            if hasattr(part, "raise_plasticity"):
+                part.raise_plasticity(factor, fresh)
 
     def state(self) -> Arrays:
         """Everything that was learned, as named arrays."""
@@ -480,16 +482,14 @@ class Braid:
         if self.lags:
             self.late[:], self.target_then[:] = arrays["late"], arrays["target then"]
         if "plasticity" in arrays:
-            self._plasticity.set(float(arrays["plasticity"][0]))
+            self._use_plasticity(float(arrays["plasticity"][0]))
         self._bind()  # a learner in Python may have taken over arrays of its own
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""
-        kept = {name: value for name, value in self.__dict__.items() if not name.startswith("_") and name != "waiting"}
-        return {**kept, "plasticity": self.plasticity}
+        return {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "waiting"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        factor = state.pop("plasticity")
         self.__dict__.update(state)
         # joblib may open a pickle as a read-only memory map, and the kernels write to whatever address they get.
         for part in (self, self.combiner):
@@ -499,5 +499,5 @@ class Braid:
         self._set_up()
         if self.n_outputs:
             self._bind()
-        if factor != 1.0:
-            self._plasticity.set(factor)
+        if self.plasticity != 1.0:
+            self._use_plasticity(self.plasticity)

@@ -26,11 +26,11 @@ class InputStage:
     >>> both, nothing_missing = np.arange(2), np.zeros(8, dtype=np.float32)
     >>> for a in rng.normal(size=500):
     ...     nothing_missing[:2] = a, -a
-    ...     stage.fill(np.array([a, -a]), both, nothing_missing, both)
-    ...     stage.take_in(np.array([a, -a]), both, statistics, nothing_missing, both)
+    ...     inputs.fill(stage.row, np.array([a, -a]), both, nothing_missing, both)
+    ...     inputs.take_in(stage.row, np.array([a, -a]), both, statistics, nothing_missing, both, False)
     >>> x = np.zeros(8, dtype=np.float32)
     >>> x[0] = 1.0
-    >>> stage.fill(np.array([1.0, np.nan]), both, x, both[:1])
+    >>> inputs.fill(stage.row, np.array([1.0, np.nan]), both, x, both[:1])
     >>> [f"{value:.2f}" for value in x[2:4]]
     ['1.00', '-0.88']
     """
@@ -89,33 +89,6 @@ class InputStage:
             "correlations": self.correlations.reshape(2, n, n),
         }
 
-    def fill(
-        self,
-        values: NDArray[np.float64],
-        columns: NDArray[np.int64],
-        x: NDArray[np.float32],
-        active: NDArray[np.int64],
-    ) -> None:
-        """Fill the planes of x from a raw record; the first plane is there already."""
-        if self.planes > 1:
-            inputs.fill(self.row, values, columns, x, active)
-
-    def take_in(
-        self,
-        values: NDArray[np.float64],
-        columns: NDArray[np.int64],
-        statistics: NDArray[np.float64],
-        x: NDArray[np.float32],
-        active: NDArray[np.int64],
-        doubtful: bool = False,
-    ) -> None:
-        """Learn from the record that was filled last, and whose values are in the statistics by now.
-
-        A doubtful one only lets time go by.
-        """
-        if self.planes > 1:
-            inputs.take_in(self.row, values, columns, statistics, x, active, doubtful)
-
     def state(self) -> Arrays:
         """Everything that was learned, as named arrays."""
         return {name: part.copy() for name, part in self._parts().items()} if self.planes > 1 else {}
@@ -139,8 +112,7 @@ class InputStage:
         check("state of the input stage", self.schema(), arrays)
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`; the size must have been set by `grow`."""
-        self.check_state(arrays)
+        """Take over a `state` that was checked; the size must have been set by `grow`."""
         if self.planes > 1:
             for name, part in self._parts().items():
                 part[:] = arrays[name]
