@@ -151,25 +151,26 @@ def test_time_is_that_of_the_source() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"waiting": ["a", "a"]}, "are 2, of 1 keys"),
-        ({"waiting": [{"list": 1}, "b"]}, "name or label"),
-        ({"gone": [["x", 1]]}, "keys that wait no longer"),
+        ({"waiting": [["a", None, None], ["a", None, None]]}, "'a' twice among its records that wait"),
+        ({"waiting": [[{"list": 1}, None, None], ["b", None, None]]}, "name or label"),
+        ({"waiting": [["a", 1, None], ["b", None, None]]}, "key 1 is no text"),
+        ({"waiting": [["a", None], ["b", None, None]]}, "'waiting' should hold lists of 3"),
+        ({"gone": ["xyz"]}, "'gone' should hold lists of 2"),
         ({"counts": {"asked": -1}}, "'asked' is -1"),
         ({"sizes": np.array([2, 1])}, "do not have 4 values"),
         ({"columns": np.array([0, 1, 0, 7])}, "array 'columns' holds 7"),
         ({"values": np.array([1.0, np.nan, 1.0, 1.0])}, "array 'values' holds nan"),
         ({"own": np.zeros((2, 3))}, "array 'own' should have shape"),
         ({"widths": np.array([2, 3])}, "array 'widths' holds 3"),
-        ({"decided": np.array([2, 3])}, "array 'decided' holds 3"),
+        ({"decided": np.array([1, 2])}, "array 'decided' holds 2"),
         ({"doubts": np.zeros((2, 2))}, "array 'doubts' should have shape"),
         ({"names": [0, 0]}, "twice"),
-        ({"keys": [1, None]}, "keys and targets are not 2"),
     ],
 )
 def test_a_state_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
     late = bounded()
-    keep(late, "a", 1.0)
-    keep(late, "b")
+    for key in "ab":
+        late.keep(key, record(2), prediction(sure=True), 1.0)
     about, arrays = late.state()
     about |= {name: value for name, value in change.items() if name in about}
     arrays |= {name: value for name, value in change.items() if name in arrays}

@@ -25,8 +25,8 @@ Arrays = dict[str, NDArray[Any]]
 MAX_COUNT, MAX_SECONDS, MAX_VALUES = 10_000, 86_400.0, 2_000_000
 _WHAT = "the records that wait for their label"
 COUNTS = ("asked", "joined", "too_late", "repeated", "unknown", "misfit")
-#: In place of a decision: it is the likeliest class.
-_LIKELIEST = -2
+#: In a state, how sure a prediction is that does not say so.
+_UNSAID = Confidence(np.zeros((1, DOUBTS)), np.full(1, np.nan), np.zeros((1, len(LEVELS))))
 
 
 class Waiting(NamedTuple):
@@ -197,43 +197,45 @@ class LateLabels:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from; those that wait by their content alone are not in it."""
         entries = [(one, one.records) for one in self._waiting.values() if one.records is not None]
-        places: dict[Hashable, int] = {}
-        columns = [places.setdefault(name, len(places)) for _, record in entries for name in record.names]
+        names = dict.fromkeys(name for _, record in entries for name in record.names)
+        about = {
+            "counts": self.counts.copy(),
+            "waiting": [
+                [pack_name(one.key), record.keys and record.keys[0], pack_name(record.known_targets[0])]
+                for one, record in entries
+            ],
+            "gone": [[pack_name(key), label_came] for key, label_came in self._gone.items()],
+            "names": [pack_name(name) for name in names],
+        }
+        if not entries:
+            return about, {}
+        place = {name: column for column, name in enumerate(names)}
+        predictions = join_predictions([one.predictions for one, _ in entries])
+        confidence = zip(*(one.predictions.confidence or _UNSAID for one, _ in entries), strict=True)
         arrays: Arrays = {
             "times": np.array([one.time for one, _ in entries], dtype=np.float64),
             "weights": np.array([1.0 if record.weights is None else record.weights[0] for _, record in entries]),
             "sizes": np.array([len(record.names) for _, record in entries], dtype=np.int64),
-            "columns": np.array(columns, dtype=np.int64),
-            "values": np.concatenate([np.zeros(0), *(record.values[0] for _, record in entries)]),
-            **_pack_predictions([one.predictions for one, _ in entries]),
-        }
-        about = {
-            "counts": dict(self.counts),
-            "waiting": [pack_name(one.key) for one, _ in entries],
-            "gone": [[pack_name(key), label_came] for key, label_came in self._gone.items()],
-            "names": [pack_name(name) for name in places],
-            "keys": [None if record.keys is None else record.keys[0] for _, record in entries],
-            "targets": [pack_name(record.known_targets[0]) for _, record in entries],
+            "columns": np.array([place[name] for _, record in entries for name in record.names], dtype=np.int64),
+            "values": np.concatenate([record.values[0] for _, record in entries]),
+            "widths": np.array([one.predictions.values.shape[1] for one, _ in entries], dtype=np.int64),
+            "predictions": np.asarray(predictions.values, dtype=np.float64),
+            "own": np.asarray(predictions.own, dtype=np.float64),
+            "decided": np.array([_decided(one.predictions) for one, _ in entries], dtype=np.int64),
+            **Confidence(*map(np.concatenate, confidence))._asdict(),
         }
         return about, arrays
 
     def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> None:
         """Go on from a `state` of a model with so many learners; one that does not fit is refused."""
         given = checked(_WHAT, about, "counts", dict)
-        keys = [unpack_name(packed) for packed in checked(_WHAT, about, "waiting", list)]
-        gone = checked(_WHAT, about, "gone", list)
-        n = len(keys)
-        if len(set(keys)) < n and not self.alike:
-            raise BraidedError(f"{_WHAT} are {n}, of {len(set(keys))} keys: {REMEDY}")
-        if not all(isinstance(item, list | tuple) and len(item) == 2 and type(item[1]) is bool for item in gone):
-            raise BraidedError(f"{_WHAT}: the keys that wait no longer do not fit: {REMEDY}")
-        records = _unpack_records(about, arrays, n)
-        predictions = _unpack_predictions(arrays, n, n_learners)
+        waiting, gone = _rows(about, "waiting", 3), _rows(about, "gone", 2)
+        names = unpack_names("names of features", checked(_WHAT, about, "names", list))
+        entries = _unpacked(waiting, names, arrays, n_learners) if waiting else []
         self.counts = {name: checked(_WHAT, given, name, int) for name in COUNTS}
-        self._gone = OrderedDict((unpack_name(key), label_came) for key, label_came in gone)
+        self._gone = OrderedDict((unpack_name(key), bool(label_came)) for key, label_came in gone)
         self._waiting, self._numbers, self._values = OrderedDict(), {}, 0
-        times = arrays["times"].tolist()
-        for one in map(Waiting, keys, times, records, predictions):
+        for one in entries:
             self._put(one)
         self.expire()  # there may be less room than where they were saved
 
@@ -278,90 +280,62 @@ def _alone(records: Records) -> Records:
     )
 
 
-def _pack_predictions(predictions: list[Predictions]) -> Arrays:
-    """Predictions of single records as named arrays."""
-    n = len(predictions)
-    whole = join_predictions(predictions) if predictions else Predictions(np.zeros((0, 0)), np.zeros((0, 0)))
-    arrays: Arrays = {
-        "widths": np.array([one.values.shape[1] for one in predictions], dtype=np.int64),
-        "predictions": np.asarray(whole.values, dtype=np.float64),
-        "own": np.asarray(whole.own, dtype=np.float64),
-        "decided": np.full(n, _LIKELIEST, dtype=np.int64),
-        "known": np.zeros(n, dtype=np.int64),
-        "doubts": np.zeros((n, DOUBTS)),
-        "scales": np.zeros(n),
-        "bounds": np.zeros((n, len(LEVELS))),
-    }
-    for row, one in enumerate(predictions):
-        if one.decided is not None:
-            arrays["decided"][row] = one.decided[0]
-        if one.confidence is not None:
-            arrays["known"][row] = 1
-            arrays["doubts"][row], arrays["scales"][row], arrays["bounds"][row] = (part[0] for part in one.confidence)
-    return arrays
+def _decided(predictions: Predictions) -> int:
+    """The place of the class that was answered for a single record, -1 for none."""
+    answer = predictions.answer(0)
+    return -1 if answer is None else answer
 
 
-def _unpack_predictions(arrays: Mapping[str, NDArray[Any]], n: int, n_learners: int) -> list[Predictions]:
-    """The inverse of `_pack_predictions` for n records."""
-    found = arrays.get("predictions", np.zeros(0))
-    width = found.shape[1] if found.ndim == 2 else 0
+def _rows(about: Any, name: str, width: int) -> list[Any]:
+    """A list of lists of so many items each, from the JSON of a state."""
+    rows: list[Any] = checked(_WHAT, about, name, list)
+    if not all(isinstance(row, list | tuple) and len(row) == width for row in rows):
+        raise BraidedError(f"{_WHAT}: {name!r} should hold lists of {width}; {REMEDY}")
+    return rows
+
+
+def _unpacked(
+    waiting: list[Any], names: list[Hashable], arrays: Mapping[str, NDArray[Any]], n_learners: int
+) -> list[Waiting]:
+    """What waited when a `state` was made."""
+    n, size = len(waiting), length(arrays, "values")
+    ids = unpack_names("records that wait", [row[0] for row in waiting])
     rules = {
-        "widths": counts(n, high=width),
-        "predictions": Array((n, width), finite=False),
-        "own": Array((n, n_learners if n else None), finite=False),
-        "decided": Array((n,), "int64", low=_LIKELIEST, high=width),
-        "known": counts(n, high=1),
+        "times": Array((n,), finite=False),
+        "weights": Array((n,), low=0.0),
+        "sizes": counts(n),
+        "columns": counts(size, high=len(names) - 1),
+        "values": Array((size,)),
+        "predictions": Array((n, None), finite=False),
+        "own": Array((n, n_learners), finite=False),
         "doubts": Array((n, DOUBTS), low=0.0),
         "scales": Array((n,), low=0.0, finite=False),
         "bounds": Array((n, len(LEVELS)), low=0.0, finite=False),
     }
     check(_WHAT, rules, arrays)
-    predictions: list[Predictions] = []
-    for row, size in enumerate(arrays["widths"].tolist()):
-        own = slice(row, row + 1)
-        confidence = Confidence(arrays["doubts"][own], arrays["scales"][own], arrays["bounds"][own])
-        predictions.append(
-            Predictions(
-                arrays["predictions"][own, :size],
-                arrays["own"][own],
-                None if arrays["decided"][row] == _LIKELIEST else arrays["decided"][own],
-                confidence if arrays["known"][row] else None,
-            )
-        )
-    return predictions
-
-
-def _unpack_records(about: Any, arrays: Mapping[str, NDArray[Any]], n: int) -> list[Records]:
-    """The n records of a `state`."""
-    names = unpack_names("names of features", checked(_WHAT, about, "names", list))
-    keys, targets = checked(_WHAT, about, "keys", list), checked(_WHAT, about, "targets", list)
-    if len(keys) != n or len(targets) != n or not all(key is None or isinstance(key, str) for key in keys):
-        raise BraidedError(f"{_WHAT}: keys and targets are not {n}: {REMEDY}")
-    size = max(length(arrays, "values"), 0)
-    rules = {
-        "times": Array((n,), finite=False),
-        "weights": Array((n,), low=0.0),
-        "sizes": counts(n, high=size),
-        "columns": counts(size, high=max(len(names) - 1, 0)),
-        "values": Array((size,)),
-    }
-    check(_WHAT, rules, arrays)
-    sizes = arrays["sizes"]
-    if sizes.sum() != size or (size and not names):
+    check(_WHAT, {"widths": counts(n, high=arrays["predictions"].shape[1])}, arrays)
+    check(_WHAT, {"decided": Array((n,), "int64", -1, arrays["widths"] - 1)}, arrays)
+    ends = arrays["sizes"].cumsum()
+    if ends[-1] != size:
         raise BraidedError(f"{_WHAT} do not have {size} values: {REMEDY}")
-    records: list[Records] = []
-    start = 0
-    for row, width in enumerate(sizes.tolist()):
-        inside = slice(start, start + width)
-        start += width
-        target, weight = unpack_name(targets[row]), arrays["weights"][row : row + 1]
-        records.append(
-            Records(
-                tuple(names[place] for place in arrays["columns"][inside].tolist()),
-                arrays["values"][inside][None, :].copy(),
-                [target],
-                None if weight[0] == 1.0 else weight,
-                None if keys[row] is None else [keys[row]],
-            )
+    confidence = Confidence(arrays["doubts"], arrays["scales"], arrays["bounds"])
+    predictions = Predictions(arrays["predictions"], arrays["own"], arrays["decided"], confidence)
+    found: list[Waiting] = []
+    for row, (_, key, target) in enumerate(waiting):
+        if not isinstance(key, str | None):
+            raise BraidedError(f"{_WHAT}: key {key!r:.60} is no text; {REMEDY}")
+        inside = slice(ends[row] - arrays["sizes"][row], ends[row])
+        weights = arrays["weights"][row : row + 1]
+        record = Records(
+            tuple(names[place] for place in arrays["columns"][inside].tolist()),
+            arrays["values"][None, inside].copy(),
+            [unpack_name(target)],
+            None if weights[0] == 1.0 else weights,
+            None if key is None else [key],
         )
-    return records
+        one = predictions.part(row, row + 1)
+        one = one._replace(values=one.values[:, : arrays["widths"][row]])
+        if np.isnan(arrays["scales"][row]):
+            one = one._replace(confidence=None)
+        found.append(Waiting(ids[row], float(arrays["times"][row]), record, one))
+    return found

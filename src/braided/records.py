@@ -243,17 +243,26 @@ def join(chunks: Sequence[Records]) -> Records:
     for chunk in chunks:
         values[start : start + len(chunk), [place[name] for name in chunk.names]] = chunk.values
         start += len(chunk)
+    weights, times = _column(chunks, "weights", 1.0), _column(chunks, "times", np.nan)
     return Records(
         tuple(names),
         values,
-        _lists([chunk.targets for chunk in chunks], chunks),
-        _arrays([chunk.weights for chunk in chunks], chunks, 1.0),
-        _lists([chunk.keys for chunk in chunks], chunks),
-        _lists([chunk.ids for chunk in chunks], chunks),
-        _arrays([chunk.times for chunk in chunks], chunks, np.nan),
+        _column(chunks, "targets", None),
+        None if weights is None else np.array(weights),
+        _column(chunks, "keys", None),
+        _column(chunks, "ids", None),
+        None if times is None else np.array(times),
         {name: meaning for chunk in chunks for name, meaning in chunk.categories.items()},
         chunks[0].first,
     )
+
+
+def _column(chunks: Sequence[Records], field: str, usual: Any) -> list[Any] | None:
+    """A field of some chunks as one, and what is usual for those without; None where none of them has it."""
+    found = [(getattr(chunk, field), len(chunk)) for chunk in chunks]
+    if all(part is None for part, _ in found):
+        return None
+    return [item for part, n in found for item in ([usual] * n if part is None else part)]
 
 
 def join_labels(parts: Sequence[Labels]) -> Labels:
@@ -264,22 +273,6 @@ def join_labels(parts: Sequence[Labels]) -> Labels:
         [weight for part in parts for weight in part.weights],
         np.concatenate([np.zeros(0), *(part.times for part in parts)]),
     )
-
-
-def _lists(parts: list[list[Any] | None], chunks: Sequence[Records]) -> list[Any] | None:
-    """A field of some chunks as one; None where none of them has it, and None inside for those without."""
-    if all(part is None for part in parts):
-        return None
-    filled = ([None] * len(chunk) if part is None else part for part, chunk in zip(parts, chunks, strict=True))
-    return [item for part in filled for item in part]
-
-
-def _arrays(parts: list[Floats | None], chunks: Sequence[Records], usual: float) -> Floats | None:
-    """The same for an array; those without it have the usual number."""
-    if all(part is None for part in parts):
-        return None
-    filled = (np.full(len(chunk), usual) if part is None else part for part, chunk in zip(parts, chunks, strict=True))
-    return np.concatenate(list(filled))
 
 
 def join_predictions(parts: Sequence[Predictions]) -> Predictions:
