@@ -413,13 +413,13 @@ def test_readers_without_a_pause_do_not_keep_a_writer_out() -> None:
 def test_an_interrupted_writer_lets_go_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = ModelLock()
 
-    def interrupted(*arguments: Any) -> None:
+    def interrupted(*arguments: Any, **more: Any) -> None:
         raise KeyboardInterrupt
 
     def write() -> None:
         with lock.writing:
             lock.waiting[0] = 1
-            monkeypatch.setattr(lock, "_take_turn", interrupted)
+            monkeypatch.setattr(lock, "_wait", interrupted)
             lock.let_readers_in()
 
     with pytest.raises(KeyboardInterrupt):

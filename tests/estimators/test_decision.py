@@ -178,11 +178,11 @@ def test_answers_are_the_same_whatever_unit_weights_are_in() -> None:
     for unit in (1.0, 1 / 1_024, 8.0):
         decision = Decision("balanced")
         places = decision.follow(
-            probabilities, np.array([int(label[1]) for label in labels]), len(classes), classes, weights * unit
+            probabilities, np.array([int(label[1]) for label in labels]), classes, weights * unit
         )
         assert places is not None
         said[unit] = places.tolist()
-        decision.follow(probabilities[:1], np.zeros(1), len(classes), classes, np.array([1e9]))
+        decision.follow(probabilities[:1], np.zeros(1), classes, np.array([1e9]))
         assert decision.counts[0] < 1_000 * 4.0 * unit + 101, "one weight is more than it is learned as"
     assert said[1.0] == said[1 / 1_024] == said[8.0]
     assert len(set(said[1.0])) > 1
@@ -190,7 +190,7 @@ def test_answers_are_the_same_whatever_unit_weights_are_in() -> None:
 
 def test_a_changed_file_is_refused() -> None:
     values, labels = stream(50)
-    model = MODLClassifier(**SMALL, costs=COSTS)
+    model = MODLClassifier(**SMALL, decision="balanced", costs=COSTS)
     model.learn_many(values, labels)
     metadata, arrays = model.snapshot()
     for wrong in ({"costs": 3}, {"costs": [["c0", [["c1", -1]]]]}, {"decision": "fair"}, {"class_weight": [["a"]]}):

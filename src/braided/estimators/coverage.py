@@ -28,6 +28,7 @@ _LEVELS = np.array(LEVELS)
 _WHAT = "state of the model's coverage"
 #: Between 0 and 1, where nothing is adapted, the followed levels say how far others are off.
 _ANCHORS = np.concatenate([[0.0], _LEVELS, [1.0]])
+_LIKELIEST = np.zeros(0, dtype=np.int64)
 _NO_SCALES, _NO_BOUNDS = np.zeros(0), np.zeros((0, _LEVELS.size))
 
 
@@ -80,11 +81,15 @@ class Coverage:
         self,
         predictions: Floats,
         targets: Floats,
-        answers: NDArray[np.int64],
+        answers: NDArray[np.int64] | None,
         n_classes: int,
         given: Confidence | None = None,
     ) -> None:
-        """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,)."""
+        """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,).
+
+        None for the likeliest of `n_classes`.
+        """
+        answers = _LIKELIEST if answers is None else answers
         bounds = _NO_BOUNDS if given is None else given.bounds
         kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state)
 

@@ -36,8 +36,7 @@ LIKELIEST, BALANCED = DECISIONS = ("likeliest", "balanced")
 ClassWeight = Mapping[Any, float] | str | None
 Costs = Mapping[Any, Mapping[Any, float]] | None
 _NO_WEIGHTS = np.zeros(0)
-_NO_COSTS = _NO_PROBABILITIES = np.zeros((0, 0))
-_NO_PLACES = np.zeros(0, dtype=np.int64)
+_NO_COSTS = np.zeros((0, 0))
 #: What arrays of a state are called.
 _COUNTS, _RECORDS = "label counts", "labels counted"
 
@@ -63,7 +62,7 @@ def _looked_up(given: Mapping[Any, Any], label: Hashable, usual: Any) -> Any:
 
 
 class Decision:
-    """The decision of one classifier, and the counts of labels that it rests on.
+    """The decision of one classifier, and the counts of labels that a balanced one depends on.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ class Decision:
     Examples
     --------
     >>> rare = Decision("balanced")
-    >>> _ = rare.follow(np.zeros((4, 2)), np.array([0.0, 0.0, 0.0, 1.0]), 2, ["usual", "rare"])
+    >>> _ = rare.follow(np.zeros((4, 2)), np.array([0.0, 0.0, 0.0, 1.0]), ["usual", "rare"])
     >>> rare.places(np.array([[0.6, 0.4], [0.9, 0.1]]), ["usual", "rare"])
     array([1, 0])
     """
@@ -127,35 +126,36 @@ class Decision:
         self,
         probabilities: Floats,
         targets: Floats,
-        n_classes: int,
         classes: Sequence[Hashable],
         records: Floats | None = None,
     ) -> Places | None:
-        """Count the labels of some records, and decide each by those before it; None where the likeliest is it.
+        """Decide some records, each by the labels before it, and count theirs; None where the likeliest is it.
 
-        `records` are the records' own weights, None for 1 each. A plain decision needs no `classes`.
+        `records` are the records' own weights, None for 1 each.
         """
-        if self.counts.size < n_classes:
-            self._grow(n_classes)
-        heavy = _NO_WEIGHTS if records is None else records
         if self.plain:
-            labels = (_NO_PROBABILITIES, targets, heavy, _NO_WEIGHTS, _NO_COSTS)
-            decide.decide_and_count(*labels, self.counts, self.records, False, _NO_PLACES)
             return None
+        if not self.balanced:
+            return self.places(probabilities, classes)
+        self._grow(len(classes))
         weights, costs = self._tables(classes)
         places = np.full(len(targets), -1, dtype=np.int64)
         decide.decide_and_count(
-            np.ascontiguousarray(probabilities), targets, heavy, weights, costs, self.counts, self.records,
-            self.balanced, places,
+            np.ascontiguousarray(probabilities), targets, _NO_WEIGHTS if records is None else records, weights, costs,
+            self.counts, self.records, self.balanced, places,
         )  # fmt: skip
         return places
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """How often each label was learned, as named arrays."""
+        """How often each label was learned, as named arrays; nothing where the decision does not depend on it."""
+        if not self.balanced:
+            return {}
         return {_COUNTS: self.counts.copy(), _RECORDS: self.records.copy()}
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> None:
         """Take over a `state`."""
+        if not self.balanced:
+            return
         most = decide.MEMORY * record_weight.MAX_WEIGHT
         rules = {_COUNTS: Array((n_classes,), low=0.0, high=most)}
         rules[_RECORDS] = Array((1,), low=0.0, high=decide.MEMORY)

@@ -343,15 +343,13 @@ class Model:
             return None
         then = copy.deepcopy(self.decision) if lags and judge and not self.decision.plain else None
         labels = () if self.decision.plain else self.labels
-        n_classes = len(self.classes.places)
-        decided = self.decision.follow(answered.predictions, codes, n_classes, labels, weights)
+        decided = self.decision.follow(answered.predictions, codes, labels, weights)
         if judge:
-            answers = decided if then is None else then.follow(known, codes, n_classes, labels, weights)
-            if answers is None:
-                answers = known[:, :n_classes].argmax(axis=1)
+            answers = decided if then is None else then.follow(known, codes, labels, weights)
             if unseen and not first:
                 self.coverage.miss()
-            self.coverage.follow_classes(known[start:], codes[start:], answers[start:], n_classes)
+            answers = None if answers is None else answers[start:]
+            self.coverage.follow_classes(known[start:], codes[start:], answers, len(self.classes.places))
         return decided
 
     def _judge(self, earlier: Predictions, admitted: Admitted) -> None:
@@ -370,7 +368,7 @@ class Model:
             elif codes[row] >= predicted.shape[1]:
                 self.coverage.miss(sure.bounds[0])
             else:
-                answers = predicted.argmax(axis=1) if earlier.decided is None else earlier.decided[part]
+                answers = None if earlier.decided is None else earlier.decided[part]
                 self.coverage.follow_classes(predicted, codes[part], answers, predicted.shape[1], sure)
 
     def learn_row(self, x: Mapping[Hashable, Any], y: Any, w: Any) -> None:

@@ -9,6 +9,7 @@ import copy
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from braided.values import as_number, is_missing, shown, sorted_names
 
 #: Types of labels in which there is nothing to check, and of values that NumPy takes as they are.
 _PLAIN_LABELS = (str, int, bool)
-_PLAIN_VALUES = {float, int, bool, type(None)}
+_PLAIN_VALUES = {float, int, bool, NoneType}
 
 
 #: The array of a snapshot that says when each feature was there last.
@@ -82,6 +83,8 @@ class FeatureSpace:
         #: If names expire: records learned, and for each slot the last one of them that had its name.
         self.records = 0
         self.last_seen = np.zeros(0, dtype=np.int64)
+        #: What was asked for last: the values of a record, and the columns of some names.
+        self._values: tuple[list[Any], NDArray[np.float64]] | None = None
         self._columns: tuple[Sequence[Hashable], NDArray[np.int64], NDArray[np.int64]] | None = None
         names = list(first)
         self.check_room(names)
@@ -213,13 +216,19 @@ class FeatureSpace:
     def values_of(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:
         """A record's values in the order of its names, (1, names), NaN for missing ones; each is checked."""
         given = list(x.values())
-        if _PLAIN_VALUES.issuperset(map(type, given)):
+        kinds = set(map(type, given))
+        if kinds <= _PLAIN_VALUES:
+            kept = self._values
+            if kept is not None and kept[0] == given:  # most records are predicted, then learned
+                return kept[1]
             try:
                 values = np.array([given], dtype=np.float64)
+                # A sum that is finite has finite parts; a missing one makes it NaN.
+                finite = NoneType not in kinds and math.isfinite(sum(given))
             except OverflowError:  # a whole number that is too large
-                values = np.array([[math.inf]])
-            # A sum that is finite has finite parts; a missing one makes it NaN.
-            if math.isfinite(values.sum()) or not np.isinf(values).any():
+                values, finite = np.array([[math.inf]]), False
+            if finite or not np.isinf(values).any():
+                self._values = given, values
                 return values
         return np.array([[as_number(name, value, record) for name, value in x.items()]], dtype=np.float64)
 
@@ -237,12 +246,13 @@ class FeatureSpace:
         """
         found = self._columns
         if found is None or found[0] != names:
-            places = np.full(len(self.slots), -1, dtype=np.int64)
+            by_slot = [-1] * len(self.slots)
             for place, name in enumerate(names):
                 slot = self.slots.get(name)
                 if slot is not None:
-                    places[slot] = place
-            self._columns = found = names, places, np.flatnonzero(places >= 0)
+                    by_slot[slot] = place
+            places = np.array(by_slot, dtype=np.int64)
+            self._columns = found = names, places, (places >= 0).nonzero()[0]
         return found[1], found[2]
 
 

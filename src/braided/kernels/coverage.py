@@ -202,7 +202,8 @@ def follow_classes(
 ):  # fmt: skip
     """Take in records of a classification, with the bounds that were given; without any, with those of now.
 
-    `answers` are the places of the classes that were answered. One class alone is certain.
+    `answers` are the places of the classes that were answered, empty where these are the likeliest of `n_classes`. One
+    class alone is certain.
     """
     bounds = np.zeros(levels.size)
     for t in range(truth.size):
@@ -211,8 +212,9 @@ def follow_classes(
         else:
             bounds_now(levels, rates, ordered, numbers, delay, bounds)
         label = int(truth[t])
+        answer = answers[t] if answers.size else predictions[t, :n_classes].argmax()
         score = 0.0
-        if n_classes > 1 and label != answers[t]:
+        if n_classes > 1 and label != answer:
             p = predictions[t, label]
             score = 1.0 - p if p == p else 1.0
         _judge(score, bounds, levels, rates, ring, ordered, numbers, covered, delay)

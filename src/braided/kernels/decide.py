@@ -51,12 +51,11 @@ def decide(predictions, weights, costs, counts, records, balanced, places):
 
 @njit(cache=CACHED, nogil=True)
 def decide_and_count(predictions, truth, record_weights, weights, costs, counts, records, balanced, places):
-    """The decided class of each record, by the labels before it; `weights` without places only counts labels.
+    """The decided class of each record, by the labels before it.
 
     `record_weights` are those of the records themselves, or empty where each counts as one; they count within the
     bounds of `kernels.record_weight`.
     """
     for t in range(truth.size):
-        if weights.size:
-            places[t] = _choose(predictions[t], weights, costs, counts, records, balanced)
+        places[t] = _choose(predictions[t], weights, costs, counts, records, balanced)
         count_label(int(truth[t]), counted(record_weights, t), counts, records)
