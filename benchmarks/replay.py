@@ -378,7 +378,7 @@ def encoded(witness: Witness) -> None:
         for x, y in pairs[:250]:
             witness.says(_answer_one(model, x))
             model.learn_one(x, y)
-        witness.says(model.feature_names, model.effects_one(pairs[300][0]))
+        witness.says(model.feature_names, model.explain_one(pairs[300][0]).effects)
         again = witness.saved(model, [x for x, _ in pairs[250:300]])
         late = braided.record(again, pairs[250:], delay=10)
         witness.says(late.error, late.metrics())
@@ -519,7 +519,7 @@ def one_by_one(witness: Witness) -> None:
                         turns.learn_one(x, y)
             for model in (single, whole, turns):
                 witness.saved(model, table)
-                witness.says(model.effects_one(dict(zip(table.names, range(6), strict=True))))
+                witness.says(model.explain_one(dict(zip(table.names, range(6), strict=True))).effects)
 
 
 CASES: dict[str, Callable[[Witness], None]] = {

@@ -277,6 +277,8 @@ def join_labels(parts: Sequence[Labels]) -> Labels:
 
 def join_predictions(parts: Sequence[Predictions]) -> Predictions:
     """Predictions of chunks one after another; later ones may know more classes, earlier ones then give them 0."""
+    if len(parts) == 1:
+        return parts[0]
     width = max(part.values.shape[1] for part in parts)
     values = [np.pad(part.values, ((0, 0), (0, width - part.values.shape[1]))) for part in parts]
     decided = None

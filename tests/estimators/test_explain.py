@@ -175,12 +175,12 @@ def test_effects_are_what_goes_with_the_feature(preset: str, classes: int) -> No
 def test_effects_of_many_features_come_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     model, records = taught(MODLClassifier(learners=SMALL))
     x = records[0]
-    whole = model.effects_one(x)
+    whole = model.explain_one(x).effects
     monkeypatch.setattr(explain, "_MAX_CELLS", 1)
-    assert model.effects_one(x) == whole
+    assert model.explain_one(x).effects == whole
     some = list(x)[:2]
-    assert model.effects_one(x, some) == {name: whole[name] for name in some}
-    assert model.effects_one({}) == {}
+    assert model.explain_one(x, some).effects == {name: whole[name] for name in some}
+    assert model.explain_one({}).effects == {}
 
 
 def test_the_explained_label_is_the_decided_one() -> None:
@@ -226,7 +226,7 @@ def test_of_raw_records_a_column_is_left_out_with_all_that_it_becomes() -> None:
         model.learn_one(x, "ab"[kind == "r"])
     x = {"kind": "r", "at": "2024-02-01", "t": 0.3, "deep": {"u": 2}}
     whole = model.predict_proba_one(x)
-    effects = model.effects_one(x)
+    effects = model.explain_one(x).effects
     assert list(effects) == ["kind", "at", "t", "deep.u"]
     for column, without in {"kind": {**x, "kind": None}, "at": {**x, "at": None}, "deep.u": {**x, "deep": {}}}.items():
         rest = model.predict_proba_one(without)
@@ -234,9 +234,9 @@ def test_of_raw_records_a_column_is_left_out_with_all_that_it_becomes() -> None:
             assert effects[column][label] == pytest.approx(whole[label] - rest[label], abs=1e-12)
     assert model.explain_one(x).effects == effects
     assert effects["kind"]["b"] > 0.2
-    fine = model.effects_one(x, by="feature")
+    fine = model.explain_one(x, by="feature").effects
     assert {"kind=r", "kind=g", "kind=b", "at.age", "t", "deep.u"} <= fine.keys()
     assert model.explain_one(x, by="feature").effects == fine
-    assert model.effects_one(x, ["t", "kind=r"]) == {"t": effects["t"], "kind=r": fine["kind=r"]}
+    assert model.explain_one(x, ["t", "kind=r"]).effects == {"t": effects["t"], "kind=r": fine["kind=r"]}
     with pytest.raises(BraidedError, match="by 'row' is not known: use one of column, feature"):
-        model.effects_one(x, by="row")
+        model.explain_one(x, by="row").effects

@@ -13,6 +13,7 @@ from httpx import Client
 
 from braided import MODLClassifier, MODLRegressor
 from braided.learners import LinearConfig
+from braided.serve import model_reader
 from braided.serve.model_state import ModelState
 from braided.serve.records import RecordParser
 from braided.serve.settings import Limits
@@ -180,15 +181,14 @@ def test_a_label_that_comes_while_a_record_is_explained_is_not_in_it(monkeypatch
     model.learn_many([list(x.values())] * 2, ["a", "b"], list(x))
     worker = Worker.__new__(Worker)
     worker.state, worker.broken = ModelState("m", model, Limits()), False
-    served = worker.state.model
-    effects_one = served.effects_one
+    effects_of = model_reader.effects_of
 
     def then_learn(*arguments: Any) -> Any:
-        found = effects_one(*arguments)
+        found = effects_of(*arguments)
         model.learn_one(x, f"label {model.records_learned}")
         return found
 
-    monkeypatch.setattr(served, "effects_one", then_learn)
+    monkeypatch.setattr(model_reader, "effects_of", then_learn)
     parser = RecordParser(labelled=False, regression=False, limits=Limits())
     parser.add({"x": x})
     answer = worker.explain(parser.done())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,21 +16,13 @@ from river import base
 from braided import checks
 from braided.engine import Braid
 from braided.errors import BraidedError
-from braided.estimators.arrays import (
-    ZEROS_MISSING,
-    is_sparse,
-    listed,
-    n_records,
-    records_of,
-    weights_of,
-)
+from braided.estimators.arrays import ZEROS_MISSING, is_sparse, listed, n_records, records_of, weights_of
 from braided.estimators.lock import ModelLock
 from braided.estimators.model import Model
 from braided.estimators.params import ModelParams
-from braided.kernels.doubt import DOUBTS
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
-from braided.records import Admitted, Predictions, Records, join_predictions
+from braided.records import Predictions, Records, join_predictions
 from braided.store import read, write
 from braided.values import as_weight, shown
 
@@ -210,28 +202,34 @@ class MODL(base.Estimator):
 
     def _records(
         self, X: Any, names: Sequence[Hashable] | None, y: Any = None, sample_weight: Any = None, learn: bool = False
-    ) -> tuple[Records, Frame | None]:
-        """A chunk as checked records of numbers, and the data frame that X is, if it is one.
+    ) -> tuple[Iterable[Records], Frame | None]:
+        """X as checked records of numbers, and the data frame that it is, if it is one.
 
-        Raw records are encoded; those to `learn` extend the rules, but for those of weight 0.
+        Raw records are encoded; those to `learn` extend the rules, but for those of weight 0. A sparse matrix comes in
+        pieces, each to be learned before the next is asked for; its names and labels have been checked as a whole,
+        except where names expire: if one record would be refused, none is learned.
         """
-        first = self._model.engine.steps + 1
-        return records_of(X, names, y, sample_weight, self._encoder, first, learn)
+        model, first = self._model, self._model.engine.steps + 1
+        if not is_sparse(X):
+            records, frame = records_of(X, names, y, sample_weight, self._encoder, first, learn)
+            return [records], frame
+        if self._encoder is not None:
+            raise BraidedError("X is a sparse matrix, and encode=True takes raw records: give a frame, or leave it out")
+        from braided.estimators.sparse import new_names, pieces
+
+        n = n_records(X)
+        labels, weights = listed(y) if learn else None, weights_of(sample_weight, n, first)
+        if learn:
+            model.check(Records((), np.empty((n, 0)), labels, weights, first=first))
+            new = new_names(X, names, model.features.slots, weights, first)
+            if model.params.expire_after is None:
+                model.features.check_room(new)
+        known = None if self.zeros == ZEROS_MISSING else lambda: model.features.slots
+        return pieces(X, names, labels, weights, first, known), None
 
     def _growing(self) -> AbstractContextManager[Any]:
         """Within this, what raw records settle is taken back if they are refused."""
         return nullcontext() if self._encoder is None else self._encoder.trial()
-
-    def _pieces(
-        self, X: Any, names: Sequence[Hashable] | None, labels: list[Any] | None = None, weights: Floats | None = None
-    ) -> Iterator[Records]:
-        """A sparse matrix, some records at a time; each piece is to be learned before the next is asked for."""
-        if self._encoder is not None:
-            raise BraidedError("X is a sparse matrix, and encode=True takes raw records: give a frame, or leave it out")
-        from braided.estimators.sparse import pieces
-
-        known = None if self.zeros == ZEROS_MISSING else lambda: self._model.features.slots
-        return pieces(X, names, labels, weights, self._model.engine.steps + 1, known)
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record.
@@ -243,8 +241,8 @@ class MODL(base.Estimator):
         y
             The label, any hashable value (classifier), or a finite number (regressor).
         w
-            How much the record counts, a finite number from 0 on; a record of weight 0 changes nothing. What a weight
-            is for each learner is in `docs/weights.md`.
+            How much the record counts, a finite number of at least 0; a record of weight 0 changes nothing. What a
+            weight is for each learner is in `docs/weights.md`.
         """
         with self._lock.writing:
             if self._encoder is None:
@@ -275,11 +273,32 @@ class MODL(base.Estimator):
             raise BraidedError(
                 f"X has {n_records(X)} records and earlier has {len(earlier.values)}: the lengths must match"
             )
+        self._learn(X, y, names, sample_weight, earlier)
+
+    def _learn(
+        self,
+        X: Any,
+        y: Any,
+        names: Sequence[Hashable] | None,
+        sample_weight: Any,
+        earlier: Predictions | None = None,
+        answer: bool = False,
+    ) -> tuple[Predictions, Frame | None]:
+        """Predict and learn; a frame that could not hold the `answer` is refused before anything is learned."""
+        model, parts, done = self._model, [], 0
         with self._lock.writing, self._growing():
-            if is_sparse(X):
-                self._learn_sparse(X, y, names, sample_weight, earlier)
-            else:
-                self._model.learn(self._admitted(X, y, names, sample_weight)[0], earlier)
+            sparse = is_sparse(X)
+            # Others may read while a table is converted and checked.
+            with self._lock.letting_others_read() if not sparse and self._encoder is None else nullcontext():
+                pieces, frame = self._records(X, names, y, sample_weight, learn=True)
+                checked = None if sparse else model.check(*pieces)
+            if checked is not None and frame is not None and answer:
+                frame.check_names([*model.classes.places, *checked.new_labels.values()])
+            for records in pieces:
+                known = None if earlier is None else earlier.part(done, done + len(records))
+                parts.append(model.learn(checked or model.check(records), known))
+                done += len(records)
+            return join_predictions(parts), frame
 
     def predict_learn_many(
         self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
@@ -295,60 +314,26 @@ class MODL(base.Estimator):
             narwhals knows, whose nulls are missing too; or a sparse matrix of SciPy, where what is not stored is
             missing (a stored 0 is 0), unless `zeros` says otherwise.
         y
-            n labels or targets: an array, list or series, in the order of the records (an index is not looked at).
+            n labels or targets: an array, list or series, in the order of the records (an index is ignored).
         names
             The columns' feature names; 0, 1, ... if not given. A frame has its own.
         sample_weight
             n weights, as `w` of `learn_one`; 1 each if not given. A record of weight 0 is predicted.
         """
-        with self._lock.writing, self._growing():
-            if is_sparse(X):
-                return self._learn_sparse(X, y, names, sample_weight)
-            admitted, frame = self._admitted(X, y, names, sample_weight)
-            if frame is not None:  # what an answer could not hold is refused before any learning
-                frame.check_names([*self._model.classes.places, *admitted.new_labels.values()])
-            predictions = self._model.learn(admitted)
+        predictions, frame = self._learn(X, y, names, sample_weight, answer=True)
         return predictions if frame is None else self._framed_predictions(frame, predictions)
-
-    def _admitted(
-        self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any
-    ) -> tuple[Admitted, Frame | None]:
-        """A chunk to be learned, and the data frame that X is; while it is checked, others may read."""
-        with nullcontext() if self._encoder is not None else self._lock.letting_others_read():
-            records, frame = self._records(X, names, y, sample_weight, learn=True)
-            return self._model.check(records), frame
-
-    def _learn_sparse(
-        self, X: Any, y: Any, names: Sequence[Hashable] | None, sample_weight: Any, earlier: Predictions | None = None
-    ) -> Predictions:
-        """A sparse matrix, piece by piece; if one would be refused, none is learned.
-
-        Names and labels of the whole matrix are checked first, but where names expire: there it holds for each piece.
-        """
-        from braided.estimators.sparse import new_names
-
-        model, n, first = self._model, n_records(X), self._model.engine.steps + 1
-        labels, weights = listed(y), weights_of(sample_weight, n, first)
-        model.check(Records((), np.empty((n, 0)), labels, weights, first=first))
-        new = new_names(X, names, model.features.slots, weights, first)
-        if model.params.expire_after is None:
-            model.features.check_room(new)
-        parts, done = [], 0
-        for records in self._pieces(X, names, labels, weights):
-            known = None if earlier is None else earlier.part(done, done + len(records))
-            parts.append(model.learn(model.check(records), known))
-            done += len(records)
-        return join_predictions(parts) if parts else model.predict(Records((), np.empty((0, 0))))
 
     def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Predictions:
         """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
-        with self._lock:
-            if is_sparse(X):
-                parts = [self._model.predict(records) for records in self._pieces(X, names)]
-                return join_predictions(parts) if parts else self._model.predict(Records((), np.empty((0, 0))))
-            records, frame = self._records(X, names)
-            predictions = self._model.predict(records)
+        predictions, frame = self._predict(X, names, sure=True)
         return predictions if frame is None else self._framed_predictions(frame, predictions)
+
+    def _predict(
+        self, X: Any, names: Sequence[Hashable] | None, sure: bool = False
+    ) -> tuple[Predictions, Frame | None]:
+        with self._lock:
+            pieces, frame = self._records(X, names)
+            return join_predictions([self._model.predict(records, sure) for records in pieces]), frame
 
     def _framed_predictions(self, frame: Frame, predictions: Predictions) -> Predictions:
         own = frame.frame(predictions.own, self.learner_names)
@@ -358,34 +343,21 @@ class MODL(base.Estimator):
     def _framed(self, frame: Frame, values: Floats) -> Any:
         """Predictions in the terms of the frame that was given."""
 
-    def _values(self, X: Any, names: Sequence[Hashable] | None, doubt: bool = False) -> tuple[Any, Any, Frame | None]:
-        """The engine's predictions for a chunk and the doubts about them, None before anything was learned."""
-        if is_sparse(X):
-            found = [self._model.predict_values(records, doubt) for records in self._pieces(X, names)]
-            answered = [part for part in found if part is not None]
-            if self.records_learned == 0:
-                return None, None, None
-            nothing = np.zeros((0, self._model.engine.n_outputs)), np.zeros((0, DOUBTS))
-            predictions = np.concatenate([nothing[0], *(part.predictions for part in answered)])
-            return predictions, np.concatenate([nothing[1], *(part.doubts for part in answered)]), None
-        records, frame = self._records(X, names)
-        one = self._model.predict_values(records, doubt)
-        return (None, None, frame) if one is None else (one.predictions, one.doubts, frame)
-
     def _encoded(self, x: Mapping[Hashable, Any]) -> Mapping[Hashable, Any]:
         """A record of numbers."""
         return x if self._encoder is None else self._encoder.encode_one(x, learn=False)
 
-    def effects_one(
+    def explain_one(
         self,
         x: Mapping[Hashable, Any],
         features: Iterable[Hashable] | Mapping[Hashable, Sequence[Hashable]] | None = None,
         by: str = COLUMN,
-    ) -> dict[Hashable, dict[Hashable, float]]:
-        """Feature -> label -> what the feature adds to the label's probability; of numbers, to the `"value"`.
+    ) -> Explanation:
+        """What each feature adds to the answer; and, of the fast learner, its score's parts and how sure they are.
 
-        That is the prediction less the one for the record without the feature. Of several features that say the same,
-        each adds little.
+        The `effects` are exact, of the whole model: the prediction less the one for the record without the feature. Of
+        several features that say the same, each adds little. `contributions` are the fast learner's own, where there is
+        one; a missing feature is in it by its estimate, and `estimated` names it. `shares` are of all learners.
 
         Parameters
         ----------
@@ -397,36 +369,6 @@ class MODL(base.Estimator):
         by
             Of a raw record, whether a `column` is left out, with all the features that it becomes, or each `feature` by
             itself. Both are the same for a record of numbers.
-        """
-        checks.choice("by", by, BY)
-        from braided.estimators import explain
-
-        with self._lock:
-            return explain.effects(self._model, *self._groups(x, features, by))
-
-    def _groups(
-        self, x: Mapping[Hashable, Any], features: Any, by: str
-    ) -> tuple[Mapping[Hashable, Any], Mapping[Hashable, Sequence[Hashable]]]:
-        """A record of numbers, and which of its features to leave out together, by name."""
-        encoded = self._encoded(x)
-        if isinstance(features, Mapping):
-            return encoded, features
-        if self._encoder is None or by == FEATURE:
-            return encoded, {name: [name] for name in (encoded if features is None else features)}
-        from braided.estimators import explain
-
-        groups = explain.by_column(encoded, explain.columns_of(self._encoder))
-        return encoded, groups if features is None else {name: groups.get(name, [name]) for name in features}
-
-    def explain_one(
-        self, x: Mapping[Hashable, Any], features: Iterable[Hashable] | None = None, by: str = COLUMN
-    ) -> Explanation:
-        """What each feature adds to the answer; and, of the fast learner, its score's parts and how sure they are.
-
-        `effects` are of the whole model, each feature left out by itself (or those among `features`): missing features
-        are nothing unusual to it, so that these are exact. Of a raw record they are of its columns, unless `by` is
-        `feature`; see `effects_one`. `contributions` are the fast learner's own, where there is
-        one; a missing feature is in it by its estimate, and `estimated` names it. `shares` are of all learners.
 
         Examples
         --------
@@ -447,7 +389,9 @@ class MODL(base.Estimator):
         from braided.estimators import explain
 
         with self._lock:
-            return explain.explain(self._model, *self._groups(x, features, by))
+            encoded = self._encoded(x)
+            groups = explain.groups_of(encoded, features, None if by == FEATURE else self._encoder)
+            return explain.explain(self._model, encoded, groups)
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from braided.estimators.arrays import ZEROS_MISSING, n_records
+from braided.estimators.arrays import ZEROS_MISSING
 from braided.estimators.base import MODL
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.estimators.params import CLASSIFICATION
@@ -160,32 +160,20 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The label that `decision` chooses; None before the first record was learned."""
         with self._lock:
-            model = self._model
-            answered = model.predict_row(x if self._encoder is None else self._encoded(x))
-            if answered is None:
-                return None
-            labels = list(model.classes.places)
-            if model.decision.plain:
-                return labels[answered.predictions[0, : len(labels)].argmax()]
-            return labels[model.place_of(answered.predictions)]
+            answered = self._model.predict_row(x if self._encoder is None else self._encoded(x))
+            return None if answered is None else self._model.labels[self._model.place_of(answered.predictions)]
 
     def decide(self, classes: Sequence[Hashable], rows: Sequence[Sequence[float]]) -> list[Any]:
-        """The label that is answered for each row of probabilities of the classes known by now; None for an empty one.
+        """The label that is answered for each row of probabilities of these classes; None for an empty row.
 
-        Parameters
-        ----------
-        classes
-            `model.classes`, or the first of them.
-        rows
-            For each record the probability of each.
+        `classes` are `model.classes`, or the first of them.
         """
         if not classes:
             return [None] * len(rows)
+        probabilities = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
         with self._lock:
             decision = self._model.decision
-            if decision.plain:
-                return [classes[max(range(len(row)), key=row.__getitem__)] for row in rows]
-            places = decision.places(np.asarray(rows, dtype=np.float64).reshape(len(rows), -1), classes)
+            places = probabilities.argmax(axis=1) if decision.plain else decision.places(probabilities, classes)
         return [classes[place] for place in places.tolist()]
 
     def predict_set_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> set[Any]:
@@ -213,29 +201,18 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     def predict_set_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> list[set[Any]]:
         """The set of labels of each record; see `predict_set_one`."""
         with self._lock:
-            probabilities, _ = self._probabilities(X, names)
-            return self.sets(self.classes, probabilities.tolist(), level)
+            return self.sets(self.classes, self._predict(X, names)[0].values.tolist(), level)
 
     def sets(self, classes: list[Hashable], rows: list[list[float]], level: float) -> list[set[Any]]:
         """The set of labels for each row of probabilities; `classes` and `rows` as of `decide`."""
         with self._lock:
-            bound = self._model.coverage.bound(level)
-            if not classes:
-                return [set() for _ in rows]
-            answers = self.decide(classes, rows)
+            bound, answers = self._model.coverage.bound(level), self.decide(classes, rows)
+        if not classes:
+            return [set() for _ in rows]
         return [
             {answer, *(label for label, p in zip(classes, row, strict=True) if 1.0 - p <= bound)}
             for answer, row in zip(answers, rows, strict=True)
         ]
-
-    def _probabilities(self, X: Any, names: Sequence[Hashable] | None) -> tuple[Floats, Frame | None]:
-        """(n, n_classes), columns in the order of `classes`; and the frame that X is."""
-        rows, _, frame = self._values(X, names)
-        if rows is None:
-            return np.zeros((n_records(X), 0)), frame
-        if len(self._model.classes) == 1:
-            return np.ones((rows.shape[0], 1)), frame
-        return rows, frame
 
     def _framed(self, frame: Frame, values: Floats) -> Any:
         return frame.frame(values, self.classes[: values.shape[1]])
@@ -246,8 +223,8 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         Of a data frame, a frame of the same library: its columns are the labels (pandas) or their texts.
         """
         with self._lock:
-            probabilities, frame = self._probabilities(X, names)
-            return probabilities if frame is None else self._framed(frame, probabilities)
+            predictions, frame = self._predict(X, names)
+            return predictions.values if frame is None else self._framed(frame, predictions.values)
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
         """The label that `decision` chooses for each record, as a list; None before anything was learned.
@@ -255,10 +232,10 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         Of a data frame, a series of the same library.
         """
         with self._lock:
-            probabilities, frame = self._probabilities(X, names)
-            labels, decision = self.classes, self._model.decision
-            if probabilities.shape[1] == 0:
-                unknown = [None] * probabilities.shape[0]
-                return unknown if frame is None else frame.series(unknown)
-            places = probabilities.argmax(axis=1) if decision.plain else decision.places(probabilities, labels)
+            predictions, frame = self._predict(X, names)
+            labels = self.classes
+        if not labels or self.records_learned == 0:
+            unknown = [None] * len(predictions.values)
+            return unknown if frame is None else frame.series(unknown)
+        places = predictions.values.argmax(axis=1) if predictions.decided is None else predictions.decided
         return [labels[place] for place in places] if frame is None else frame.series(labels, places)

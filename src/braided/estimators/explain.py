@@ -286,10 +286,20 @@ def by_column(features: Iterable[Hashable], columns: Mapping[Hashable, Hashable]
     return groups
 
 
+def groups_of(
+    x: Mapping[Hashable, Any], features: Any, encoder: Encoder | None
+) -> Mapping[Hashable, Sequence[Hashable]]:
+    """Which features of a record are left out together, by name: those of a column, where raw ones were encoded."""
+    if isinstance(features, Mapping):
+        return features
+    groups = {name: [name] for name in x} if encoder is None else by_column(x, columns_of(encoder))
+    return groups if features is None else {name: groups.get(name, [name]) for name in features}
+
+
 def effects(
     model: Model, x: Mapping[Hashable, Any], groups: Mapping[Hashable, Sequence[Hashable]]
 ) -> dict[Hashable, dict[Hashable, float]]:
-    """See `MODLClassifier.effects_one`: what each group of features adds to each label's probability."""
+    """What each group of features adds to each label's probability, or to the value."""
     row = _row(model, x)
     slots = model.features.slots
     found = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Hashable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from braided.kernels.doubt import DOUBTS
 from braided.kernels.scale import target_deviation
 from braided.late import LateLabels, content_key
 from braided.learners import CompiledLearner
-from braided.records import Admitted, Confidence, Predictions, Records
+from braided.records import Admitted, Predictions, Records
 from braided.store import REMEDY, check, checked, counts, pack_name, prefixed, unpack_names, unprefixed
 from braided.values import as_number, as_weight, shown
 
@@ -39,6 +40,8 @@ _COVERAGE = "coverage"
 #: A restored model may hold this many numbers whatever the size of its file.
 _FREE_NUMBERS = 100_000_000
 _NO_SLOTS = np.zeros(0, dtype=np.int64)
+#: Types of labels in which there is nothing to check.
+_PLAIN_TARGETS = (str, int, bool)
 
 
 class Model:
@@ -181,34 +184,30 @@ class Model:
     def learn(self, admitted: Admitted, earlier: Predictions | None = None) -> Predictions:
         """Predict each record, then learn it, in order.
 
-        Parameters
-        ----------
-        admitted
-            The records, as `check` has admitted them; nothing may have been learned since.
-        earlier
-            What was predicted for these records when they came: coverage is then judged by it.
+        Nothing may have been learned since `check` admitted the records. `earlier` is what was predicted for them when
+        they came: coverage is then judged by it.
         """
         records, codes, new_names, new_labels = admitted
-        n = len(records)
-        predictions = self._blank(n, 1 if self.regression else len(self.classes) + len(new_labels))
+        predictions = self._blank(len(records), 1 if self.regression else len(self.classes) + len(new_labels))
         judge = earlier is None
-        # Where something new appears, the record is predicted by the model as it was and learned by the grown one.
-        start = 0
-        for stop in [*sorted({*new_names, *new_labels}), n]:
-            self._learn_part(records, codes, start, stop, predictions, judge)
-            if stop == n:
-                break
-            self._predict_part(records, stop, stop + 1, predictions)
-            label = [new_labels[stop]] if stop in new_labels else []
-            self._admit(new_names.get(stop, []), label, self.features.by_slot(records.values[stop], records.names))
-            self._learn_rows(records, codes, stop, stop + 1, None, judge, unseen=bool(label))
-            start = stop + 1
+        for start, stop in pairwise(_cuts(admitted)):
+            brings_new = start in new_names or start in new_labels
+            if brings_new or (records.weights is not None and records.weights[start] == 0.0):
+                self._predict_part(records, start, stop, predictions)
+            if brings_new:  # predicted by the model as it was, and learned by the grown one
+                label = [new_labels[start]] if start in new_labels else []
+                self._admit(
+                    new_names.get(start, []), label, self.features.by_slot(records.values[start], records.names)
+                )
+                self._learn_rows(records, codes, start, stop, None, judge, unseen=bool(label))
+            elif records.weights is None or records.weights[start] > 0.0:
+                self._learn_rows(records, codes, start, stop, predictions, judge)
         if earlier is not None:
             self._judge(earlier, admitted)
         return predictions
 
     def _blank(self, n: int, width: int) -> Predictions:
-        """Room for predictions, filled with those of a model that knows nothing."""
+        """Predictions of a model that knows nothing."""
         own = np.full((n, len(self.engine.learners)), 0.0 if self.regression else -1.0)
         decided = None if self.regression or self.decision.plain else np.full(n, -1, dtype=np.int64)
         return Predictions(np.zeros((n, width)), own, decided)
@@ -216,7 +215,7 @@ class Model:
     def _admit(self, names: list[Hashable], labels: list[Hashable], row: Floats | None = None) -> None:
         """Make room for the new names and labels of a record; `row` has its other values, by slot.
 
-        If a learner refuses to grow, they are not known afterwards.
+        If a learner refuses to grow, they stay unknown.
         """
         given_up = self.features.given_up(names, row) if names else _NO_SLOTS
         self._grow(len(names) - given_up.size, len(labels))
@@ -229,29 +228,9 @@ class Model:
 
     def _grow(self, n_new_features: int = 0, n_new_labels: int = 0) -> None:
         """Let the engine have the sizes of what is known, and of what is new."""
-        # For classes at least two: the first class is learned against a second one that has not come yet.
+        # At least two classes: the first is learned against a second one that has not come yet.
         n_outputs = 1 if self.regression else max(2, len(self.classes) + n_new_labels)
         self.engine.grow(len(self.features) + n_new_features, n_outputs)
-
-    def _learn_part(
-        self, records: Records, codes: Floats, start: int, stop: int, predictions: Predictions, judge: bool
-    ) -> None:
-        """Records in which nothing new appears; those of weight 0 are only predicted."""
-        if start == stop:
-            return
-        weights = records.weights
-        if weights is None or weights[start:stop].all():
-            self._learn_rows(records, codes, start, stop, predictions, judge)
-            return
-        learned = weights[start:stop] > 0.0
-        ends = [*(np.flatnonzero(np.diff(learned)) + 1).tolist(), stop - start]
-        at = 0
-        for end in ends:
-            if learned[at]:
-                self._learn_rows(records, codes, start + at, start + end, predictions, judge)
-            else:
-                self._predict_part(records, start + at, start + end, predictions)
-            at = end
 
     def _learn_rows(
         self,
@@ -266,19 +245,12 @@ class Model:
         """Learn records in which nothing is new any more; `unseen` if the first has a label that was new until now."""
         self._grow()  # not for records of weight 0: a model that grows in other steps starts elsewhere
         columns, slots = self.features.columns(records.names)
-        weights = records.weights
+        values, weights = records.values, records.weights
         while start < stop:
             # A detector is fed after each record.
             rows = slice(start, start + 1 if self.watch is not None else stop)
-            answered, decided = self.learn_piece(
-                records.values[rows],
-                columns,
-                slots,
-                codes[rows],
-                None if weights is None else weights[rows],
-                judge,
-                unseen,
-            )
+            own_weights = None if weights is None else weights[rows]
+            answered, decided = self.learn_piece(values[rows], columns, slots, codes[rows], own_weights, judge, unseen)
             if predictions is not None:
                 self._note(predictions, start, answered, decided)
             start += answered.n
@@ -401,20 +373,26 @@ class Model:
         known = self.features.slots
         return any(name not in known for name, value in zip(names, values[0].tolist(), strict=True) if value == value)
 
-    def predict(self, records: Records) -> Predictions:
-        """What is predicted for each record, and how sure that is."""
-        predictions = self._blank(len(records), 1 if self.regression else len(self.classes))
-        return predictions._replace(confidence=self._predict_part(records, 0, len(records), predictions))
+    def predict(self, records: Records, sure: bool = True) -> Predictions:
+        """What is predicted for each record, and with `sure` how sure that is."""
+        n = len(records)
+        predictions = self._blank(n, 1 if self.regression else len(self.classes))
+        doubts = self._predict_part(records, 0, n, predictions, doubt=sure)
+        if doubts is None or not sure:
+            return predictions
+        return predictions._replace(confidence=self.coverage.confidence(doubts))
 
-    def _predict_part(self, records: Records, start: int, stop: int, predictions: Predictions) -> Confidence | None:
-        """Predict records into their rows; None for a model that knows nothing yet."""
+    def _predict_part(
+        self, records: Records, start: int, stop: int, predictions: Predictions, doubt: bool = False
+    ) -> Floats | None:
+        """Predict records into their rows; returns the doubts, None of a model that knows nothing yet."""
         if start == stop or self.engine.steps == 0:
             return None
         self._grow()
         columns, slots = self.features.columns(records.names)
-        answered = self.engine.run(records.values[start:stop], columns, slots, doubt=self.regression)
+        answered = self.engine.run(records.values[start:stop], columns, slots, doubt=doubt and self.regression)
         self._note(predictions, start, answered, self._decided(answered.predictions))
-        return self.coverage.confidence(answered.doubts if self.regression else np.zeros((stop - start, DOUBTS)))
+        return answered.doubts if self.regression else np.zeros((stop - start, DOUBTS))
 
     def _note(
         self, predictions: Predictions, start: int, answered: Answered, decided: NDArray[np.int64] | None
@@ -442,15 +420,11 @@ class Model:
         decided = self._decided(known)
         return int(known.argmax() if decided is None else decided[0])
 
-    def predict_values(self, records: Records, doubt: bool = False) -> Answered | None:
-        """The engine's predictions alone; None before anything was learned."""
-        if self.engine.steps == 0:
-            return None
-        columns, slots = self.features.columns(records.names)
-        return self.engine.run(records.values, columns, slots, doubt=doubt)
-
     def predict_row(self, x: Mapping[Hashable, Any], doubt: bool = False, keep: bool = True) -> Answered | None:
-        """The same for one record by name; where labels are late, `keep` the answer until its label comes."""
+        """The engine's predictions for one record by name, None before anything was learned.
+
+        Where labels are late, `keep` the answer until its label comes.
+        """
         features = self.features
         values = features.values_of(x, self.engine.steps + 1)
         if self.engine.steps == 0:
@@ -524,5 +498,10 @@ class Model:
             )
 
 
-#: Labels in which there is nothing to check.
-_PLAIN_TARGETS = (str, int, bool)
+def _cuts(admitted: Admitted) -> list[int]:
+    """Where runs of records begin and end: one with something new is alone, those of weight 0 are among themselves."""
+    weights, new = admitted.records.weights, {*admitted.new_names, *admitted.new_labels}
+    cuts = {0, len(admitted.records), *new, *(row + 1 for row in new)}
+    if weights is not None and not weights.all():
+        cuts.update((np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist())
+    return sorted(cuts)

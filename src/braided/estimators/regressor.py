@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from braided.estimators.arrays import ZEROS_MISSING, n_records
+from braided.estimators.arrays import ZEROS_MISSING
 from braided.estimators.base import MODL
 from braided.estimators.params import REGRESSION
 from braided.kernels.doubt import DOUBTS
@@ -99,42 +99,26 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         >>> print(f"{held / 1_001:.0%}, {high - low:.1f} wide")
         90%, 0.6 wide
         """
-        value, reach = self.predict_reach_one(x, level)
-        return value - reach, value + reach
-
-    def predict_reach_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> tuple[float, float]:
-        """The predicted value, and how far its interval reaches to either side."""
         with self._lock:
             answered = self._model.predict_row(self._encoded(x), doubt=True)
-            doubts = _NO_DOUBTS if answered is None else answered.doubts
-            reach = float(self._model.coverage.reaches(level, doubts)[0])
-            return (0.0, reach) if answered is None else (float(answered.predictions[0, 0]), reach)
+            value, doubts = (0.0, _NO_DOUBTS) if answered is None else (answered.predictions[0, 0], answered.doubts)
+            reach = self._model.coverage.reaches(level, doubts)[0]
+        return float(value - reach), float(value + reach)
 
     def predict_interval_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> Any:
         """The interval of each record, (n, 2); of a data frame, a frame of the same library with `low` and `high`."""
-        values, reaches, frame = self._reaches(X, level, names)
-        intervals = np.column_stack([values - reaches, values + reaches])
-        return intervals if frame is None else frame.frame(intervals, ["low", "high"])
-
-    def predict_reach_many(
-        self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None
-    ) -> tuple[Floats, Floats]:
-        """The predicted values, (n,), and how far each interval reaches to either side."""
-        return self._reaches(X, level, names)[:2]
-
-    def _reaches(self, X: Any, level: float, names: Sequence[Hashable] | None) -> tuple[Floats, Floats, Frame | None]:
         with self._lock:
-            rows, doubts, frame = self._values(X, names, doubt=True)
-            n = n_records(X) if rows is None else len(rows)
-            reaches = self._model.coverage.reaches(level, np.zeros((n, DOUBTS)) if doubts is None else doubts)
-        return (np.zeros(n) if rows is None else rows[:, 0]), reaches, frame
+            predictions, frame = self._predict(X, names, sure=True)
+            sure = predictions.confidence
+            doubts = np.zeros((len(predictions.values), DOUBTS)) if sure is None else sure.doubts
+            reaches = self._model.coverage.reaches(level, doubts)[:, None]
+        intervals = np.hstack([predictions.values - reaches, predictions.values + reaches])
+        return intervals if frame is None else frame.frame(intervals, ["low", "high"])
 
     def _framed(self, frame: Frame, values: Floats) -> Any:
         return frame.series(values[:, 0])
 
     def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
         """The predicted values, (n,); of a data frame, a series of the same library."""
-        with self._lock:
-            rows, _, frame = self._values(X, names)
-        values = np.zeros(n_records(X)) if rows is None else rows[:, 0]
-        return values if frame is None else frame.series(values)
+        predictions, frame = self._predict(X, names)
+        return predictions.values[:, 0] if frame is None else self._framed(frame, predictions.values)

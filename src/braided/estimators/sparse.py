@@ -101,7 +101,7 @@ def pieces(
     rows, columns = _rows(X, names, first)
     places = None if columns is None or known is None else {name: place for place, name in enumerate(columns)}
     start, n = 0, rows.shape[0]
-    while start < n:
+    while True:  # a matrix without records is one piece
         stop = min(start + _RECORDS, n)
         zeros = _NOWHERE if known is None else _places(known(), places, X.shape[1])
         used = np.union1d(rows.indices[rows.indptr[start] : rows.indptr[stop]], zeros)
@@ -126,4 +126,6 @@ def pieces(
             own,
             first=first + start,
         )
+        if stop == n:
+            return
         start = stop

@@ -352,7 +352,7 @@ class History:
 
         Of classes the size is how much of the probability would move without it, from 0 to 1; of numbers it is in the
         target's own unit. Measured on the last record of each block before blocks are merged, on 16 features at most
-        each time; see `MODLClassifier.effects_one`. Of raw records, features are columns, left out whole.
+        each time; see `MODLClassifier.explain_one`. Of raw records, features are columns, left out whole.
         """
         found = [
             (name, float(self._effects[place, 0] / self._effects[place, 1]), int(self._effects[place, 1]))
@@ -454,7 +454,9 @@ class History:
         names = list(groups)
         some = [names[(self._turn + i) % len(names)] for i in range(min(len(names), _LEFT_OUT))]
         self._turn += len(some)
-        for name, effects in model.effects_one(x, {name: groups[name] for name in some}).items():
+        with model.lock:
+            found = explain.effects(model.core, x, {name: groups[name] for name in some})
+        for name, effects in found.items():
             size = sum(map(abs, effects.values())) / (1 if self.regression else 2)
             if np.isfinite(size) and (name in self._effect_names or len(self._effects) < _MAX_EFFECTS):
                 place = self._effect_names.setdefault(name, len(self._effects))

@@ -8,6 +8,7 @@ from typing import Any, cast
 from braided.estimators import MODLRegressor
 from braided.estimators.base import COLUMN
 from braided.estimators.explain import by_column, columns_of
+from braided.estimators.explain import effects as effects_of
 from braided.fleet import Fleet
 from braided.serve.model_state import ModelState
 from braided.serve.prediction_answers import (
@@ -151,7 +152,7 @@ class ModelReader:
         names, step = list(groups), PREDICT_CHUNK - 1
         for start in range(0, len(names), step):
             with lock:
-                more = model.effects_one(x, {name: groups[name] for name in names[start : start + step]})
+                more = effects_of(model.core, x, {name: groups[name] for name in names[start : start + step]})
             effects |= {name: {label: adds[label] for label in found.labels} for name, adds in more.items()}
         return explanation_answer(found, effects, version)
 

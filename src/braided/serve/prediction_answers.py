@@ -74,29 +74,24 @@ def encoded_record(rules: Any, item: Any, place: int) -> dict[Hashable, float]:
 
 def number_answer(model: MODLRegressor, x: dict[Hashable, float], level: float | None) -> dict[str, Any]:
     """The answer of a regressor for one record."""
-    version = model.records_learned
-    if level is None:
-        return _value(model.predict_one(x), None, version)
-    value, reach = model.predict_reach_one(x, level)
-    return _value(value, reach, version)
+    interval = None if level is None else model.predict_interval_one(x, level)
+    return _value(model.predict_one(x), interval, model.records_learned)
 
 
 def number_answers(
     model: MODLRegressor, table: NDArray[np.float64], names: Sequence[Hashable], level: float | None
 ) -> list[dict[str, Any]]:
     """The answers of a regressor for a table."""
-    version = model.records_learned
-    if level is None:
-        return [_value(value, None, version) for value in model.predict_many(table, names).tolist()]
-    found = model.predict_reach_many(table, level, names)
-    return [_value(value, reach, version) for value, reach in zip(*(part.tolist() for part in found), strict=True)]
+    values = model.predict_many(table, names).tolist()
+    intervals = [None] * len(values) if level is None else model.predict_interval_many(table, level, names).tolist()
+    return [_value(value, one, model.records_learned) for value, one in zip(values, intervals, strict=True)]
 
 
-def _value(value: float, reach: float | None, version: int) -> dict[str, Any]:
+def _value(value: float, interval: Sequence[float] | None, version: int) -> dict[str, Any]:
     """A number as an answer; the bounds of its interval are null while it cannot be said."""
     answer: dict[str, Any] = {"value": finite(value), "version": version}
-    if reach is not None:
-        answer["interval"] = [finite(value - reach), finite(value + reach)]
+    if interval is not None:
+        answer["interval"] = [finite(bound) for bound in interval]
     return answer
 
 
