@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from types import NoneType
 from typing import Any
@@ -60,7 +60,7 @@ class FeatureSpace:
     Parameters
     ----------
     limit
-        So many names at most.
+        The maximum number of names.
     expire_after
         Where there is no room for a new name, the one that was not seen for longest gives up its slot, if it was in
         none of the last so many records, the one with the new name included; of several, the first slot. None: never.
@@ -95,22 +95,14 @@ class FeatureSpace:
         return len(self.slots)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        # joblib may open a pickle as a read-only memory map: one array is written to, and for the others, the kernels
-        # would be compiled anew.
-        self.last_seen = np.require(self.last_seen, requirements="W")
-        if self._columns is not None and not self._columns[1].flags.writeable:
-            self._columns = None
+        # joblib may open a pickle as a read-only memory map, and compiled code takes arrays that can be written to.
+        self.__dict__.update(state, last_seen=np.require(state["last_seen"], requirements="W"), _columns=None)
 
     def copy(self) -> FeatureSpace:
         """An independent copy."""
         other = copy.copy(self)
         other.slots, other.last_seen = dict(self.slots), self.last_seen.copy()
         return other
-
-    def sort(self, names: Iterable[Hashable]) -> list[Hashable]:
-        """Names in the order in which new ones get their slots."""
-        return sorted_names(names)
 
     def check_room(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> None:
         """Refuse names that would exceed the limit; `row` as of `expired`."""
@@ -138,7 +130,7 @@ class FeatureSpace:
     def given_up(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> NDArray[np.int64]:
         """The slots that other names have to give up for these new ones; there must be room for them."""
         wanted = len(self.slots) + len(names) - self.limit
-        return self.expired(row)[:wanted] if wanted > 0 else np.zeros(0, dtype=np.int64)
+        return self.expired(row)[: max(wanted, 0)]
 
     def admit(self, names: list[Hashable], given_up: Iterable[int] = ()) -> None:
         """Give new slots to the first of some new names, and to the last ones those that others give up."""
@@ -174,44 +166,34 @@ class FeatureSpace:
     def arrivals(self, values: NDArray[np.float64], names: Sequence[Hashable]) -> dict[int, list[Hashable]]:
         """Record -> the names that get a slot with it, in that order, if these records are learned.
 
-        Counts the records as learned, and their names as known. If there is no room, refuses, and is not to be used
-        any more.
+        Admits them and counts the records, as what expires depends on those before: to be asked of a copy.
         """
+        expire = self.expire_after is not None
         places = {name: place for place, name in enumerate(names)}
-        unknown = [place for name, place in places.items() if name not in self.slots]
-        first = [(row, place) for place in unknown for row in self._next(values, place, 0)]
-        heapify(first)
+        waiting = [(row, place) for name, place in places.items() if name not in self.slots
+                   for row in _first_value(values, place, 0)]  # fmt: skip
+        heapify(waiting)
         found: dict[int, list[Hashable]] = {}
         done = 0
-        while first:
-            at = first[0][0]
-            new: list[Hashable] = []
-            while first and first[0][0] == at:
-                new.append(names[heappop(first)[1]])
-            found[at] = new = self.sort(new)
-            if self.expire_after is None:
-                self.check_room(new)
-                self.admit(new)
-                continue
-            self.see(values[done:at], self.columns(names)[0])
-            row = self.by_slot(values[at], names)
+        while waiting:
+            at, new = waiting[0][0], []
+            while waiting and waiting[0][0] == at:
+                new.append(names[heappop(waiting)[1]])
+            found[at] = new = sorted_names(new)
+            row = None
+            if expire:
+                self.see(values[done:at], self.columns(names)[0])
+                row, done = self.by_slot(values[at], names), at
             self.check_room(new, row)
-            taken, by_slot = self.given_up(new, row), list(self.slots)
+            taken = self.given_up(new, row)
+            by_slot = list(self.slots) if taken.size else []
             self.admit(new, taken)
-            done = at
             for place in (places[by_slot[slot]] for slot in taken if by_slot[slot] in places):
-                for row_back in self._next(values, place, at + 1):
-                    heappush(first, (row_back, place))
-        if self.expire_after is not None:
+                for row_back in _first_value(values, place, at + 1):
+                    heappush(waiting, (row_back, place))
+        if expire:
             self.see(values[done:], self.columns(names)[0])
         return found
-
-    @staticmethod
-    def _next(values: NDArray[np.float64], place: int, start: int) -> Iterator[int]:
-        """The first record from `start` on that has a value in a column, if there is one."""
-        there = ~np.isnan(values[start:, place])
-        if there.any():
-            yield start + int(there.argmax())
 
     def values_of(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:
         """A record's values in the order of its names, (1, names), NaN for missing ones; each is checked."""
@@ -254,6 +236,12 @@ class FeatureSpace:
             places = np.array(by_slot, dtype=np.int64)
             self._columns = found = names, places, (places >= 0).nonzero()[0]
         return found[1], found[2]
+
+
+def _first_value(values: NDArray[np.float64], place: int, start: int) -> list[int]:
+    """The first record from `start` on that has a value in a column, if there is one."""
+    there = ~np.isnan(values[start:, place])
+    return [start + int(there.argmax())] if there.any() else []
 
 
 class ClassSpace:

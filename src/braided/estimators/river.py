@@ -1,12 +1,11 @@
 """River's own models with the chunk interface of ours, and those that ours are compared with.
 
-The latter are as their own users would run them, each with what its documentation puts in front of it: a function makes
-a fresh pipeline from the task and the seed. What is not said is River's default. Missing values are left out of the
-records: a linear model then has no term for them, naive Bayes no factor, and a Hoeffding tree goes down its most
-frequent branch. The two that have no such way have an imputer in front. `docs/baselines.md` has what was measured of
-that.
+The latter are as their own users would run them, each with what its documentation puts in front of it, and River's
+defaults: a function makes a fresh pipeline from the task and the seed. Missing values are left out of the records: a
+linear model then has no term for them, naive Bayes no factor, and a Hoeffding tree goes down its most frequent branch.
+The two that have no such way have an imputer in front; `docs/baselines.md` has the figures.
 
-River's models are imported inside: with what they bring along, that takes longer than all of braided.
+River's models are imported where they are made: with what they bring along, that takes longer than all of braided.
 """
 
 from __future__ import annotations
@@ -35,17 +34,12 @@ _WINDOW = 1_000
 
 
 class _RiverChunks:
-    """Chunks as records of River's, without their missing values.
-
-    Parameters
-    ----------
-    model
-        The classifier or regressor.
-    words
-        Whether it is given categories as words.
-    """
+    """Chunks as records of River's, without their missing values."""
 
     task: ClassVar[str]
+    #: As any of our models has them; there are no learners inside.
+    learner_names: ClassVar[list[str]] = []
+    health: ClassVar[dict[str, dict[str, int]]] = {}
 
     def __init__(self, model: Any, words: bool = False) -> None:
         self.model = model
@@ -64,35 +58,20 @@ class _RiverChunks:
         """How many features have been seen."""
         return len(self._names)
 
-    @property
-    def learner_names(self) -> list[str]:
-        """There are no learners inside."""
-        return []
-
-    @property
-    def health(self) -> dict[str, dict[str, int]]:
-        """There is nothing to skip or reset."""
-        return {}
-
     def know_categories(self, categories: Mapping[Hashable, tuple[Hashable, str]]) -> None:
         """Be told which features stand for a value of a column; see `Records.categories`."""
         if self.words:
             self._categories.update(categories)
 
-    @staticmethod
-    def _present(x: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        """The features that are there."""
-        return {name: value for name, value in x.items() if value is not None and value == value}
-
-    def _given(self, present: dict[Hashable, Any]) -> dict[Any, Any]:
-        """The record as the model sees it; in the order of the columns, which random draws may depend on."""
-        if not self._categories:
-            return present
+    def _given(self, x: Mapping[Hashable, Any]) -> dict[Any, Any]:
+        """The features that are there, with words for categories; in x's order, as random draws may depend on it."""
         record = {}
-        for name, value in present.items():
+        for name, value in x.items():
+            if value is None or value != value:
+                continue
             column, word = self._categories.get(name, (name, None))
             if word is None:
-                record[name] = value
+                record[column] = value
             elif value == 1.0:
                 record[column] = word
         return record
@@ -103,69 +82,63 @@ class _RiverChunks:
         self._check_weights([weight])
         if weight == 0.0:
             return
-        present = self._present(x)
-        self._names |= present.keys()
+        self._names |= {name for name, value in x.items() if value is not None and value == value}
         if self.task == CLASSIFICATION:
             self._labels.setdefault(y, len(self._labels))
-        self.model.learn_one(self._given(present), y, **({} if weight == 1.0 else {"w": weight}))
+        self.model.learn_one(self._given(x), y, **({} if weight == 1.0 else {"w": weight}))
 
     def _check_weights(self, weights: Iterable[float]) -> None:
         if any(weight not in (0.0, 1.0) for weight in weights) and not takes_weight(self.model):
             raise BraidedError(f"{type(self.model).__name__} takes no weights: leave them out, or use another model")
 
-    def _weights(self, sample_weight: Any, n: int) -> list[float]:
-        weights = weights_of(sample_weight, n, 1)
-        found = [1.0] * n if weights is None else weights.tolist()
-        self._check_weights(found)
-        return found
-
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The model's answer."""
-        return self.model.predict_one(self._given(self._present(x)))
+        return self.model.predict_one(self._given(x))
 
     def _row(self, record: Mapping[Hashable, Any]) -> dict[int, float]:
         """The columns of a prediction that are not 0; some regressors say None before they have learned a record."""
-        said = self.predict_one(record)
-        return {} if said is None else {0: float(said)}
-
-    def _records(self, X: ArrayLike, names: Sequence[Hashable] | None) -> Iterator[dict[Hashable, float]]:
-        values = np.asarray(X, dtype=np.float64)
-        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
-        for row in values.tolist():
-            yield dict(zip(columns, row, strict=True))
+        value = self.predict_one(record)
+        return {} if value is None else {0: float(value)}
 
     def predict_learn_many(
         self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None, sample_weight: Any = None
     ) -> Predictions:
         """Predict each record, then learn it; see `MODLClassifier.predict_learn_many`."""
-        labels = [label.item() if isinstance(label, np.generic) else label for label in y]
-        return self._progress(X, labels, names, self._weights(sample_weight, len(labels)))
+        return self._progress(X, names, y, sample_weight)
 
     def progress_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Predictions:
         """Predict the records; see `MODLClassifier.progress_many`."""
-        return self._progress(X, None, names, [])
+        return self._progress(X, names)
 
     def learn_many(
         self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None, sample_weight: Any = None
     ) -> None:
         """Learn the records, one by one."""
-        labels = list(y)
-        weights = self._weights(sample_weight, len(labels))
-        for record, label, weight in zip(self._records(X, names), labels, weights, strict=True):
-            self.learn_one(record, label, weight)
+        self._progress(X, names, y, sample_weight, predict=False)
 
     def _progress(
-        self, X: ArrayLike, labels: list[Any] | None, names: Sequence[Hashable] | None, weights: list[float]
+        self,
+        X: ArrayLike,
+        names: Sequence[Hashable] | None,
+        y: Iterable[Any] | None = None,
+        sample_weight: Any = None,
+        predict: bool = True,
     ) -> Predictions:
+        values = np.asarray(X, dtype=np.float64)
+        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
+        labels = None if y is None else [label.item() if isinstance(label, np.generic) else label for label in y]
+        given = weights_of(sample_weight, len(values), 1)
+        weights = [1.0] * len(values) if given is None else given.tolist()
+        self._check_weights(weights)
         rows = []
-        for t, record in enumerate(self._records(X, names)):
-            rows.append(self._row(record))
+        for t, row in enumerate(values.tolist()):
+            record = dict(zip(columns, row, strict=True))
+            rows.append(self._row(record) if predict else {})
             if labels is not None:
                 self.learn_one(record, labels[t], weights[t])
         predictions = np.zeros((len(rows), 1 if self.task == REGRESSION else len(self._labels)))
-        for t, row in enumerate(rows):
-            for column, value in row.items():
-                predictions[t, column] = value
+        for t, found in enumerate(rows):
+            predictions[t, list(found)] = list(found.values())
         return Predictions(predictions, np.zeros((len(rows), 0)))
 
 
@@ -210,13 +183,12 @@ class RiverClassifier(_RiverChunks, base.Classifier):
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """The model's probabilities."""
-        return dict(self.model.predict_proba_one(self._given(self._present(x))))
+        return dict(self.model.predict_proba_one(self._given(x)))
 
     def _row(self, record: Mapping[Hashable, Any]) -> dict[int, float]:
-        said = self.predict_proba_one(record)
-        for label in said:  # some know True and False before any label has come
-            self._labels.setdefault(label, len(self._labels))
-        return {self._labels[label]: probability for label, probability in said.items()}
+        # Some know True and False before any label has come.
+        found = self.predict_proba_one(record).items()
+        return {self._labels.setdefault(label, len(self._labels)): probability for label, probability in found}
 
 
 class RiverRegressor(_RiverChunks, base.Regressor):
@@ -284,39 +256,30 @@ class ColumnImputer(base.Transformer):
 
     def learn_one(self, x: Mapping[Any, Any]) -> None:
         """Know the columns of a record, and its values."""
-        for name, value in x.items():
-            if value is None:
-                continue
-            if name not in self._usual:
-                from river.stats import Mean, Mode
+        from river.stats import Mean, Mode
 
-                self._usual[name] = Mode() if isinstance(value, str) else Mean()
-            self._usual[name].update(value)
+        for name, value in x.items():
+            if value is not None:
+                self._usual.setdefault(name, Mode() if isinstance(value, str) else Mean()).update(value)
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """The record with a value for every known column."""
-        filled = {**dict.fromkeys(self._usual), **x}
-        return {
-            name: self._usual[name].get() if value is None and name in self._usual else value
-            for name, value in filled.items()
-        }
+        usual, filled = self._usual, {**dict.fromkeys(self._usual), **x}
+        return {name: usual[name].get() if value is None and name in usual else value for name, value in filled.items()}
 
 
 def logistic(task: str, seed: int) -> Any:
     """Logistic regression; one against the rest for more than two classes."""
-    from river.linear_model import LogisticRegression
-    from river.multiclass import OneVsRestClassifier
-    from river.preprocessing import StandardScaler
+    from river import linear_model, multiclass, preprocessing
 
-    return StandardScaler() | OneVsRestClassifier(LogisticRegression())
+    return preprocessing.StandardScaler() | multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
 
 
 def linear(task: str, seed: int) -> Any:
     """Linear regression, with the step of the intercept that River's own examples have."""
-    from river.linear_model import LinearRegression
-    from river.preprocessing import StandardScaler
+    from river import linear_model, preprocessing
 
-    return StandardScaler() | LinearRegression(intercept_lr=0.1)
+    return preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
 
 
 def naive_bayes(task: str, seed: int) -> Any:
@@ -328,22 +291,20 @@ def naive_bayes(task: str, seed: int) -> Any:
 
 def tree(task: str, seed: int) -> Any:
     """The Hoeffding adaptive tree; its linear leaves for regression want scaled features."""
-    from river.preprocessing import StandardScaler
-    from river.tree import HoeffdingAdaptiveTreeClassifier, HoeffdingAdaptiveTreeRegressor
+    from river import preprocessing, tree
 
     if task == REGRESSION:
-        return StandardScaler() | HoeffdingAdaptiveTreeRegressor(seed=seed)
-    return HoeffdingAdaptiveTreeClassifier(seed=seed)
+        return preprocessing.StandardScaler() | tree.HoeffdingAdaptiveTreeRegressor(seed=seed)
+    return tree.HoeffdingAdaptiveTreeClassifier(seed=seed)
 
 
 def adaptive_forest(task: str, seed: int) -> Any:
     """The adaptive random forest; for regression on scaled features, as for the tree."""
-    from river.forest import ARFClassifier, ARFRegressor
-    from river.preprocessing import StandardScaler
+    from river import forest, preprocessing
 
     if task == REGRESSION:
-        return StandardScaler() | ARFRegressor(n_models=_TREES, seed=seed)
-    return ARFClassifier(n_models=_TREES, seed=seed)
+        return preprocessing.StandardScaler() | forest.ARFRegressor(n_models=_TREES, seed=seed)
+    return forest.ARFClassifier(n_models=_TREES, seed=seed)
 
 
 def random_patches(task: str, seed: int) -> Any:
@@ -351,21 +312,19 @@ def random_patches(task: str, seed: int) -> Any:
 
     The features that its trees choose from are those of the first record.
     """
-    from river.ensemble import SRPClassifier, SRPRegressor
-    from river.preprocessing import StandardScaler
+    from river import ensemble, preprocessing
 
     if task == REGRESSION:
-        return StandardScaler() | SRPRegressor(n_models=_TREES, seed=seed)
-    return SRPClassifier(n_models=_TREES, seed=seed)
+        return preprocessing.StandardScaler() | ensemble.SRPRegressor(n_models=_TREES, seed=seed)
+    return ensemble.SRPClassifier(n_models=_TREES, seed=seed)
 
 
 def mondrian_forest(task: str, seed: int) -> Any:
     """The aggregated Mondrian forest, which wants features between 0 and 1."""
-    from river.forest import AMFClassifier, AMFRegressor
-    from river.preprocessing import MinMaxScaler
+    from river import forest, preprocessing
 
-    forest = AMFRegressor if task == REGRESSION else AMFClassifier
-    return ColumnImputer() | MinMaxScaler() | forest(n_estimators=_TREES, max_nodes=_MAX_NODES, seed=seed)
+    kind = forest.AMFRegressor if task == REGRESSION else forest.AMFClassifier
+    return ColumnImputer() | preprocessing.MinMaxScaler() | kind(n_estimators=_TREES, max_nodes=_MAX_NODES, seed=seed)
 
 
 def neighbours(task: str, seed: int) -> Any:
@@ -373,14 +332,12 @@ def neighbours(task: str, seed: int) -> Any:
 
     The search is exact, and at this many records faster by far than River's approximate one.
     """
-    from river.compose import SelectType
-    from river.neighbors import KNNClassifier, KNNRegressor, LazySearch
-    from river.preprocessing import OneHotEncoder, StandardScaler
+    from river import compose, neighbors, preprocessing
 
-    nearest = KNNRegressor if task == REGRESSION else KNNClassifier
-    numbers = SelectType(Number) | StandardScaler()
-    words = SelectType(str) | OneHotEncoder()
-    return ColumnImputer() | (numbers + words) | nearest(engine=LazySearch(window_size=_WINDOW))
+    kind = neighbors.KNNRegressor if task == REGRESSION else neighbors.KNNClassifier
+    numbers = compose.SelectType(Number) | preprocessing.StandardScaler()
+    words = compose.SelectType(str) | preprocessing.OneHotEncoder()
+    return ColumnImputer() | (numbers + words) | kind(engine=neighbors.LazySearch(window_size=_WINDOW))
 
 
 def majority(task: str, seed: int) -> Any:
@@ -392,7 +349,6 @@ def majority(task: str, seed: int) -> Any:
 
 def mean(task: str, seed: int) -> Any:
     """Always the mean of the targets so far."""
-    from river.dummy import StatisticRegressor
-    from river.stats import Mean
+    from river import dummy, stats
 
-    return StatisticRegressor(Mean())
+    return dummy.StatisticRegressor(stats.Mean())
