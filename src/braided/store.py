@@ -422,6 +422,8 @@ def reject_malformed(what: str) -> Iterator[None]:
     """Refuse in one sentence what a file says, where only using it can show that it is wrong."""
     try:
         yield
+    except BraidedError:
+        raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError, RecursionError):
         raise BraidedError(f"{what} cannot be used: {REMEDY}") from None
 

@@ -26,7 +26,7 @@ from braided.kernels.doubt import DOUBTS
 from braided.kernels.scale import target_deviation
 from braided.late import LateLabels, content_key
 from braided.learners import CompiledLearner
-from braided.records import Admitted, Predictions, Records
+from braided.records import Admitted, Confidence, Predictions, Records
 from braided.store import REMEDY, check, checked, counts, pack_name, prefixed, unpack_names, unprefixed
 from braided.values import as_number, as_weight, shown
 
@@ -39,20 +39,12 @@ Floats = NDArray[np.float64]
 _COVERAGE = "coverage"
 #: A restored model may hold this many numbers whatever the size of its file.
 _FREE_NUMBERS = 100_000_000
-_NO_SLOTS = np.zeros(0, dtype=np.int64)
 #: Types of labels in which there is nothing to check.
 _PLAIN_TARGETS = (str, int, bool)
 
 
 class Model:
-    """A model of numbers.
-
-    Parameters
-    ----------
-    task
-        `classification` or `regression`.
-    params
-        What it is made with; the encoder is the estimator's.
+    """A model of numbers, for a task and with parameters, of which the encoder is the estimator's.
 
     Attributes
     ----------
@@ -149,7 +141,7 @@ class Model:
         if targets is None or len(targets) != len(records):
             kind = "targets" if self.regression else "labels"
             n = 0 if targets is None else len(targets)
-            raise BraidedError(f"X has {len(records)} records and y has {n} {kind}: they must be as many")
+            raise BraidedError(f"X has {len(records)} records and y has {n} {kind}: the lengths must match")
         if self.regression:
             if set(map(type, targets)) <= {float, int}:
                 codes = np.array(targets, dtype=np.float64)
@@ -191,17 +183,15 @@ class Model:
         predictions = self._blank(len(records), 1 if self.regression else len(self.classes) + len(new_labels))
         judge = earlier is None
         for start, stop in pairwise(_cuts(admitted)):
-            brings_new = start in new_names or start in new_labels
-            if brings_new or (records.weights is not None and records.weights[start] == 0.0):
+            names, label = new_names.get(start, []), [new_labels[start]] if start in new_labels else []
+            learned = records.weights is None or records.weights[start] > 0.0
+            note = bool(learned and not names and not label)
+            if not note:  # what brings something new is predicted by the model as it was
                 self._predict_part(records, start, stop, predictions)
-            if brings_new:  # predicted by the model as it was, and learned by the grown one
-                label = [new_labels[start]] if start in new_labels else []
-                self._admit(
-                    new_names.get(start, []), label, self.features.by_slot(records.values[start], records.names)
-                )
-                self._learn_rows(records, codes, start, stop, None, judge, unseen=bool(label))
-            elif records.weights is None or records.weights[start] > 0.0:
-                self._learn_rows(records, codes, start, stop, predictions, judge)
+            if names or label:
+                self._admit(names, label, self.features.by_slot(records.values[start], records.names))
+            if learned:
+                self._learn_rows(records, codes, start, stop, predictions if note else None, judge, bool(label))
         if earlier is not None:
             self._judge(earlier, admitted)
         return predictions
@@ -212,15 +202,14 @@ class Model:
         decided = None if self.regression or self.decision.plain else np.full(n, -1, dtype=np.int64)
         return Predictions(np.zeros((n, width)), own, decided)
 
-    def _admit(self, names: list[Hashable], labels: list[Hashable], row: Floats | None = None) -> None:
-        """Make room for the new names and labels of a record; `row` has its other values, by slot.
+    def _admit(self, names: list[Hashable], labels: list[Hashable], row: Floats) -> None:
+        """Make room for the new names and labels of a record, whose other values are `row`, by slot.
 
         If a learner refuses to grow, they stay unknown.
         """
-        given_up = self.features.given_up(names, row) if names else _NO_SLOTS
+        given_up = self.features.given_up(names, row)
         self._grow(len(names) - given_up.size, len(labels))
-        if names:
-            self.features.admit(names, given_up)
+        self.features.admit(names, given_up)
         for label in labels:
             self.classes.admit(label)
         if given_up.size:
@@ -326,22 +315,20 @@ class Model:
 
     def _judge(self, earlier: Predictions, admitted: Admitted) -> None:
         """Count whether what was predicted earlier held what turned out to be true, now that it is learned."""
-        if earlier.confidence is None:
+        sure, (records, codes, *_) = earlier.confidence, admitted
+        if sure is None:
             return
-        records, codes = admitted.records, admitted.codes
         values = np.asarray(earlier.values, dtype=np.float64).reshape(len(records), -1)
-        for row in range(len(records)):
-            if records.weights is not None and records.weights[row] == 0.0:
-                continue
-            part = slice(row, row + 1)
-            predicted, sure = values[part], earlier.confidence.part(part)
-            if self.regression:
-                self.coverage.follow_values(predicted[:, 0], codes[part], sure.doubts, sure)
-            elif codes[row] >= predicted.shape[1]:
-                self.coverage.miss(sure.bounds[0])
-            else:
-                answers = None if earlier.decided is None else earlier.decided[part]
-                self.coverage.follow_classes(predicted, codes[part], answers, predicted.shape[1], sure)
+        learned = np.ones(len(records), dtype=np.bool_) if records.weights is None else records.weights > 0.0
+        known = learned if self.regression else learned & (codes < values.shape[1])
+        for row in np.flatnonzero(learned & ~known):
+            self.coverage.miss(sure.bounds[row])
+        predicted, targets, given = values[known], codes[known], Confidence(*(array[known] for array in sure))
+        if self.regression:
+            self.coverage.follow_values(predicted[:, 0], targets, given.doubts, given)
+        else:
+            decided = None if earlier.decided is None else earlier.decided[known]
+            self.coverage.follow_classes(predicted, targets, decided, values.shape[1], given)
 
     def learn_row(self, x: Mapping[Hashable, Any], y: Any, w: Any) -> None:
         """Learn one record of numbers by name; a record without anything new is learned at once."""

@@ -14,7 +14,15 @@ from braided.estimators.arrays import ZEROS, ZEROS_MISSING
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs, packed, unpacked
 from braided.learners import LEARNERS, Learner, LearnerConfig
 from braided.presets import Preset
-from braided.store import MAX_COUNT, REMEDY, checked, pack_config, pack_name, unpack_config, unpack_names
+from braided.store import (
+    MAX_COUNT,
+    checked,
+    pack_config,
+    pack_name,
+    reject_malformed,
+    unpack_config,
+    unpack_names,
+)
 from braided.values import shown
 
 if TYPE_CHECKING:
@@ -28,6 +36,7 @@ _MAX_WHOLE = 2**63 - 1
 _MAX_DELAY = 1_000_000
 _MAX_LEARNERS = 1_000
 _WHAT = "the checkpoint's parameters"
+_WHOLE = ("seed", "max_features", "max_classes", "delay")
 #: What a regressor does not have.
 _ABOUT_CLASSES = ("max_classes", "first_features", "decision", "class_weight", "costs")
 
@@ -67,6 +76,8 @@ class ModelParams:
 
     def __post_init__(self) -> None:
         _check_whole("seed", self.seed, 0, _MAX_WHOLE, "use a whole number from 0 to 2**63 - 1")
+        _check_whole("max_features", self.max_features, 0, _MAX_WHOLE, "use a whole number of features")
+        _check_whole("max_classes", self.max_classes, 0, _MAX_WHOLE, "use a whole number of classes")
         _check_whole("delay", self.delay, 0, _MAX_DELAY, f"use a whole number of records from 0 to {_MAX_DELAY:,}")
         if self.expire_after is not None:
             remedy = "use a whole number from 1 to 2**53 of records, or None"
@@ -109,12 +120,9 @@ class ModelParams:
             "preset": self.preset if self.preset in presets.SETTLED else pack_config(preset),
             "learners": None if self.learners is None else [describe(item) for item in self.learners],
             "combiner": self.combiner,
-            "seed": int(self.seed),
-            "max_features": int(self.max_features),
-            "max_classes": int(self.max_classes),
+            **{name: int(getattr(self, name)) for name in _WHOLE},
             "first_features": [pack_name(name) for name in self.first_features or ()],
-            "drift_detector": None if self.drift_detector is None else _packed_detector(self.drift_detector),
-            "delay": int(self.delay),
+            "drift_detector": None if self.drift_detector is None else _drift().pack(self.drift_detector.clone()),
             "expire_after": None if self.expire_after is None else int(self.expire_after),
             "decision": self.decision,
             "zeros": self.zeros,
@@ -135,24 +143,23 @@ class ModelParams:
             raise BraidedError(
                 f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with the one that wrote it"
             )
-        names = ("seed", "max_features", "max_classes", "delay")
-        whole = {name: checked(_WHAT, given, name, int, 0, _MAX_WHOLE) for name in names}
-        expire_after, detector = given.get("expire_after"), given.get("drift_detector")
-        return cls(
-            preset=_unpacked_preset(given),
-            learners=_unpacked_learners(given, learners),
-            combiner=None if given.get("combiner", "") is None else checked(_WHAT, given, "combiner", str),
-            first_features=tuple(unpack_names("first features", given.get("first_features"))) or None,
-            drift_detector=None if detector is None else _unpacked_detector(detector),
-            expire_after=None if expire_after is None else checked(_WHAT, given, "expire_after", int, 1, _MAX_WHOLE),
-            zeros=checked(_WHAT, given, "zeros", str),
-            **whole,
-            **unpacked(given),
-        )
+        with reject_malformed(_WHAT):
+            detector, combiner = given["drift_detector"], given["combiner"]
+            return cls(
+                preset=_unpacked_preset(given["preset"]),
+                learners=_unpacked_learners(given["learners"], learners),
+                combiner=None if combiner is None else checked(_WHAT, given, "combiner", str),
+                first_features=tuple(unpack_names("first features", given["first_features"])) or None,
+                drift_detector=None if detector is None else _drift().restored_detector(detector),
+                expire_after=given["expire_after"],
+                zeros=given["zeros"],
+                **{name: given[name] for name in _WHOLE},
+                **unpacked(given),
+            )
 
 
 def _check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
-    if not isinstance(value, int | np.integer) or not least <= value <= most:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
         raise BraidedError(f"{name} is {shown(value)}: {remedy}")
 
 
@@ -161,16 +168,10 @@ def describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
     return pack_config(learner) if type(learner) in LEARNERS else {"type": type(learner).__name__}
 
 
-def _packed_detector(detector: Detector) -> Any:
-    from braided.estimators.drift import pack  # few models have a detector, and start sooner without
+def _drift() -> Any:
+    from braided.estimators import drift  # few models have a detector, and start sooner without
 
-    return pack(detector.clone())
-
-
-def _unpacked_detector(packed: Any) -> Detector:
-    from braided.estimators.drift import restored_detector
-
-    return restored_detector(packed)
+    return drift
 
 
 def _kinds() -> dict[str, type]:
@@ -178,21 +179,16 @@ def _kinds() -> dict[str, type]:
     return {kind.__name__: kind for kind in [Preset, *LEARNERS]}
 
 
-def _unpacked_preset(given: Mapping[str, Any]) -> Preset | str:
-    if not isinstance(given.get("preset"), dict):
-        name: str = checked(_WHAT, given, "preset", str)
-        return name
-    preset: Preset = unpack_config(given["preset"], _kinds(), Preset)
-    _check_number(preset.learners)
-    _check_number(preset.numeric)
+def _unpacked_preset(given: Any) -> Preset | str:
+    if isinstance(given, str):
+        return given
+    preset: Preset = unpack_config(given, _kinds(), Preset)
+    _check_number([*preset.learners, *preset.numeric])
     return preset
 
 
-def _unpacked_learners(given: Mapping[str, Any], learners: Sequence[LearnerConfig | Learner] | None) -> Any:
-    stored = None if given.get("learners", "") is None else checked(_WHAT, given, "learners", list)
-    types = [item.get("type") if isinstance(item, dict) else None for item in stored or ()]
-    if not all(isinstance(name, str) for name in types):
-        raise BraidedError(f"{_WHAT}: a learner has no type; {REMEDY}")
+def _unpacked_learners(stored: Any, learners: Sequence[LearnerConfig | Learner] | None) -> Any:
+    types = [item["type"] for item in stored or ()]
     if learners is not None:
         if [describe(item) for item in learners] != (stored or []):
             known = ", ".join(map(str, types)) or "those of its preset"
@@ -200,8 +196,7 @@ def _unpacked_learners(given: Mapping[str, Any], learners: Sequence[LearnerConfi
         return learners
     if stored is None:
         return None
-    foreign = [name for name in types if name not in _kinds()]
-    if foreign:
+    if foreign := [name for name in types if name not in _kinds()]:
         raise BraidedError(
             f"the checkpoint holds learners of your own ({', '.join(map(str, foreign))}): pass load(..., "
             "learners=[...]) with the same ones"
