@@ -107,8 +107,8 @@ def test_coverage_decision_and_drift_follow_however_a_chunk_is_interrupted(monke
             if made is MODLRegressor:
                 settings = {name: one for name, one in settings.items() if name in ("drift_detector", "delay")}
             whole, stopped = (made("lean", **copy.deepcopy(settings)) for _ in range(2))  # type: ignore[arg-type]
-            stopped._lock.waiting[0] = 1
-            monkeypatch.setattr(stopped._lock, "let_readers_in", lambda: None)
+            stopped.lock.waiting[0] = 1
+            monkeypatch.setattr(stopped.lock, "let_readers_in", lambda: None)
             said = [one.predict_learn_many(values, targets, sample_weight=weights) for one in (whole, stopped)]
             for first, second in zip(said[0][:3], said[1][:3], strict=True):
                 np.testing.assert_array_equal(first, second)
@@ -141,9 +141,9 @@ def test_each_answer_is_that_of_a_moment_between_two_records() -> None:
 
     def look() -> None:
         x = PROBES[0]
-        with classifier._lock:
+        with classifier.lock:
             seen.append((classifier.records_learned, (classifier.predict_proba_one(x), classifier.predict_set_one(x))))
-        with regressor._lock:
+        with regressor.lock:
             seen_numbers.append((regressor.records_learned, regressor.predict_interval_one(x)))
 
     with beside(look, threads=2):
@@ -303,7 +303,7 @@ def test_a_fork_while_another_thread_holds_the_lock_can_use_the_model() -> None:
     held, release = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with model._lock.writing:
+        with model.lock.writing:
             held.set()
             release.wait(30.0)
 
@@ -314,7 +314,7 @@ def test_a_fork_while_another_thread_holds_the_lock_can_use_the_model() -> None:
 
     def check() -> bool:
         model.learn_many(values, labels)
-        return model.records_learned == 200 and model._lock.waiting[0] == 0
+        return model.records_learned == 200 and model.lock.waiting[0] == 0
 
     in_a_fork(check)
     release.set()
@@ -328,11 +328,11 @@ def test_a_fork_within_the_lock_goes_on_within_it() -> None:
 
     def check() -> bool:
         model.learn_one({0: 1.0}, 1)
-        return not other_thread_gets_in(model._lock)
+        return not other_thread_gets_in(model.lock)
 
-    with model._lock.writing:
+    with model.lock.writing:
         in_a_fork(check)
-    assert other_thread_gets_in(model._lock)
+    assert other_thread_gets_in(model.lock)
 
 
 def other_thread_gets_in(lock: ModelLock) -> bool:
@@ -351,16 +351,16 @@ def test_a_copy_has_a_lock_of_its_own() -> None:
     values, labels = made_up(50)
     model = MODLClassifier("lean")
     model.learn_many(values, labels)
-    with model._lock.writing:
+    with model.lock.writing:
         for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), model.clone()):
-            assert other_thread_gets_in(copied._lock)
-        assert not other_thread_gets_in(model._lock)
+            assert other_thread_gets_in(copied.lock)
+        assert not other_thread_gets_in(model.lock)
 
 
 def test_a_public_method_may_call_another() -> None:
     class Careful(MODLClassifier):
         def learn_one(self, x: Any, y: Any, w: float = 1.0) -> None:
-            with self._lock.writing:
+            with self.lock.writing:
                 self.predict_one(x)
                 super().learn_one(x, y, w)
 

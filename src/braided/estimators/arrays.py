@@ -55,10 +55,7 @@ def column_of(y: Any, name: str = "y") -> Any:
 
 
 def checked_array(X: ArrayLike, names: Sequence[Hashable] | None, first: int) -> tuple[Floats, list[Hashable]]:
-    """A chunk as a fresh or contiguous float64 array, checked, and its column names.
-
-    `first` is the number of its first record, for what is said of bad ones.
-    """
+    """A chunk as a contiguous float64 array, checked, and its column names; `first` is its first record's number."""
     array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     columns = column_names(array.shape, names)
     if array.dtype.kind == "O":
@@ -70,26 +67,20 @@ def checked_array(X: ArrayLike, names: Sequence[Hashable] | None, first: int) ->
     elif array.dtype.kind not in "biuf":
         raise BraidedError(f"X holds values of type {array.dtype}: give numbers, NaN for missing ones")
     values: Floats = np.require(array, dtype=np.float64, requirements=["C", "W"])
-    if np.isinf(values).any():
-        row, column = np.argwhere(np.isinf(values))[0]
-        raise BraidedError(
-            f"feature {columns[column]!r} is {values[row, column]} in record {first + row}: "
-            "it must be finite, or NaN if missing"
-        )
+    for row, column in np.argwhere(np.isinf(values))[:1].tolist():
+        as_number(columns[column], float(values[row, column]), first + row)
     return values, columns
 
 
 def listed(y: Any) -> list[Any]:
     """Labels or targets as a list of plain values; a single value, or a table, is refused."""
     given = column_of(y)
-    if isinstance(given, np.ndarray):
-        if given.ndim != 1:
-            raise BraidedError(f"y has {given.ndim} dimension(s): give one label or target per record")
-        plain: list[Any] = given.tolist()
-        return plain
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise BraidedError(f"y is {shown(given)}: give a list or array of labels or targets")
-    return list(given)
+    if (dimensions := getattr(given, "ndim", 1)) != 1:
+        raise BraidedError(f"y has {dimensions} dimension(s): give one label or target per record")
+    plain: list[Any] = given.tolist() if isinstance(given, np.ndarray) else list(given)
+    return plain
 
 
 def weights_of(sample_weight: Any, n: int, first: int) -> Floats | None:
@@ -98,12 +89,12 @@ def weights_of(sample_weight: Any, n: int, first: int) -> Floats | None:
         return None
     given = column_of(sample_weight, "sample_weight")
     if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
-        raise BraidedError(f"sample_weight is {shown(sample_weight)}: give a list or array of one weight a record")
+        raise BraidedError(f"sample_weight is {shown(sample_weight)}: give a list or array of one weight per record")
     if not (isinstance(given, np.ndarray) and given.dtype.kind in "biuf"):
         given = np.array([as_weight(value, first + i) for i, value in enumerate(given)])
     weights: Floats = np.require(given, dtype=np.float64, requirements=["C", "W"])
     if weights.size != n:
-        raise BraidedError(f"X has {n} records and sample_weight has {weights.size} weights: they must be as many")
+        raise BraidedError(f"X has {n} records and sample_weight has {weights.size} weights: the lengths must match")
     for wrong in np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))[:1]:
         as_weight(weights[wrong].item(), first + int(wrong))
     return weights
@@ -121,18 +112,8 @@ def records_of(
 ) -> tuple[Records, Frame | None]:
     """A chunk as checked records of numbers, and the data frame that X is, if it is one.
 
-    Parameters
-    ----------
-    X, names, y, sample_weight
-        As of `MODLClassifier.predict_learn_many`.
-    encoder
-        What makes numbers of raw records; None where they are numbers.
-    first
-        The number of the first record, for messages.
-    learn
-        Whether they are learned, and so have targets.
-    settle
-        Whether those that are learned, but for those of weight 0, extend the encoder's rules.
+    `X`, `names`, `y` and `sample_weight` are as of `MODLClassifier.predict_learn_many`. The `encoder` makes numbers of
+    raw records, and those to `learn` extend its rules if they may `settle` any, but for those of weight 0.
     """
     frame = frame_of(X)
     if frame is not None and names is not None:
@@ -142,7 +123,9 @@ def records_of(
 
         columns, n = raw_columns(X, names) if frame is None else frame.raw_columns(first)
         weights = weights_of(sample_weight, n, first)
-        settling = learn and settle if weights is None or not (learn and settle) or weights.all() else weights > 0.0
+        settling: Any = learn and settle
+        if settling and weights is not None and not weights.all():
+            settling = weights > 0.0
         names, X = encoder.encode_table(columns, n, settling)
     elif frame is not None:
         X, names = frame.table(first)

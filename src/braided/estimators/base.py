@@ -48,6 +48,12 @@ class MODL(base.Estimator):
 
     #: `classification` or `regression`.
     task: ClassVar[str]
+    #: The model of numbers behind the conversions; whoever uses it holds `lock`.
+    core: Model
+    #: Held by each method while it uses the model; to be entered around several that belong together.
+    lock: ModelLock
+    #: What makes numbers of raw records; None where records are numbers.
+    encoder: RawEncoder | None
     # Parameters that both have, see `ModelParams`.
     preset: str | Preset
     learners: Sequence[LearnerConfig | Learner] | None
@@ -60,17 +66,18 @@ class MODL(base.Estimator):
     encode: Any
     zeros: str
 
-    def _set_up(self) -> None:
-        """Make the model of the parameters, which a constructor has stored."""
-        self._lock = ModelLock()
+    def _set_up(self, given: Mapping[str, Any]) -> None:
+        """Store the parameters that a constructor was given, and make the model of them."""
+        vars(self).update({name: given[name] for name in ModelParams.names(self.task)})
+        self.lock = ModelLock()
         self._use(Model(self.task, ModelParams.read_from(self)))
-        self._encoder = self._made_encoder()
+        self.encoder = self._made_encoder()
 
     def _use(self, model: Model) -> None:
         """Let this be the model, which other threads may read between two records."""
-        self._model = model
-        model.let_others_in = self._lock.let_readers_in
-        model.engine.share_waiting(self._lock.waiting)
+        self.core = model
+        model.let_others_in = self.lock.let_readers_in
+        model.engine.share_waiting(self.lock.waiting)
 
     def _made_encoder(self) -> RawEncoder | None:
         """What makes numbers of raw records, if the model is to take such."""
@@ -85,7 +92,7 @@ class MODL(base.Estimator):
             return encode._copy()
         if encode is not True:
             raise BraidedError(f"encode is {shown(encode)}: give True, False or a braided.Encoder")
-        params = self._model.params
+        params = self.core.params
         most = params.max_features if params.expire_after is None else max(params.max_features, _MAX_NAMES)
         return RawEncoder(Rules(max_features=most))
 
@@ -93,23 +100,23 @@ class MODL(base.Estimator):
     def _around(cls, model: Model, lock: ModelLock, encoder: RawEncoder | None) -> Self:
         """An estimator of a model that another object uses, too, and whose lock this is."""
         made = cls.__new__(cls)
-        made.__dict__.update(model.params.arguments(cls.task), _model=model, _lock=lock, _encoder=encoder)
+        made.__dict__.update(model.params.arguments(cls.task), core=model, lock=lock, encoder=encoder)
         return made
 
     def without_encoder(self) -> Self:
         """The same model for records that are numbers already: it shares all but the encoder."""
         view = copy.copy(self)
-        view._encoder = None
+        view.encoder = None
         return view
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return copy.deepcopy({name: value for name, value in vars(self).items() if name != "_lock"})
+        with self.lock:
+            return copy.deepcopy({name: value for name, value in vars(self).items() if name != "lock"})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._lock = ModelLock()
-        self._use(self._model)
+        self.lock = ModelLock()
+        self._use(self.core)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         made = type(self).__new__(type(self))
@@ -125,78 +132,63 @@ class MODL(base.Estimator):
         """What a notebook shows; it changes nothing."""
         from braided.estimators.cards import model_card
 
-        with self._lock:
+        with self.lock:
             return model_card(self)
 
     @property
     def braid(self) -> Braid:
         """The engine with its learners; sizes are 0 until a record is learned."""
-        return self._model.engine
-
-    @property
-    def core(self) -> Model:
-        """The model of numbers behind the conversions; whoever uses it holds `lock`."""
-        return self._model
-
-    @property
-    def lock(self) -> ModelLock:
-        """Held by each method while it uses the model; to be entered around several that belong together."""
-        return self._lock
-
-    @property
-    def encoder(self) -> RawEncoder | None:
-        """What makes numbers of raw records; None where records are numbers."""
-        return self._encoder
+        return self.core.engine
 
     @property
     def learner_names(self) -> list[str]:
         """A name for each learner; a repeated one gets a number."""
-        return self._model.learner_names
+        return self.core.learner_names
 
     @property
     def n_features(self) -> int:
         """How many features have been seen, and have not expired."""
-        return len(self._model.features)
+        return len(self.core.features)
 
     @property
     def feature_names(self) -> list[Hashable]:
         """The features seen so far, in the order of their slots."""
-        return list(self._model.features.slots)
+        return list(self.core.features.slots)
 
     @property
     def classes(self) -> list[Hashable]:
         """The labels seen so far, in the order of the columns of `predict_proba_many`; none for regression."""
-        return self._model.labels
+        return self.core.labels
 
     @property
     def records_learned(self) -> int:
         """How many records this model has learned."""
-        return self._model.engine.steps
+        return self.core.engine.steps
 
     @property
     def health(self) -> dict[str, dict[str, int]]:
         """Updates that each learner skipped because they were not finite, and how often it was reset."""
-        return self._model.health
+        return self.core.health
 
     @property
     def drifts(self) -> int:
         """How many drifts were found, each of which raised the model's plasticity; 0 without a detector."""
-        return 0 if self._model.watch is None else self._model.watch.drifts
+        return 0 if self.core.watch is None else self.core.watch.drifts
 
     @property
     def coverage(self) -> dict[float, float]:
         """For levels from 0.5 to 0.99, the share of the records so far whose interval, or set, held the truth."""
-        return self._model.coverage.shares()
+        return self.core.coverage.shares()
 
     @property
     def coverage_counts(self) -> NDArray[np.int64]:
         """For each of these levels how many records were judged, and of how many it held the truth."""
-        return self._model.coverage.covered.copy()
+        return self.core.coverage.covered.copy()
 
     def expect_delay(self, delay: int) -> None:
         """Set the delay unless it was given; possible until the first record is learned."""
-        with self._lock.writing:
-            if self._model.delay == 0 and self.records_learned == 0:
+        with self.lock.writing:
+            if self.core.delay == 0 and self.records_learned == 0:
                 self.delay = delay
                 self._use(Model(self.task, ModelParams.read_from(self)))
 
@@ -209,11 +201,11 @@ class MODL(base.Estimator):
         pieces, each to be learned before the next is asked for; its names and labels have been checked as a whole,
         except where names expire: if one record would be refused, none is learned.
         """
-        model, first = self._model, self._model.engine.steps + 1
+        model, first = self.core, self.core.engine.steps + 1
         if not is_sparse(X):
-            records, frame = records_of(X, names, y, sample_weight, self._encoder, first, learn)
+            records, frame = records_of(X, names, y, sample_weight, self.encoder, first, learn)
             return [records], frame
-        if self._encoder is not None:
+        if self.encoder is not None:
             raise BraidedError("X is a sparse matrix, and encode=True takes raw records: give a frame, or leave it out")
         from braided.estimators.sparse import new_names, pieces
 
@@ -229,7 +221,7 @@ class MODL(base.Estimator):
 
     def _growing(self) -> AbstractContextManager[Any]:
         """Within this, what raw records settle is taken back if they are refused."""
-        return nullcontext() if self._encoder is None else self._encoder.trial()
+        return nullcontext() if self.encoder is None else self.encoder.trial()
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record.
@@ -244,13 +236,13 @@ class MODL(base.Estimator):
             How much the record counts, a finite number of at least 0; a record of weight 0 changes nothing. What a
             weight is for each learner is in `docs/weights.md`.
         """
-        with self._lock.writing:
-            if self._encoder is None:
-                self._model.learn_row(x, y, w)
+        with self.lock.writing:
+            if self.encoder is None:
+                self.core.learn_row(x, y, w)
                 return
-            learn = as_weight(w, self._model.engine.steps + 1) > 0.0
-            with self._encoder.trial():
-                self._model.learn_row(self._encoder.encode_one(x, learn), y, w)
+            learn = as_weight(w, self.core.engine.steps + 1) > 0.0
+            with self.encoder.trial():
+                self.core.learn_row(self.encoder.encode_one(x, learn), y, w)
 
     def learn_many(
         self,
@@ -285,11 +277,11 @@ class MODL(base.Estimator):
         answer: bool = False,
     ) -> tuple[Predictions, Frame | None]:
         """Predict and learn; a frame that could not hold the `answer` is refused before anything is learned."""
-        model, parts, done = self._model, [], 0
-        with self._lock.writing, self._growing():
+        model, parts, done = self.core, [], 0
+        with self.lock.writing, self._growing():
             sparse = is_sparse(X)
             # Others may read while a table is converted and checked.
-            with self._lock.letting_others_read() if not sparse and self._encoder is None else nullcontext():
+            with self.lock.letting_others_read() if not sparse and self.encoder is None else nullcontext():
                 pieces, frame = self._records(X, names, y, sample_weight, learn=True)
                 checked = None if sparse else model.check(*pieces)
             if checked is not None and frame is not None and answer:
@@ -331,9 +323,9 @@ class MODL(base.Estimator):
     def _predict(
         self, X: Any, names: Sequence[Hashable] | None, sure: bool = False
     ) -> tuple[Predictions, Frame | None]:
-        with self._lock:
+        with self.lock:
             pieces, frame = self._records(X, names)
-            return join_predictions([self._model.predict(records, sure) for records in pieces]), frame
+            return join_predictions([self.core.predict(records, sure) for records in pieces]), frame
 
     def _framed_predictions(self, frame: Frame, predictions: Predictions) -> Predictions:
         own = frame.frame(predictions.own, self.learner_names)
@@ -345,7 +337,7 @@ class MODL(base.Estimator):
 
     def _encoded(self, x: Mapping[Hashable, Any]) -> Mapping[Hashable, Any]:
         """A record of numbers."""
-        return x if self._encoder is None else self._encoder.encode_one(x, learn=False)
+        return x if self.encoder is None else self.encoder.encode_one(x, learn=False)
 
     def explain_one(
         self,
@@ -388,19 +380,19 @@ class MODL(base.Estimator):
         checks.choice("by", by, BY)
         from braided.estimators import explain
 
-        with self._lock:
+        with self.lock:
             encoded = self._encoded(x)
-            groups = explain.groups_of(encoded, features, None if by == FEATURE else self._encoder)
-            return explain.explain(self._model, encoded, groups)
+            groups = explain.groups_of(encoded, features, None if by == FEATURE else self.encoder)
+            return explain.explain(self.core, encoded, groups)
 
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""
-        with self._lock:
-            metadata, arrays = self._model.snapshot()
-            if self._encoder is not None:
+        with self.lock:
+            metadata, arrays = self.core.snapshot()
+            if self.encoder is not None:
                 from braided.streams.encode.saved import pack_encoder
 
-                metadata["encode"] = pack_encoder(self._encoder)
+                metadata["encode"] = pack_encoder(self.encoder)
             return metadata, arrays
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -440,5 +432,5 @@ class MODL(base.Estimator):
 
             arguments["encode"] = Encoder._around(restored_encoder(metadata["encode"]))
         model = cls(**arguments)
-        model._model.load(metadata, arrays)
+        model.core.load(metadata, arrays)
         return model

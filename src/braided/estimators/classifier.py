@@ -93,6 +93,11 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     """
 
     task = CLASSIFICATION
+    max_classes: int
+    first_features: tuple[Hashable, ...] | None
+    decision: str
+    class_weight: ClassWeight
+    costs: Costs
 
     def __init__(
         self,
@@ -112,22 +117,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         costs: Costs = None,
         zeros: str = ZEROS_MISSING,
     ) -> None:
-        self.preset = preset
-        self.learners = learners
-        self.combiner = combiner
-        self.seed = seed
-        self.max_features = max_features
-        self.max_classes = max_classes
-        self.first_features = first_features
-        self.drift_detector = drift_detector
-        self.delay = delay
-        self.expire_after = expire_after
-        self.encode = encode
-        self.decision = decision
-        self.class_weight = class_weight
-        self.costs = costs
-        self.zeros = zeros
-        self._set_up()
+        self._set_up(locals())
 
     # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
     # it come River's checks that a chunk and its records one by one are learned and predicted alike.
@@ -139,29 +129,29 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     @property
     def class_limit(self) -> int:
         """How many classes this model takes: `max_classes`, or fewer where a learner takes fewer."""
-        return self._model.classes.limit
+        return self.core.classes.limit
 
     @property
     def decides(self) -> bool:
         """Whether answers may be others than the likeliest labels."""
-        return not self._model.decision.plain
+        return not self.core.decision.plain
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of each class seen so far; empty before the first record was learned."""
-        with self._lock:
-            answered = self._model.predict_row(x if self._encoder is None else self._encoded(x))
+        with self.lock:
+            answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
             if answered is None:
                 return {}
-            places = self._model.classes.places
+            places = self.core.classes.places
             if len(places) == 1:
                 return dict.fromkeys(places, 1.0)
             return dict(zip(places, answered.predictions[0].tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
         """The label that `decision` chooses; None before the first record was learned."""
-        with self._lock:
-            answered = self._model.predict_row(x if self._encoder is None else self._encoded(x))
-            return None if answered is None else self._model.labels[self._model.place_of(answered.predictions)]
+        with self.lock:
+            answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
+            return None if answered is None else self.core.labels[self.core.place_of(answered.predictions)]
 
     def decide(self, classes: Sequence[Hashable], rows: Sequence[Sequence[float]]) -> list[Any]:
         """The label that is answered for each row of probabilities of these classes; None for an empty row.
@@ -171,8 +161,8 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         if not classes:
             return [None] * len(rows)
         probabilities = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
-        with self._lock:
-            decision = self._model.decision
+        with self.lock:
+            decision = self.core.decision
             places = probabilities.argmax(axis=1) if decision.plain else decision.places(probabilities, classes)
         return [classes[place] for place in places.tolist()]
 
@@ -194,19 +184,19 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         >>> print(f"{held / 500:.0%}")
         91%
         """
-        with self._lock:
+        with self.lock:
             probabilities = self.predict_proba_one(x)
             return self.sets(list(probabilities), [list(probabilities.values())], level)[0]
 
     def predict_set_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> list[set[Any]]:
         """The set of labels of each record; see `predict_set_one`."""
-        with self._lock:
+        with self.lock:
             return self.sets(self.classes, self._predict(X, names)[0].values.tolist(), level)
 
     def sets(self, classes: list[Hashable], rows: list[list[float]], level: float) -> list[set[Any]]:
         """The set of labels for each row of probabilities; `classes` and `rows` as of `decide`."""
-        with self._lock:
-            bound, answers = self._model.coverage.bound(level), self.decide(classes, rows)
+        with self.lock:
+            bound, answers = self.core.coverage.bound(level), self.decide(classes, rows)
         if not classes:
             return [set() for _ in rows]
         return [
@@ -222,7 +212,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
 
         Of a data frame, a frame of the same library: its columns are the labels (pandas) or their texts.
         """
-        with self._lock:
+        with self.lock:
             predictions, frame = self._predict(X, names)
             return predictions.values if frame is None else self._framed(frame, predictions.values)
 
@@ -231,7 +221,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
 
         Of a data frame, a series of the same library.
         """
-        with self._lock:
+        with self.lock:
             predictions, frame = self._predict(X, names)
             labels = self.classes
         if not labels or self.records_learned == 0:

@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 _WIDE = (nw.Int128, nw.UInt128)
 _TEXT = f"encode it as numbers, for example as one column of 0 and 1 for each value; {encode_takes('text')}"
 _DATES = f"pass seconds since a fixed moment, or parts such as hour and weekday; {encode_takes('dates')}"
-_NESTED = "unnest it into columns of numbers"
 
 
 def _remedy(dtype: Any) -> tuple[str, str] | None:
@@ -41,10 +40,15 @@ def _remedy(dtype: Any) -> tuple[str, str] | None:
     if dtype.is_temporal():
         return "dates or times", _DATES
     if dtype.is_nested():
-        return "nested values", _NESTED
+        return "nested values", "unnest it into columns of numbers"
     if dtype == nw.Binary:
         return "bytes", "decode them into numbers"
     return None
+
+
+def _is_untyped(series: Series[Any]) -> bool:
+    """Whether a column has no type of its own."""
+    return series.dtype in (nw.Object, nw.Unknown) or getattr(series.to_native(), "dtype", None) == np.dtype(object)
 
 
 def _by_value(series: Series[Any], name: Hashable, first: int) -> Floats:
@@ -54,27 +58,23 @@ def _by_value(series: Series[Any], name: Hashable, first: int) -> Floats:
         return array.astype(np.float64)
     if array.dtype.kind != "O":
         raise BraidedError(f"column {name!r} is of type {array.dtype}: give real numbers, null or NaN for missing ones")
-    missing = series.is_null().to_numpy()
     numbers = np.full(array.size, np.nan)
-    for i in np.flatnonzero(~missing):
+    for i in np.flatnonzero(~series.is_null().to_numpy()).tolist():
         value = array[i]
-        if isinstance(value, str):
-            raise BraidedError(f"column {name!r} holds text ({shown(value)} in record {first + int(i)}): {_TEXT}")
-        if isinstance(value, date | time | timedelta):
-            raise BraidedError(f"column {name!r} holds dates ({shown(value)} in record {first + int(i)}): {_DATES}")
-        numbers[i] = as_number(name, value, first + int(i))
+        kind, remedy = ("text", _TEXT) if isinstance(value, str) else ("dates", _DATES)
+        if isinstance(value, str | date | time | timedelta):
+            raise BraidedError(f"column {name!r} holds {kind} ({shown(value)} in record {first + i}): {remedy}")
+        numbers[i] = as_number(name, value, first + i)
     return numbers
 
 
 def _column(series: Series[Any], name: Hashable, first: int) -> Floats:
     """A column as float64, NaN for null; `first` is the number of its first record."""
-    dtype = series.dtype
-    if dtype == nw.Object or dtype == nw.Unknown or getattr(series.to_native(), "dtype", None) == np.dtype(object):
+    if _is_untyped(series):
         return _by_value(series, name, first)
-    refused = _remedy(dtype)
-    if refused is not None:
-        what, remedy = refused
-        raise BraidedError(f"column {name!r} holds {what} ({dtype}): {remedy}")
+    dtype = series.dtype
+    if (refused := _remedy(dtype)) is not None:
+        raise BraidedError(f"column {name!r} holds {refused[0]} ({dtype}): {refused[1]}")
     # Not series.cast(Float64): PyArrow refuses integers beyond 2**53 there, and rounds decimals twice.
     nulls = series.is_null().to_numpy() if series.null_count() else None
     if nulls is not None:
@@ -109,16 +109,9 @@ class Frame:
         return [plain_name(name) for name in self._frame.columns]
 
     def table(self, first: int) -> tuple[Floats, list[Hashable]]:
-        """The values, (n, d), NaN for missing, and the names of the columns.
-
-        Parameters
-        ----------
-        first
-            The number of the first record, for what errors say.
-        """
+        """The values, (n, d), NaN for missing, and the columns' names; `first` is the number of the first record."""
         names = self.columns
-        nameless = next((name for name in names if is_missing(name)), "")
-        if is_missing(nameless):
+        for nameless in filter(is_missing, names):
             raise BraidedError(f"X has a column named {nameless!r}: give every column a name")
         plain = self._plain_places()
         if len(plain) == len(names) > 0:
@@ -145,9 +138,7 @@ class Frame:
         """The cells of each column, without nesting, numbers as an array; and how many records there are."""
         columns: dict[Hashable, Cells] = {}
         for name, series in zip(self.columns, self._frame.iter_columns(), strict=True):
-            untyped = series.dtype in (nw.Object, nw.Unknown)
-            untyped |= getattr(series.to_native(), "dtype", None) == np.dtype(object)
-            numbers = not untyped and _remedy(series.dtype) is None
+            numbers = not _is_untyped(series) and _remedy(series.dtype) is None
             cells: Cells = _column(series, name, first) if numbers else series.to_list()
             columns |= flat_columns(name, cells) if is_nested(cells) else {name: cells}
         return columns, self._frame.shape[0]
@@ -191,14 +182,9 @@ class Frame:
         return nw.from_dict(columns, backend=self._frame.implementation).to_native()
 
     def series(self, values: Sequence[Any] | Floats, places: NDArray[np.intp] | None = None) -> Any:
-        """A series of the same library.
+        """A series of the same library with one value per record; with `places`, those at these places of `values`.
 
-        Parameters
-        ----------
-        values
-            One a record; or, with `places`, those to choose from, whose common type the series gets.
-        places
-            For each record the place of its value among `values`.
+        A chosen series has the common type of all values.
         """
         if self._pandas:
             library: Any = self._frame.__native_namespace__()
@@ -219,23 +205,17 @@ class Frame:
         return (made if places is None else made[places]).to_native()
 
 
-def _from_arrow(X: Any) -> Any:
-    """A PyArrow batch as a table and an array as a chunked one, which narwhals takes; anything else as it is."""
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None:
-        if isinstance(X, arrow.RecordBatch):
-            return arrow.Table.from_batches([X])
-        if isinstance(X, arrow.Array):
-            return arrow.chunked_array([X])
-    return X
-
-
 def _wrapped(X: Any) -> Any:
     """A frame or series in narwhals' terms; anything else as it is."""
     if isinstance(X, np.ndarray | list | tuple):
         return X
+    arrow = sys.modules.get("pyarrow")  # narwhals takes neither its batches nor its arrays
+    if arrow is not None and isinstance(X, arrow.RecordBatch):
+        X = arrow.Table.from_batches([X])
+    elif arrow is not None and isinstance(X, arrow.Array):
+        X = arrow.chunked_array([X])
     try:
-        return nw.from_native(nw.to_native(_from_arrow(X), pass_through=True), pass_through=True, allow_series=True)
+        return nw.from_native(nw.to_native(X, pass_through=True), pass_through=True, allow_series=True)
     except DuplicateError:
         names = list(getattr(X, "column_names", getattr(X, "columns", [])))
         twice = next(name for name in names if names.count(name) > 1)

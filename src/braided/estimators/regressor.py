@@ -63,22 +63,12 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         encode: bool | Encoder = False,
         zeros: str = ZEROS_MISSING,
     ) -> None:
-        self.preset = preset
-        self.learners = learners
-        self.combiner = combiner
-        self.seed = seed
-        self.max_features = max_features
-        self.drift_detector = drift_detector
-        self.delay = delay
-        self.expire_after = expire_after
-        self.encode = encode
-        self.zeros = zeros
-        self._set_up()
+        self._set_up(locals())
 
     def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> float:
         """The predicted value; 0 before the first record was learned."""
-        with self._lock:
-            answered = self._model.predict_row(x if self._encoder is None else self._encoded(x))
+        with self.lock:
+            answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
             return 0.0 if answered is None else float(answered.predictions[0, 0])
 
     def predict_interval_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> tuple[float, float]:
@@ -99,19 +89,19 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         >>> print(f"{held / 1_001:.0%}, {high - low:.1f} wide")
         90%, 0.6 wide
         """
-        with self._lock:
-            answered = self._model.predict_row(self._encoded(x), doubt=True)
+        with self.lock:
+            answered = self.core.predict_row(self._encoded(x), doubt=True)
             value, doubts = (0.0, _NO_DOUBTS) if answered is None else (answered.predictions[0, 0], answered.doubts)
-            reach = self._model.coverage.reaches(level, doubts)[0]
+            reach = self.core.coverage.reaches(level, doubts)[0]
         return float(value - reach), float(value + reach)
 
     def predict_interval_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> Any:
         """The interval of each record, (n, 2); of a data frame, a frame of the same library with `low` and `high`."""
-        with self._lock:
+        with self.lock:
             predictions, frame = self._predict(X, names, sure=True)
             sure = predictions.confidence
             doubts = np.zeros((len(predictions.values), DOUBTS)) if sure is None else sure.doubts
-            reaches = self._model.coverage.reaches(level, doubts)[:, None]
+            reaches = self.core.coverage.reaches(level, doubts)[:, None]
         intervals = np.hstack([predictions.values - reaches, predictions.values + reaches])
         return intervals if frame is None else frame.frame(intervals, ["low", "high"])
 

@@ -17,25 +17,19 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.estimators.names import column_names
 from braided.records import Records
-from braided.values import sorted_names
+from braided.values import as_number, sorted_names
 
 #: Records of a piece at most, and cells of its table.
 _RECORDS, _MAX_CELLS = 64, 2**18
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
-def _places(known: Collection[Hashable], places: dict[Hashable, int] | None, width: int) -> NDArray[np.int64]:
-    """The columns of those features that are among the names; without names, among the numbers up to the width."""
-    if places is None:
-        found = [name for name in known if isinstance(name, int) and 0 <= name < width]
+def _rows(X: Any, names: Sequence[Hashable] | None, first: int) -> tuple[Any, Sequence[Hashable]]:
+    """The matrix in rows without duplicates, checked, and the names of its columns."""
+    if names is None and len(X.shape) == 2:
+        columns: Sequence[Hashable] = range(X.shape[1])  # may be millions
     else:
-        found = [places[name] for name in known if name in places]
-    return np.array(found, dtype=np.int64)
-
-
-def _rows(X: Any, names: Sequence[Hashable] | None, first: int) -> tuple[Any, list[Hashable] | None]:
-    """The matrix in rows without duplicates, checked, and the names of its columns; None for their numbers."""
-    columns = None if names is None and len(X.shape) == 2 else column_names(X.shape, names)
+        columns = column_names(X.shape, names)
     if X.dtype.kind not in "biuf":
         raise BraidedError(f"X holds values of type {X.dtype}: give numbers, NaN for missing ones")
     rows = X.tocsr()
@@ -43,11 +37,8 @@ def _rows(X: Any, names: Sequence[Hashable] | None, first: int) -> tuple[Any, li
         rows = rows.copy()
         rows.sum_duplicates()
     for at in np.flatnonzero(np.isinf(rows.data))[:1]:
-        name = rows.indices[at] if columns is None else columns[rows.indices[at]]
         record = first + int(np.searchsorted(rows.indptr, at, side="right")) - 1
-        raise BraidedError(
-            f"feature {name!r} is {rows.data[at]} in record {record}: it must be finite, or NaN if missing"
-        )
+        as_number(columns[rows.indices[at]], float(rows.data[at]), record)
     return rows, columns
 
 
@@ -70,9 +61,8 @@ def new_names(
     used, at_first = np.unique(rows.indices[there], return_index=True)
     arrivals: dict[int, list[Hashable]] = {}
     for column, row in zip(used.tolist(), record[there][at_first].tolist(), strict=True):
-        name = column if columns is None else columns[column]
-        if name not in known:
-            arrivals.setdefault(row, []).append(name)
+        if columns[column] not in known:
+            arrivals.setdefault(row, []).append(columns[column])
     return [name for row in sorted(arrivals) for name in sorted_names(arrivals[row])]
 
 
@@ -84,26 +74,20 @@ def pieces(
     first: int,
     known: Callable[[], Collection[Hashable]] | None = None,
 ) -> Iterator[Records]:
-    """The records of a sparse matrix, in order, some at a time.
+    """The records of a sparse matrix, in order, some at a time; a matrix without records is one empty piece.
 
-    Parameters
-    ----------
-    X, names
-        The matrix, and the names of its columns; 0, 1, ... if not given.
-    targets, weights
-        Those of the records.
-    first
-        The number of the first record.
-    known
-        Where what is not stored is 0: gives the features that are known when a piece is made. Of others a column has
-        zeros after the first record that stores a value in it, and has a weight above 0.
+    Where what is not stored is 0, `known` gives the features that are known when a piece is made: they have zeros. Of
+    others a column has them after the first record that stores a value in it, and has a weight above 0.
     """
     rows, columns = _rows(X, names, first)
-    places = None if columns is None or known is None else {name: place for place, name in enumerate(columns)}
+    places = None if known is None or isinstance(columns, range) else {name: i for i, name in enumerate(columns)}
     start, n = 0, rows.shape[0]
-    while True:  # a matrix without records is one piece
+    while True:
+        zeros = _NOWHERE
+        if known is not None:
+            found = [name if places is None else places.get(name) for name in known()]
+            zeros = np.array([place for place in found if isinstance(place, int) and 0 <= place < X.shape[1]], np.int64)
         stop = min(start + _RECORDS, n)
-        zeros = _NOWHERE if known is None else _places(known(), places, X.shape[1])
         used = np.union1d(rows.indices[rows.indptr[start] : rows.indptr[stop]], zeros)
         if used.size * (stop - start) > _MAX_CELLS:
             stop = start + max(1, _MAX_CELLS // used.size)
@@ -119,13 +103,9 @@ def pieces(
             np.minimum.at(arrival, column[counted], at[counted])
             table[np.arange(stop - start)[:, None] > arrival] = 0.0
         table[at, column] = rows.data[inside]
-        yield Records(
-            tuple(place if columns is None else columns[place] for place in used.tolist()),
-            table,
-            None if targets is None else targets[start:stop],
-            own,
-            first=first + start,
-        )
+        chosen = tuple(columns[place] for place in used.tolist())
+        own_targets = None if targets is None else targets[start:stop]
+        yield Records(chosen, table, own_targets, own, first=first + start)
         if stop == n:
             return
         start = stop
