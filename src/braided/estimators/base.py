@@ -105,9 +105,7 @@ class MODL(base.Estimator):
 
     def without_encoder(self) -> Self:
         """The same model for records that are numbers already: it shares all but the encoder."""
-        view = copy.copy(self)
-        view.encoder = None
-        return view
+        return self._around(self.core, self.lock, None)
 
     def __getstate__(self) -> dict[str, Any]:
         with self.lock:
@@ -122,11 +120,6 @@ class MODL(base.Estimator):
         made = type(self).__new__(type(self))
         made.__setstate__(self.__getstate__())
         return made
-
-    def __copy__(self) -> Self:
-        shared = type(self).__new__(type(self))
-        shared.__dict__.update(vars(self))
-        return shared
 
     def _repr_html_(self) -> str:
         """What a notebook shows; it changes nothing."""

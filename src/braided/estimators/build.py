@@ -26,7 +26,7 @@ def build(task: str, params: ModelParams, classes: ClassSpace) -> Braid:
         _check_learner(learner, task, params)
         name, most = name_of(learner), getattr(learner, "max_classes", classes.limit)
         if most < classes.limit:
-            classes.restrict(most, f"{name} takes {most} classes only: use another model")
+            classes.limit, classes.reason = most, f"{name} takes {most} classes only: use another model"
     combiner = combiners.build(params.combiner or preset.combiner, task == REGRESSION, seed)
     if isinstance(combiner, combiners.KalmanWeights):
         combiner.first_weights = (preset.first_weights or None) if params.learners is None else None

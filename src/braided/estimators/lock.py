@@ -23,19 +23,13 @@ _held: set[ModelLock] = set()
 class ModelLock:
     """Lets one thread at a time use a model, and readers between two records of a writer.
 
-    Readers work within `with lock:`, writers within `with lock.writing:`. Both may be entered again by the thread that
-    is within; a reader must not become a writer. A writer keeps all other writers out until it is done, so that the
-    names and classes of a chunk stay as they were checked; to readers it gives way between two records
-    (`let_readers_in`), and while it changes nothing (`letting_others_read`). All who wait pass a turnstile one by one,
-    a writer that comes back among them, so that nobody who asks without a pause can keep another out. A copy has a lock
-    of its own.
+    Readers work within `with lock:`, writers within `with lock.writing:`; the thread that is within may enter again,
+    but a reader must not become a writer. A writer keeps all other writers out until it is done, so that the names and
+    classes of a chunk stay as they were checked; to readers it gives way between two records (`let_readers_in`), and
+    while it changes nothing (`letting_others_read`). All who wait pass a turnstile one by one, a writer that comes back
+    among them, so that nobody who asks without a pause can keep another out. A copy has a lock of its own.
 
-    Attributes
-    ----------
-    waiting
-        (1,), not 0 while a reader waits: the compiled record loop looks at it and stops after the record in hand.
-    writing
-        The context of writers.
+    `waiting[0]` is not 0 while a reader waits: the compiled record loop looks at it and stops after the record in hand.
     """
 
     def __init__(self) -> None:
@@ -130,15 +124,13 @@ def _before_fork() -> None:
     with _registry:
         locks = sorted(_locks, key=lambda lock: lock._number)
     end = time.monotonic() + _FORK_PATIENCE
-    for lock in locks:
-        if lock._wait(reader=True, seconds=max(end - time.monotonic(), 0.0)):
-            _held.add(lock)
+    _held.update(lock for lock in locks if lock._wait(reader=True, seconds=max(end - time.monotonic(), 0.0)))
     _registry.acquire()  # not before: who holds a lock may be making a model
 
 
 def _after_fork(in_child: bool) -> None:
     for lock in list(_locks):
-        if in_child:  # those who held or wanted something are not in this process, but for this thread
+        if in_child:  # those who held or wanted something are not in this process, except for this thread
             lock.waiting[0] = 0
             lock._turnstile, lock._counting = threading.Lock(), threading.Lock()
             if not lock._writers._is_owned():  # type: ignore[attr-defined]
@@ -152,9 +144,6 @@ def _after_fork(in_child: bool) -> None:
     _forking.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=lambda: _after_fork(in_child=False),
-        after_in_child=lambda: _after_fork(in_child=True),
-    )
+os.register_at_fork(
+    before=_before_fork, after_in_parent=lambda: _after_fork(False), after_in_child=lambda: _after_fork(True)
+)

@@ -101,15 +101,9 @@ class Model:
     @property
     def learner_names(self) -> list[str]:
         """A name for each learner; a repeated one gets a number."""
-        names: list[str] = []
-        for learner in self.engine.learners:
-            name = plain = str(getattr(learner, "name", type(learner).__name__))
-            number = 1
-            while name in names:
-                number += 1
-                name = f"{plain} {number}"
-            names.append(name)
-        return names
+        plain = [str(getattr(learner, "name", type(learner).__name__)) for learner in self.engine.learners]
+        repeats = [plain[:place].count(name) + 1 for place, name in enumerate(plain)]
+        return [name if number == 1 else f"{name} {number}" for name, number in zip(plain, repeats, strict=True)]
 
     @property
     def health(self) -> dict[str, dict[str, int]]:
@@ -137,23 +131,20 @@ class Model:
         What only records of weight 0 bring is not known afterwards: `kept` are the rows of the others, None for all.
         `classes` are those to go by; the model's own if not given.
         """
-        targets = records.targets
+        targets, first = records.targets, records.first
         if targets is None or len(targets) != len(records):
             kind = "targets" if self.regression else "labels"
             n = 0 if targets is None else len(targets)
             raise BraidedError(f"X has {len(records)} records and y has {n} {kind}: the lengths must match")
         if self.regression:
-            if set(map(type, targets)) <= {float, int}:
-                codes = np.array(targets, dtype=np.float64)
-                if np.isfinite(codes).all():
-                    return codes, {}
-            return np.array([self.target(y, records.first + row) for row, y in enumerate(targets)]), {}
+            if set(map(type, targets)) == {float} and all(map(math.isfinite, targets)):
+                return np.array(targets), {}
+            return np.array([self.target(y, first + row) for row, y in enumerate(targets)]), {}
         space = self.classes if classes is None else classes
-        places, label_of, first = dict(space.places), space.label, records.first
-        learned = None if kept is None else set(kept.tolist())
+        places, learned = dict(space.places), None if kept is None else set(kept.tolist())
         codes, new_labels = np.empty(len(targets)), {}
         for row, y in enumerate(targets):
-            label = label_of(y, first + row)
+            label = space.label(y, first + row)
             place = places.get(label, -1)
             if place < 0 and (learned is None or row in learned):
                 place = places[label] = len(places)

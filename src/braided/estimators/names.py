@@ -257,43 +257,32 @@ class ClassSpace:
     def __init__(self, limit: int) -> None:
         self.places: dict[Hashable, int] = {}
         self.limit = limit
-        #: Why there are no more, where it is not `max_classes`.
-        self.reason: str | None = None
+        #: Ends the sentence that refuses one more label.
+        self.reason = f"max_classes is {limit}: raise `max_classes`, or take a regression if the target is a quantity"
 
     def __len__(self) -> int:
         return len(self.places)
 
-    def restrict(self, limit: int, reason: str) -> None:
-        """Take at most `limit` labels; `reason` ends the sentence that refuses the next one."""
-        self.limit = limit
-        self.reason = reason
-
     def label(self, y: Any, record: int) -> Hashable:
         """The label as it is stored: NumPy scalars become plain ones; a missing or unhashable label is refused."""
-        if type(y) in _PLAIN_LABELS:
-            plain: Hashable = y
-            return plain
-        if isinstance(y, np.generic):
-            y = y.item()
-        if is_missing(y):
-            raise BraidedError(f"the label of record {record} is {y!r}: every record to learn needs one")
+        label: Hashable = y.item() if isinstance(y, np.generic) else y
+        if type(label) in _PLAIN_LABELS:
+            return label
+        if is_missing(label):
+            raise BraidedError(f"the label of record {record} is {label!r}: every record to learn needs one")
         try:
-            hash(y)
+            hash(label)
         except TypeError:
             raise BraidedError(
-                f"the label of record {record} is {shown(y)}: labels must be hashable (text or a number)"
+                f"the label of record {record} is {shown(label)}: labels must be hashable (text or a number)"
             ) from None
-        label: Hashable = y
         return label
 
     def check_room(self, labels: list[Hashable]) -> None:
         """Refuse labels that would exceed the limit."""
         if labels and len(self.places) + len(labels) > self.limit:
             room = max(self.limit - len(self.places), 0)
-            reason = self.reason or (
-                f"max_classes is {self.limit}: raise `max_classes`, or take a regression if the target is a quantity"
-            )
-            raise BraidedError(f"class {labels[room]!r} would be number {self.limit + 1}, and {reason}")
+            raise BraidedError(f"class {labels[room]!r} would be number {self.limit + 1}, and {self.reason}")
 
     def admit(self, label: Hashable) -> int:
         """The place of a label, a new one if need be."""
