@@ -190,9 +190,8 @@ class MODL(base.Estimator):
     ) -> tuple[Iterable[Records], Frame | None]:
         """X as checked records of numbers, and the data frame that it is, if it is one.
 
-        Raw records are encoded; those to `learn` extend the rules, but for those of weight 0. A sparse matrix comes in
-        pieces, each to be learned before the next is asked for; its names and labels have been checked as a whole,
-        except where names expire: if one record would be refused, none is learned.
+        A sparse matrix comes in pieces, each to be learned before the next is asked for. If one would be refused, none
+        is learned: names and labels are checked as a whole, except where names expire.
         """
         model, first = self.core, self.core.engine.steps + 1
         if not is_sparse(X):
@@ -247,17 +246,12 @@ class MODL(base.Estimator):
     ) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`.
 
-        Parameters
-        ----------
-        earlier
-            What `progress_many` gave for these records when they came. `coverage` is then that of the answers as they
-            were given, however late the labels are; if not given, of what would have been answered by the labels that
-            had come by then, going by `delay`.
+        With `earlier`, what `progress_many` gave for these records when they came, `coverage` is that of the answers as
+        they were given, however late the labels are; without, of what would have been answered, going by `delay`.
         """
-        if earlier is not None and len(earlier.values) != n_records(X):
-            raise BraidedError(
-                f"X has {n_records(X)} records and earlier has {len(earlier.values)}: the lengths must match"
-            )
+        n = n_records(X)
+        if earlier is not None and len(earlier.values) != n:
+            raise BraidedError(f"X has {n} records and earlier has {len(earlier.values)}: the lengths must match")
         self._learn(X, y, names, sample_weight, earlier)
 
     def _learn(

@@ -46,17 +46,6 @@ _PLAIN_TARGETS = (str, int, bool)
 class Model:
     """A model of numbers, for a task and with parameters, of which the encoder is the estimator's.
 
-    Attributes
-    ----------
-    features, classes
-        The names and labels that are known, and their places.
-    engine
-        Learners and combiner.
-    decision, coverage
-        How a class is chosen from its probability, and how often intervals or sets held the truth.
-    watch
-        The drift detector at work; None without one.
-
     Examples
     --------
     >>> model = Model("classification", ModelParams("lean"))
@@ -73,6 +62,8 @@ class Model:
         self.params = params
         self.regression = task == REGRESSION
         self.delay = int(params.delay)
+        # The names and labels that are known, with their places; learners and combiner; how a class is chosen from its
+        # probability, and how often intervals or sets held the truth; the drift detector at work.
         self.features = FeatureSpace(params.max_features, params.expire_after, params.first_features or ())
         self.classes = ClassSpace(params.max_classes)
         self.engine: Braid = build(task, params, self.classes)
