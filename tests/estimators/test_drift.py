@@ -371,3 +371,11 @@ def test_a_detector_that_could_not_begin_anew_is_refused() -> None:
     state["detector"]["parts"]["sliding_window_size"] = -100
     with pytest.raises(BraidedError, match="drift detector cannot be used"):
         Watch(drift.binary.FHDDM(), regression=False).load_state(state)
+
+
+@pytest.mark.parametrize("number", [2**31, 10**12])
+def test_a_detector_that_would_fill_the_memory_is_refused(number: int) -> None:
+    packed = pack(drift.ADWIN())
+    packed["parts"]["max_buckets"] = number
+    with pytest.raises(BraidedError, match="drift detector cannot be used"):
+        restored_detector(packed)

@@ -26,8 +26,8 @@ DETECTORS = ("adwin", "page-hinkley", "ddm", "eddm", "fhddm", "hddm-a", "hddm-w"
 LARGEST = 10.0
 #: Rates of the two running means of the error; a report while errors become fewer is not followed.
 _RECENT, _USUAL = 1 / 64, 1 / 1_024
-#: A restored detector is tried on this many answers.
-_TRIED = 100
+#: A restored detector is tried on this many answers; it may allocate as many numbers as a setting of it says.
+_TRIED, _MAX_SETTING = 100, 1_000_000
 _WHAT = "the checkpoint's watch for drift"
 
 
@@ -151,6 +151,8 @@ def restored_detector(packed: Any) -> Detector:
 
 def _unpacked(packed: Any) -> Any:
     with_settings = _fill(_kinds()[packed["kind"]](), packed["parts"])
+    if any(isinstance(value, int) and value > _MAX_SETTING for value in with_settings._get_params().values()):
+        raise ValueError(packed)
     return _fill(with_settings.clone(), packed["parts"])
 
 
