@@ -9,11 +9,11 @@ from typing import Any
 from braided import checks, presets
 from braided.datasets.protocol import PaperSettings, settings_for
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor, river
+from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
 from braided.estimators.decision import DECISION_PARAMETERS
 from braided.estimators.params import CLASSIFICATION, REGRESSION, TASKS, ModelParams
-from braided.estimators.river import RiverClassifier, RiverModel, RiverRegressor
+from braided.estimators.river import RiverClassifier, RiverModel, RiverRegressor, rival
 from braided.learners import LEARNERS, FolkloreConfig, HedgeConfig, LearnerConfig, MLPConfig, OLVFConfig
 from braided.presets import OURS, Preset
 
@@ -213,15 +213,15 @@ def _olvf(options: ModelOptions) -> Model:
     return options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),))
 
 
-def _river(make: Callable[[str, int], Any], words_for: tuple[str, ...] = ()) -> Builder:
-    """One of `estimators.river`, which is given categories as words for these tasks, else as numbers.
+def _river(name: str, words_for: tuple[str, ...] = ()) -> Builder:
+    """A rival of `estimators.river`, which is given categories as words for these tasks, else as numbers.
 
     Regression trees want numbers: the linear models in their leaves take nothing else.
     """
 
     def build(options: ModelOptions) -> Model:
         kind = RiverRegressor if options.task == REGRESSION else RiverClassifier
-        return kind(make(options.task, options.params.seed), words=options.task in words_for)
+        return kind(rival(name, options.task, options.params.seed), words=options.task in words_for)
 
     return build
 
@@ -263,16 +263,16 @@ MODELS: dict[str, NamedModel] = {
     "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
     "olvf": NamedModel(_olvf, _CLASSES_ONLY),
     "folklore": NamedModel(lambda options: options.model((FolkloreConfig(),)), _CLASSES_ONLY),
-    "majority": NamedModel(_river(river.majority), _CLASSES_ONLY),
-    "mean": NamedModel(_river(river.mean), _VALUES_ONLY),
-    "river-logistic": NamedModel(_river(river.logistic), _CLASSES_ONLY),
-    "river-linear": NamedModel(_river(river.linear), _VALUES_ONLY),
-    "river-nb": NamedModel(_river(river.naive_bayes), _CLASSES_ONLY),
-    "river-tree": NamedModel(_river(river.tree, words_for=_CLASSES_ONLY)),
-    "river-arf": NamedModel(_river(river.adaptive_forest, words_for=_CLASSES_ONLY)),
-    "river-srp": NamedModel(_river(river.random_patches, words_for=_CLASSES_ONLY)),
-    "river-amf": NamedModel(_river(river.mondrian_forest)),
-    "river-knn": NamedModel(_river(river.neighbours, words_for=TASKS)),
+    "majority": NamedModel(_river("majority"), _CLASSES_ONLY),
+    "mean": NamedModel(_river("mean"), _VALUES_ONLY),
+    "river-logistic": NamedModel(_river("logistic"), _CLASSES_ONLY),
+    "river-linear": NamedModel(_river("linear"), _VALUES_ONLY),
+    "river-nb": NamedModel(_river("nb"), _CLASSES_ONLY),
+    "river-tree": NamedModel(_river("tree", words_for=_CLASSES_ONLY)),
+    "river-arf": NamedModel(_river("arf", words_for=_CLASSES_ONLY)),
+    "river-srp": NamedModel(_river("srp", words_for=_CLASSES_ONLY)),
+    "river-amf": NamedModel(_river("amf")),
+    "river-knn": NamedModel(_river("knn", words_for=TASKS)),
 }
 
 

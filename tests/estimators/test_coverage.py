@@ -307,17 +307,17 @@ def test_one_absurd_target_leaves_intervals_of_use() -> None:
     rng = np.random.default_rng(0)
     targets = rng.normal(size=1_000)
     targets[500] = 1e300
-    model, no_doubts = Coverage(regression=True), np.zeros((1_000, 3))
+    model, no_doubts = Coverage(), np.zeros((1_000, 3))
     model.follow_values(np.zeros(1_000), targets, no_doubts)
     assert model.reaches(0.9, no_doubts)[0] < 5.0
-    constant = Coverage(regression=True)
+    constant = Coverage()
     constant.follow_values(np.zeros(50), np.zeros(50), no_doubts[:50])
     constant.follow_values(np.zeros(50), np.r_[1.0, np.zeros(49)], no_doubts[:50])
     assert constant.reaches(0.9, no_doubts)[0] < 1.0
 
 
 def test_a_changed_file_is_refused() -> None:
-    coverage = Coverage(regression=True)
+    coverage = Coverage()
     coverage.follow_values(np.zeros(200), np.random.default_rng(0).normal(size=200), np.zeros((200, 3)))
     good = coverage.state()
     for name, bad in {
@@ -327,25 +327,25 @@ def test_a_changed_file_is_refused() -> None:
         "covered": -good["covered"],
     }.items():
         with pytest.raises(BraidedError, match=r"state of the model.s coverage: array"):
-            Coverage(regression=True).load_state(good | {name: bad})
+            Coverage().load_state(good | {name: bad})
 
 
 @pytest.mark.parametrize("place", range(2, 7))
 def test_numbers_whose_squares_are_none_are_refused(place: int) -> None:
-    coverage = Coverage(regression=True)
+    coverage = Coverage()
     good = coverage.state()
     numbers = good["numbers"].copy()
     numbers[place] = 1e300
     with pytest.raises(BraidedError, match="coverage: array 'numbers' holds 1e\\+300"):
-        Coverage(regression=True).load_state(good | {"numbers": numbers})
+        Coverage().load_state(good | {"numbers": numbers})
 
 
 @pytest.mark.parametrize("place", range(2, 7))
 def test_numbers_that_are_taken_over_can_be_saved_again(place: int) -> None:
-    coverage = Coverage(regression=True)
+    coverage = Coverage()
     coverage.follow_values(np.zeros(50), np.ones(50), np.zeros((50, 3)))
     state = coverage.state()
     state["numbers"][place] = MAX_NUMBERS[place]
     coverage.load_state(state)
     coverage.follow_values(np.zeros(50), np.random.default_rng(0).normal(size=50), np.zeros((50, 3)))
-    Coverage(regression=True).load_state(coverage.state())
+    Coverage().load_state(coverage.state())

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from braided import BraidedError, MODLClassifier, MODLRegressor, engine, zoo
 from braided.cli import app
-from braided.estimators.drift import DETECTORS, Watch, build, pack, unpack
+from braided.estimators.drift import DETECTORS, Watch, build, pack, restored_detector
 from braided.estimators.params import ModelParams
 from braided.learners import LEARNERS, LinearConfig, LogisticConfig, MLPConfig
 from braided.store import state_digest
@@ -166,7 +166,7 @@ def test_a_detectors_state_goes_through_json(name: str) -> None:
     detector = drift.PageHinkley(threshold=10) if name == "page-hinkley" else build(name)
     for error in errors[:350]:
         detector.update(bool(error))
-    twin = unpack(json.loads(json.dumps(pack(detector))))
+    twin = restored_detector(json.loads(json.dumps(pack(detector))))
     found = []
     for error in errors[350:]:
         detector.update(bool(error))
@@ -192,8 +192,8 @@ def state_of(model: MODLClassifier) -> list[bytes]:
 
 
 def test_a_strange_checkpoint_makes_no_strange_object() -> None:
-    with pytest.raises(BraidedError, match="names a drift detector 'Popen'"):
-        unpack({"kind": "Popen", "parts": {}})
+    with pytest.raises(BraidedError, match=r"the checkpoint.s drift detector cannot be used"):
+        restored_detector({"kind": "Popen", "parts": {}})
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_a_strange_checkpoint_makes_no_strange_object() -> None:
         {"recent": {"float": "nan"}},
         {"usual": {"float": "-0x1p+3"}},
         {"detector": "nothing"},
-        {"detector": {"kind": "DDM", "parts": {}}},
-        {"detector": {"kind": "ADWIN", "parts": {"__class__": 1}}},
-        {"detector": {"kind": "ADWIN", "parts": {"update": {"method": "__reduce__"}}}},
-        {"detector": {"kind": "ADWIN", "parts": {"_helper": {"bytes": "eA=="}}}},
+        {"detector": {"kind": "ddm", "parts": {}}},
+        {"detector": {"kind": "adwin", "parts": {"__class__": 1}}},
+        {"detector": {"kind": "adwin", "parts": {"update": "__reduce__"}}},
+        {"detector": {"kind": "adwin", "parts": {"_helper": "eA=="}}},
         {},
     ],
     ids=str,
@@ -223,7 +223,7 @@ def test_a_changed_watch_is_refused(change: dict[str, Any], tmp_path: Path) -> N
         restored = MODLClassifier.restore(metadata, arrays)
         assert state_digest(restored) == state_digest(model)
         return
-    with pytest.raises(BraidedError, match=r"^the checkpoint's (watch for drift|drift detector) "):
+    with pytest.raises(BraidedError, match=r"^the checkpoint's (watch for drift|drift detector)\b"):
         MODLClassifier.restore(metadata, arrays)
 
 
@@ -369,5 +369,13 @@ def test_a_detector_that_could_not_begin_anew_is_refused() -> None:
     watch.update(1.0)
     state = watch.state()
     state["detector"]["parts"]["sliding_window_size"] = -100
-    with pytest.raises(BraidedError, match="watch for drift does not hold together"):
+    with pytest.raises(BraidedError, match="drift detector cannot be used"):
         Watch(drift.binary.FHDDM(), regression=False).load_state(state)
+
+
+@pytest.mark.parametrize("number", [2**31, 10**12])
+def test_a_detector_that_would_fill_the_memory_is_refused(number: int) -> None:
+    packed = pack(drift.ADWIN())
+    packed["parts"]["max_buckets"] = number
+    with pytest.raises(BraidedError, match="drift detector cannot be used"):
+        restored_detector(packed)

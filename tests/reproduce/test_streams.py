@@ -172,14 +172,14 @@ def test_time_is_that_of_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         def finish(self) -> None:
             pass
 
-    from braided.estimators.river import RiverClassifier, majority
+    from braided.estimators.river import RiverClassifier, rival
     from braided.records import Predictions
 
     counted = (Predictions(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
     monkeypatch.setattr(streams_run, "Evaluation", Busy)
     monkeypatch.setattr(streams_run, "compile_model", lambda model, tell: None)
     found = streams_run.run(
-        RiverClassifier(majority("", 0)), ArrayStream("d", Records(("x",), np.zeros((1, 1)), ["a"]))
+        RiverClassifier(rival("majority", "", 0)), ArrayStream("d", Records(("x",), np.zeros((1, 1)), ["a"]))
     )
     assert found["seconds"] == pytest.approx(4.0)
 

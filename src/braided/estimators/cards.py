@@ -1,12 +1,11 @@
-"""What a notebook shows of a model: a small piece of HTML in the notebook's own colours, whether dark or light.
+"""What a notebook shows of a model, a fleet or a history: a small piece of HTML in the notebook's own colours.
 
-The parts are for the cards of fleets and histories, too. A card has no script, no style sheet and nothing from
-elsewhere, and everything in it is escaped.
+A card has no script, no style sheet and nothing from elsewhere, and everything in it is escaped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -17,30 +16,25 @@ _CARD = (
     "display:inline-block;max-width:100%;box-sizing:border-box;overflow-x:auto;padding:.7em 1em;"
     "border:1px solid rgba(128,128,128,.4);border-radius:8px;font:13px/1.45 system-ui,sans-serif"
 )
-_CELL = "padding:.1em .8em .1em 0;border:0;background:none;text-align:"
+_TABLE = "border-collapse:collapse;margin:.4em 0 0;font:inherit;color:inherit;font-variant-numeric:tabular-nums"
 _WIDTH, _HEIGHT = 320.0, 70.0
 
 
 def model_card(model: Any) -> str:
     """The card of a `MODLClassifier` or `MODLRegressor`."""
-    learned = model.records_learned
     preset = model.preset if isinstance(model.preset, str) else "a preset of its own"
     about = f"preset {preset}, combiner {model.braid.combiner.name}, seed {model.seed}"
     about += f", labels {model.delay:,} records late" if model.delay else ""
-    figures = [(f"{learned:,}", "records learned"), (f"{model.n_features:,}", "features")]
+    figures = [(f"{model.records_learned:,}", "records learned"), (f"{model.n_features:,}", "features")]
     if model.task == "classification":
         figures.append((f"{len(model.classes):,}", "classes"))
     if model.drift_detector is not None:
         figures.append((f"{model.drifts:,}", "drifts"))
-    health = model.health
-    failed = any(one["skipped"] or one["resets"] for one in health.values())
-    learners = zip(health.items(), model.braid.learners, strict=True)
-    rows = [
-        [name, type(learner).__name__, *([one["skipped"], one["resets"]] if failed else [])]
-        for (name, one), learner in learners
-    ]
-    header = ["learner", "", *(["skipped", "resets"] if failed else [])]
-    return card(type(model).__name__, about, figures, table(header, rows, words=2))
+    learners = zip(model.health.items(), model.braid.learners, strict=True)
+    rows = [[f"{name} {type(learner).__name__}", *health.values()] for (name, health), learner in learners]
+    if not any(any(row[1:]) for row in rows):
+        rows = [row[:1] for row in rows]
+    return card(type(model).__name__, about, figures, table(["learner", "skipped", "resets"][: len(rows[0])], rows))
 
 
 def shortened(text: Any, most: int = _MAX_LETTERS) -> str:
@@ -65,25 +59,20 @@ def card(title: str, about: str, figures: Sequence[tuple[str, str]], *parts: str
     return f'<div style="{_CARD}">{head}{below}{"".join(parts)}</div>'
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[Any]], words: int = 1) -> str:
-    """A table of at most two dozen rows, and how many more there are; the first `words` columns are no numbers."""
-    listed = list(rows)
-    head = "".join(_cell("th", place < words, f'<span style="{_SOFT};font-weight:normal">{shortened(name)}</span>')
-                   for place, name in enumerate(header))  # fmt: skip
-    cells = (
-        "".join(_cell("td", place < words, shortened(cell)) for place, cell in enumerate(row))
-        for row in listed[:_MAX_ROWS]
-    )
-    body = "".join(f'<tr style="background:none">{row}</tr>' for row in cells)
-    more = len(listed) - _MAX_ROWS
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A table of at most two dozen rows, and how many more there are; all columns but the first are numbers."""
+    body = ""
+    for row in (header, *rows[:_MAX_ROWS]):
+        kind, look = ("th", f";font-weight:normal;{_SOFT}") if row is header else ("td", "")
+        cells = "".join(
+            f'<{kind} style="padding:.1em .8em .1em 0;border:0;text-align:{"right" if place else "left"}{look}">'
+            f"{shortened(cell)}</{kind}>"
+            for place, cell in enumerate(row)
+        )
+        body += f'<tr style="background:none">{cells}</tr>'
+    more = len(rows) - _MAX_ROWS
     note = f'<div style="{_SOFT}">and {more:,} more</div>' if more > 0 else ""
-    style = "border-collapse:collapse;margin:.4em 0 0;font:inherit;color:inherit;font-variant-numeric:tabular-nums"
-    top = f'<tr style="background:none">{head}</tr>' if any(header) else ""
-    return f'<table style="{style}">{top}{body}</table>{note}'
-
-
-def _cell(kind: str, words: bool, content: str) -> str:
-    return f'<{kind} style="{_CELL}{"left" if words else "right"}">{content}</{kind}>'
+    return f'<table style="{_TABLE}">{body}</table>{note}'
 
 
 def line_picture(title: str, lines: Sequence[tuple[str, Sequence[tuple[float, float]]]]) -> str:
@@ -93,16 +82,16 @@ def line_picture(title: str, lines: Sequence[tuple[str, Sequence[tuple[float, fl
         return ""
     top, first, last = max(y for _, y in points), min(x for x, _ in points), max(x for x, _ in points)
     across, up = _WIDTH / max(last - first, 1e-9), (_HEIGHT - 4) / max(top, 1e-300)
-    paths = []
+    paths = ""
     for number, (name, line) in enumerate(lines):
         drawn = " ".join(f"{across * (x - first):.1f},{_HEIGHT - up * y:.1f}" for x, y in line)
-        look = (
-            f'stroke-width="1" stroke-dasharray="{6 - 2 * number} 3" opacity=".6"' if number else 'stroke-width="1.8"'
-        )
-        paths.append(f'<polyline points="{drawn}" fill="none" stroke="currentColor" {look}><title>')
-        paths.append(f"{shortened(name)}</title></polyline>")
-    style, told = f"display:block;width:{_WIDTH:.0f}px;max-width:100%;margin:.4em 0 0", shortened(title, 120)
+        dashed = f'stroke-width="1" stroke-dasharray="{6 - 2 * number} 3" opacity=".6"'
+        look = dashed if number else 'stroke-width="1.8"'
+        paths += f'<polyline points="{drawn}" fill="none" stroke="currentColor" {look}>'
+        paths += f"<title>{shortened(name)}</title></polyline>"
+    told = shortened(title, 120)
     return (
-        f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" aria-label="{told}" style="{style}">'
-        f'{"".join(paths)}</svg><div style="{_SOFT}">{told}</div>'
+        f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" aria-label="{told}" '
+        f'style="display:block;width:{_WIDTH:.0f}px;max-width:100%;margin:.4em 0 0">'
+        f'{paths}</svg><div style="{_SOFT}">{told}</div>'
     )

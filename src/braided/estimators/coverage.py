@@ -23,80 +23,59 @@ from braided.store import Array, check, counts
 from braided.values import shown
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 _LEVELS = np.array(LEVELS)
 _WHAT = "state of the model's coverage"
 #: Between 0 and 1, where nothing is adapted, the followed levels say how far others are off.
 _ANCHORS = np.concatenate([[0.0], _LEVELS, [1.0]])
 _LIKELIEST = np.zeros(0, dtype=np.int64)
-_NO_SCALES, _NO_BOUNDS = np.zeros(0), np.zeros((0, _LEVELS.size))
+_OF_NOW = Confidence(np.zeros((0, DOUBTS)), np.zeros(0), np.zeros((0, _LEVELS.size)))
 
 
 class Coverage:
-    """Scores of the last records, and what each level has been adapted to.
-
-    Parameters
-    ----------
-    regression
-        Whether scores are of numbers rather than of classes.
-    delay
-        How many records later labels come.
+    """Scores of the last records, and what each level has been adapted to; labels come `delay` records later.
 
     Examples
     --------
-    >>> coverage = Coverage(regression=True)
+    >>> coverage = Coverage()
     >>> errors = np.random.default_rng(0).normal(size=5_000)
     >>> coverage.follow_values(np.zeros(5_000), errors, np.zeros((5_000, 3)))
     >>> print(f"{coverage.shares()[0.9]:.0%}, {coverage.reaches(0.9, np.zeros((1, 3)))[0]:.1f}")
     90%, 1.9
     """
 
-    def __init__(self, regression: bool, delay: int = 0) -> None:
-        self.regression = regression
-        self.delay = delay
+    def __init__(self, delay: int = 0) -> None:
+        self.delay = float(delay)
         self.rates = 1.0 - _LEVELS
         #: For each level how many records were judged, and how many were within the bound.
         self.covered = np.zeros((_LEVELS.size, 2), dtype=np.int64)
         self._numbers = np.zeros(NUMBERS)
-        self._ring = np.zeros(WINDOW)
-        self._ordered = np.zeros(WINDOW)
-
-    @property
-    def n(self) -> int:
-        """Scores that are kept."""
-        return int(min(self._numbers[SCORES], WINDOW))
+        self._ring, self._ordered = np.zeros(WINDOW), np.zeros(WINDOW)
 
     @cached_property
     def _state(self) -> tuple[Any, ...]:
-        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, float(self.delay)
+        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, self.delay
 
-    def follow_values(
-        self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence | None = None
-    ) -> None:
+    def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence = _OF_NOW) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
-        scales, bounds = (_NO_SCALES, _NO_BOUNDS) if given is None else (given.scales, given.bounds)
-        kernels.follow_values(np.ascontiguousarray(predictions), targets, doubts, scales, bounds, *self._state)
+        predictions = np.ascontiguousarray(predictions)
+        kernels.follow_values(predictions, targets, doubts, given.scales, given.bounds, *self._state)
 
     def follow_classes(
-        self,
-        predictions: Floats,
-        targets: Floats,
-        answers: NDArray[np.int64] | None,
-        n_classes: int,
-        given: Confidence | None = None,
+        self, predictions: Floats, targets: Floats, answers: Places | None, n_classes: int, given: Confidence = _OF_NOW
     ) -> None:
         """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,).
 
         None for the likeliest of `n_classes`.
         """
-        answers = _LIKELIEST if answers is None else answers
-        bounds = _NO_BOUNDS if given is None else given.bounds
-        kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state)
+        answers, predictions = _LIKELIEST if answers is None else answers, np.ascontiguousarray(predictions)
+        kernels.follow_classes(predictions, targets, answers, n_classes, given.bounds, *self._state)
 
     def confidence(self, doubts: Floats) -> Confidence:
         """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
         found = Confidence(doubts, np.zeros(len(doubts)), np.zeros((len(doubts), _LEVELS.size)))
-        state = (_LEVELS, self.rates, self._ordered, self._numbers, float(self.delay))
+        state = (_LEVELS, self.rates, self._ordered, self._numbers, self.delay)
         kernels.scales_and_bounds(doubts, *state, found.scales, found.bounds)
         return found
 
@@ -110,15 +89,14 @@ class Coverage:
 
     def bound(self, level: Any) -> float:
         """The bound on scores at a level; infinite while there are too few records to say."""
-        number = isinstance(level, float | np.floating)
-        if not number or not 0.0 < level < 1.0:
+        if not isinstance(level, float | np.floating) or not 0.0 < level < 1.0:
             raise BraidedError(f"level is {shown(level)}: give a number between 0 and 1, such as 0.9")
-        n = self.n
-        if kernels.too_early(float(level), self._numbers[SCORES], float(self.delay)):
+        seen = self._numbers[SCORES]
+        if kernels.too_early(float(level), seen, self.delay):
             return np.inf
         off = np.interp(level, _ANCHORS, np.concatenate([[0.0], self.rates - (1.0 - _LEVELS), [0.0]]))
         rate = self.rates[LEVELS.index(level)] if level in LEVELS else 1.0 - level + off
-        return float(kernels.bound(self._ordered, n, rate))
+        return float(kernels.bound(self._ordered, int(min(seen, WINDOW)), rate))
 
     def reaches(self, level: Any, doubts: Floats) -> Floats:
         """How far the interval of each record reaches to either side of its prediction, by the doubts about it."""
@@ -127,40 +105,32 @@ class Coverage:
 
     def shares(self) -> dict[float, float]:
         """For each level that is followed the share of records that were within its bound; without those too early."""
-        return {
-            level: int(within) / int(judged)
-            for level, (judged, within) in zip(LEVELS, self.covered, strict=True)
-            if judged
-        }
+        counted = zip(LEVELS, self.covered.tolist(), strict=True)
+        return {level: within / judged for level, (judged, within) in counted if judged}
 
     def state(self) -> Arrays:
-        """Everything, as named arrays."""
-        seen, n = int(self._numbers[SCORES]), self.n
-        return {
-            "rates": self.rates.copy(),
-            "covered": self.covered.copy(),
-            "numbers": self._numbers.copy(),
-            "scores": self._ring[np.arange(seen - n, seen) % WINDOW],
-        }
+        """Everything, as named arrays; the scores from the oldest on."""
+        seen = int(self._numbers[SCORES])
+        scores = self._ring[np.arange(max(seen - WINDOW, 0), seen) % WINDOW]
+        adapted = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
+        return {**{name: array.copy() for name, array in adapted.items()}, "scores": scores}
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`."""
-        fresh = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
         least, most = np.zeros(NUMBERS), kernels.MAX_NUMBERS
         least[kernels.COVARIANCE] = -most[kernels.COVARIANCE]
-        rules = {
+        schema = {
             "rates": Array(self.rates.shape, low=-1.0, high=1.0),
             "covered": counts(*self.covered.shape),
             "numbers": Array((NUMBERS,), low=least, high=most),
         }
-        check(_WHAT, rules, arrays)
+        check(_WHAT, schema, arrays)
         seen = int(arrays["numbers"][SCORES])
-        check(_WHAT, {"scores": Array((min(seen, WINDOW),), low=0.0, high=kernels.MAX_SCORE)}, arrays)
-        scores = arrays["scores"]
-        for name, one in fresh.items():
-            one[:] = arrays[name]
-        self._ring[np.arange(seen - len(scores), seen) % WINDOW] = scores
-        self._ordered[: len(scores)] = np.sort(scores)
+        first = max(seen - WINDOW, 0)
+        check(_WHAT, {"scores": Array((seen - first,), low=0.0, high=kernels.MAX_SCORE)}, arrays)
+        self.rates[:], self.covered[:], self._numbers[:] = (arrays[name] for name in schema)
+        self._ring[np.arange(first, seen) % WINDOW] = arrays["scores"]
+        self._ordered[: seen - first] = np.sort(arrays["scores"])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # joblib may open a pickle as a read-only memory map; the kernels' arguments are collected again.

@@ -26,52 +26,25 @@ from braided.errors import BraidedError
 from braided.estimators.names import plain_name
 from braided.kernels import decide, record_weight
 from braided.store import Array, check, pack_name, reject_malformed, unpack_name
-from braided.values import shown
+from braided.values import number_of, shown
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
+Classes = Sequence[Hashable]
 #: The parameters of a classifier that are about it.
 DECISION_PARAMETERS = ("decision", "class_weight", "costs")
 LIKELIEST, BALANCED = DECISIONS = ("likeliest", "balanced")
 ClassWeight = Mapping[Any, float] | str | None
 Costs = Mapping[Any, Mapping[Any, float]] | None
-_NO_WEIGHTS = np.zeros(0)
-_NO_COSTS = np.zeros((0, 0))
+_NO_WEIGHTS, _NO_COSTS = np.zeros(0), np.zeros((0, 0))
 #: What arrays of a state are called.
 _COUNTS, _RECORDS = "label counts", "labels counted"
-
-
-def _number(what: str, value: Any, positive: bool = False) -> float:
-    try:
-        number = (
-            float(value) if isinstance(value, int | float | np.number) and not isinstance(value, bool) else math.nan
-        )
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number) or number < 0 or (positive and number == 0):
-        raise BraidedError(f"{what} is {shown(value)}: give a finite number {'above' if positive else 'from'} 0"
-                           f"{'' if positive else ' on'}")  # fmt: skip
-    return number
-
-
-def _looked_up(given: Mapping[Any, Any], label: Hashable, usual: Any) -> Any:
-    """What is given for a label, or for its text: JSON has no other keys."""
-    if label in given:
-        return given[label]
-    return given.get(str(label).lower() if isinstance(label, bool) else str(label), usual)
 
 
 class Decision:
     """The decision of one classifier, and the counts of labels that a balanced one depends on.
 
-    Parameters
-    ----------
-    decision
-        `likeliest` or `balanced`.
-    class_weight
-        Label to weight, 1 for one that is not in it; `"balanced"` is `decision="balanced"`.
-    costs
-        True label to answer to cost.
+    Parameters are as of `MODLClassifier`.
 
     Examples
     --------
@@ -94,85 +67,85 @@ class Decision:
         self.plain = not (self.balanced or self._weights or self._costs)
         #: The weights of each class's records, and how many records these are.
         self.counts, self.records = np.zeros(0), np.zeros(1)
-        self._made: tuple[list[Hashable], Floats, Floats] | None = None
+        #: The weight of each class, and the cost of each answer where each is true, by place.
+        self._by_place = _NO_WEIGHTS, _NO_COSTS
 
-    def _grow(self, n: int) -> None:
+    def _grow(self, classes: Classes) -> None:
+        """Make room for the classes that are new."""
+        n, costs = len(classes), _NO_COSTS
         self.counts = np.concatenate([self.counts, np.zeros(max(n - self.counts.size, 0))])
+        if self._by_place[0].size == n:
+            return
+        if self._costs:
+            costs = 1.0 - np.eye(n)
+            for i, label in enumerate(classes):
+                row = _looked_up(self._costs, label, {})
+                costs[i] = [_looked_up(row, answer, costs[i, k]) for k, answer in enumerate(classes)]
+        self._by_place = np.array([_looked_up(self._weights, label, 1.0) for label in classes]), costs
 
-    def _tables(self, classes: Sequence[Hashable]) -> tuple[Floats, Floats]:
-        """The weight of each class, and the cost of each answer where each is true."""
-        if self._made is None or len(self._made[0]) != len(classes):
-            weights = np.array([_looked_up(self._weights, label, 1.0) for label in classes])
-            costs = _NO_COSTS
-            if self._costs:
-                costs = 1.0 - np.eye(len(classes))
-                for i, label in enumerate(classes):
-                    row = _looked_up(self._costs, label, {})
-                    costs[i] = [_looked_up(row, answer, costs[i, k]) for k, answer in enumerate(classes)]
-            self._made = list(classes), weights, costs
-        return self._made[1], self._made[2]
+    def places(
+        self, probabilities: Floats, classes: Classes, targets: Floats | None = None, weights: Floats | None = None
+    ) -> Places:
+        """The place of the decided class of each record; -1 where no class is known.
 
-    def places(self, probabilities: Floats, classes: Sequence[Hashable]) -> Places:
-        """The place of the decided class of each record, by the labels that have come; -1 where none is known."""
+        Without `targets` all are decided by the labels that have come; with them each by the labels before it, and
+        they are counted, by the records' own weights, None for 1 each.
+        """
         places = np.full(len(probabilities), -1, dtype=np.int64)
-        if len(classes):
-            self._grow(len(classes))
-            weights, costs = self._tables(classes)
-            rows = np.ascontiguousarray(probabilities)
-            decide.decide(rows, weights, costs, self.counts, self.records, self.balanced, places)
+        if not classes:
+            return places
+        self._grow(classes)
+        rows = np.ascontiguousarray(probabilities)
+        state = (*self._by_place, self.counts, self.records, self.balanced, places)
+        if targets is None or not self.balanced:
+            decide.decide(rows, *state)
+        else:
+            decide.decide_and_count(rows, targets, _NO_WEIGHTS if weights is None else weights, *state)
         return places
 
     def follow(
-        self,
-        probabilities: Floats,
-        targets: Floats,
-        classes: Sequence[Hashable],
-        records: Floats | None = None,
+        self, probabilities: Floats, targets: Floats, classes: Classes, weights: Floats | None = None
     ) -> Places | None:
-        """Decide some records, each by the labels before it, and count theirs; None where the likeliest is it.
-
-        `records` are the records' own weights, None for 1 each.
-        """
-        if self.plain:
-            return None
-        if not self.balanced:
-            return self.places(probabilities, classes)
-        self._grow(len(classes))
-        weights, costs = self._tables(classes)
-        places = np.full(len(targets), -1, dtype=np.int64)
-        decide.decide_and_count(
-            np.ascontiguousarray(probabilities), targets, _NO_WEIGHTS if records is None else records, weights, costs,
-            self.counts, self.records, self.balanced, places,
-        )  # fmt: skip
-        return places
+        """`places` of records that have been learned; None where they are the likeliest classes."""
+        return None if self.plain else self.places(probabilities, classes, targets, weights)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """How often each label was learned, as named arrays; nothing where the decision does not depend on it."""
-        if not self.balanced:
-            return {}
-        return {_COUNTS: self.counts.copy(), _RECORDS: self.records.copy()}
+        return {_COUNTS: self.counts.copy(), _RECORDS: self.records.copy()} if self.balanced else {}
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]], n_classes: int) -> None:
         """Take over a `state`."""
-        if not self.balanced:
-            return
-        most = decide.MEMORY * record_weight.MAX_WEIGHT
-        rules = {_COUNTS: Array((n_classes,), low=0.0, high=most)}
-        rules[_RECORDS] = Array((1,), low=0.0, high=decide.MEMORY)
-        check("state of the model", rules, arrays)
-        self.counts, self.records = arrays[_COUNTS].copy(), arrays[_RECORDS].copy()
+        if self.balanced:
+            schema = {
+                _COUNTS: Array((n_classes,), low=0.0, high=decide.MEMORY * record_weight.MAX_WEIGHT),
+                _RECORDS: Array((1,), low=0.0, high=decide.MEMORY),
+            }
+            check("state of the model", schema, arrays)
+            self.counts, self.records = arrays[_COUNTS].copy(), arrays[_RECORDS].copy()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # joblib may open a pickle as a read-only memory map.
         self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items()})
 
 
+def _looked_up(given: Mapping[Any, Any], label: Hashable, usual: Any) -> Any:
+    """What is given for a label, or for its text: JSON has no other keys."""
+    text = str(label).lower() if isinstance(label, bool) else str(label)
+    return given.get(label, given.get(text, usual))
+
+
+def _number(what: str, value: Any, positive: bool = False) -> float:
+    number = number_of(value)
+    if number is None or not 0.0 <= number < math.inf or (positive and number == 0.0):
+        raise BraidedError(f"{what} is {shown(value)}: give a finite number {'above 0' if positive else 'from 0 on'}")
+    return number
+
+
 def _weights(given: Any) -> dict[Any, float]:
     if not isinstance(given, Mapping):
         raise BraidedError(f"class_weight is {shown(given)}: give a dict of labels to weights, or 'balanced'")
     return {
-        plain_name(label): _number(f"class_weight of {shown(label)}", value, positive=True)
-        for label, value in given.items()
+        plain_name(label): _number(f"class_weight of {shown(label)}", w, positive=True) for label, w in given.items()
     }
 
 
@@ -181,8 +154,8 @@ def _costs(given: Any) -> dict[Any, dict[Any, float]]:
         raise BraidedError(f"costs is {shown(given)}: give a dict of true labels to dicts of answers to costs")
     return {
         plain_name(label): {
-            plain_name(said): _number(f"the cost of {shown(said)} for {shown(label)}", cost)
-            for said, cost in row.items()
+            plain_name(answer): _number(f"the cost of {shown(answer)} for {shown(label)}", cost)
+            for answer, cost in row.items()
         }
         for label, row in given.items()
     }
@@ -190,27 +163,21 @@ def _costs(given: Any) -> dict[Any, dict[Any, float]]:
 
 def packed(class_weight: ClassWeight, costs: Costs) -> dict[str, Any]:
     """Weights and costs as a checkpoint holds them: labels may be of any type that it knows."""
-    found: dict[str, Any] = {}
-    if class_weight is not None:
-        found["class_weight"] = class_weight if isinstance(class_weight, str) else _pairs(class_weight)
-    if costs is not None:
-        found["costs"] = [[pack_name(plain_name(label)), _pairs(row)] for label, row in costs.items()]
-    return found
+    given = {"class_weight": class_weight, "costs": costs}
+    return {name: _pairs(value) for name, value in given.items() if value is not None}
 
 
-def _pairs(given: Mapping[Any, float]) -> list[list[Any]]:
-    return [[pack_name(plain_name(label)), float(value)] for label, value in given.items()]
+def _pairs(given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given if isinstance(given, str) else float(given)
+    return [[pack_name(plain_name(label)), _pairs(value)] for label, value in given.items()]
 
 
 def unpacked(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What a checkpoint's parameters say of a decision, each checked by `Decision`."""
+    """What a checkpoint's parameters say of a decision; `Decision` checks it."""
     with reject_malformed("the checkpoint's decision"):
-        found = {name: parameters[name] for name in DECISION_PARAMETERS if parameters.get(name) is not None}
-        if "class_weight" in found and not isinstance(found["class_weight"], str):
-            found["class_weight"] = {unpack_name(label): weight for label, weight in found["class_weight"]}
-        if "costs" in found:
-            found["costs"] = {
-                unpack_name(label): {unpack_name(said): cost for said, cost in row} for label, row in found["costs"]
-            }
-        Decision(**found)
-    return found
+        return {name: _dict(parameters[name]) for name in DECISION_PARAMETERS if parameters.get(name) is not None}
+
+
+def _dict(pairs: Any) -> Any:
+    return {unpack_name(label): _dict(value) for label, value in pairs} if isinstance(pairs, list) else pairs

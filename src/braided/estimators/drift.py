@@ -9,13 +9,13 @@ import base64
 from collections import deque
 from collections.abc import Mapping
 from functools import cache
-from types import MethodType
 from typing import Any
 
 from river import base
 
 from braided import checks
 from braided.errors import BraidedError
+from braided.store import REMEDY, checked, pack_name, unpack_name
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
@@ -24,10 +24,21 @@ DETECTORS = ("adwin", "page-hinkley", "ddm", "eddm", "fhddm", "hddm-a", "hddm-w"
 
 #: An error counts for no more than this many standard deviations of the target.
 LARGEST = 10.0
-#: Rates of the two running means of the error; a report while the errors grow fewer is not followed.
+#: Rates of the two running means of the error; a report while errors become fewer is not followed.
 _RECENT, _USUAL = 1 / 64, 1 / 1_024
-#: So many answers a restored detector is tried with.
-_TRIED = 100
+#: A restored detector is tried on this many answers; it may allocate as many numbers as a setting of it says.
+_TRIED, _MAX_SETTING = 100, 1_000_000
+_WHAT = "the checkpoint's watch for drift"
+
+
+@cache
+def _kinds() -> dict[str, Any]:
+    """Those that have a name: a checkpoint holds no others, and no others are made on reading."""
+    from river import drift
+    from river.drift.binary import DDM, EDDM, FHDDM, HDDMA, HDDMW
+
+    kinds = (drift.ADWIN, drift.PageHinkley, DDM, EDDM, FHDDM, HDDMA, HDDMW)
+    return dict(zip(DETECTORS, kinds, strict=True))
 
 
 def build(name: str) -> Detector:
@@ -37,29 +48,17 @@ def build(name: str) -> Detector:
     'ADWIN'
     """
     checks.choice("drift detector", name, DETECTORS)
-    from river import drift
-
-    if name == "adwin":
-        return drift.ADWIN()
-    if name == "page-hinkley":
-        return drift.PageHinkley(mode="up")
-    made: Detector = getattr(drift.binary, name.replace("-", "").upper())()
+    made: Detector = _kinds()[name](**({"mode": "up"} if name == "page-hinkley" else {}))
     return made
 
 
 class Watch:
     """A detector at work, and how often it was followed.
 
-    Some detectors report any change of the error, and a model that has just learned something errs less. Two running
-    means of the error, over some 64 and some 1,024 records, tell which way it went: only a report while the recent one
-    is above the usual one is a drift.
-
-    Parameters
-    ----------
-    detector
-        Any of River's; it is copied.
-    regression
-        Whether it is fed absolute errors in standard deviations of the target, or 0 and 1.
+    `detector` is any of River's, and is copied. For `regression` it is fed absolute errors in standard deviations of
+    the target, else 0 and 1. Some detectors report any change of the error, and a model that has just learned something
+    errs less. Two running means of the error, over some 64 and some 1,024 records, show which way it went: only a
+    report while the recent one is above the usual one is a drift.
 
     Examples
     --------
@@ -71,7 +70,7 @@ class Watch:
     """
 
     def __init__(self, detector: Detector, regression: bool) -> None:
-        if not isinstance(detector, base.DriftDetector | base.BinaryDriftDetector):
+        if not isinstance(detector, Detector):
             raise BraidedError(
                 f"drift_detector is {type(detector).__name__}: give one of River's, such as river.drift.ADWIN()"
             )
@@ -82,10 +81,8 @@ class Watch:
                 "takes numbers, such as river.drift.ADWIN() or PageHinkley()"
             )
         self.detector: Any = detector.clone()
-        self.drifts = 0
-        self.seen = 0
-        self.recent = 0.0
-        self.usual = 0.0
+        self.drifts = self.seen = 0
+        self.recent = self.usual = 0.0
 
     def update(self, error: float) -> bool:
         """Take in the error of one record; whether it shows a drift to react to."""
@@ -105,122 +102,69 @@ class Watch:
     def state(self) -> dict[str, Any]:
         """Everything, as JSON."""
         numbers = {"drifts": self.drifts, "seen": self.seen, "recent": self.recent, "usual": self.usual}
-        return {"detector": pack(self.detector), **{name: pack(value) for name, value in numbers.items()}}
+        return {"detector": pack(self.detector), **numbers}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over a `state`."""
-        detector = unpack(state.get("detector"))
-        drifts, seen, recent, usual = (unpack(state.get(name)) for name in ("drifts", "seen", "recent", "usual"))
-        counts = type(drifts) is int and type(seen) is int and 0 <= drifts <= seen
-        means = all(type(mean) is float and 0.0 <= mean <= LARGEST for mean in (recent, usual))
-        # It goes on as it is, and begins anew when the model is copied or saved.
-        sound = type(detector) is type(self.detector) and _goes_on(detector) and _goes_on(detector, fresh=True)
-        if not counts or not means or not sound:
-            raise BraidedError("the checkpoint's watch for drift does not hold together: the file was changed")
+        detector = restored_detector(state.get("detector"))
+        if type(detector) is not type(self.detector):
+            raise BraidedError(f"{_WHAT} has a detector of another kind than its model: {REMEDY}")
+        self.seen = checked(_WHAT, state, "seen", int)
+        self.drifts = checked(_WHAT, state, "drifts", int, 0, self.seen)
+        self.recent, self.usual = (checked(_WHAT, state, name, float, 0, LARGEST) for name in ("recent", "usual"))
         self.detector = detector
-        self.drifts, self.seen, self.recent, self.usual = drifts, seen, recent, usual
 
 
-def restored_detector(packed: Any) -> Detector:
-    """The fresh detector that a checkpoint's parameters name."""
-    detector = unpack(packed)
-    if not isinstance(detector, Detector) or not _goes_on(detector, fresh=True):
-        raise BraidedError("the checkpoint's drift detector does not hold together: the file was changed")
-    return detector
-
-
-def _goes_on(detector: Any, fresh: bool = False) -> bool:
-    """Whether a copy, or a fresh one, takes in right and wrong answers: what a changed one does can only be tried."""
-    try:
-        copied = detector.clone() if fresh else unpack(pack(detector))
-        for i in range(_TRIED):
-            copied.update(i % 3 == 0 if isinstance(copied, base.BinaryDriftDetector) else float(i % 3 == 0))
-            bool(copied.drift_detected)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:  # a panic of compiled code is no Exception
-        return False
-    return True
-
-
-@cache
-def _kinds() -> dict[str, type]:
-    """What a checkpoint may hold of River's objects: nothing else is written, and nothing else is made on reading."""
-    from river import drift, stats
-    from river.drift.binary import hddm_w
-
-    kinds = (
-        drift.ADWIN, drift.NoDrift, drift.PageHinkley, drift.binary.DDM, drift.binary.EDDM, drift.binary.FHDDM,
-        drift.binary.HDDMA, drift.binary.HDDMW, hddm_w.SampleInfo, stats.EWMean, stats.Mean, stats.Var,
-    )  # fmt: skip
-    return {kind.__name__: kind for kind in kinds}
-
-
-@cache
-def _compiled() -> tuple[type, type]:
-    """Parts of them in machine code, which write themselves as bytes."""
-    from river import drift, stats
-
-    return type(drift.ADWIN()._helper), type(stats.EWMean()._ewmean)
-
-
-def pack(value: Any, owner: Any = None) -> Any:
-    """A detector, or a part of it, as JSON that gives back the same bits."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return {"float": value.hex()}
-    if isinstance(value, deque):
-        return {"deque": [pack(item) for item in value], "most": value.maxlen}
-    if isinstance(value, MethodType) and value.__self__ is owner:
-        return {"method": value.__name__}
-    if type(value) in _compiled():
-        return {"bytes": base64.b64encode(value.__getstate__()).decode()}
-    if _kinds().get(type(value).__name__) is type(value):
-        return {"kind": type(value).__name__, "parts": {name: pack(part, value) for name, part in vars(value).items()}}
-    known = ", ".join(name for name, kind in _kinds().items() if issubclass(kind, Detector))
+def pack(detector: Detector) -> dict[str, Any]:
+    """A detector as JSON that gives back the same bits."""
+    for name, kind in _kinds().items():
+        if type(detector) is kind:
+            return {"kind": name, "parts": _packed(detector)}
     raise BraidedError(
-        f"the drift detector holds a {type(value).__name__}, which cannot be written to a checkpoint: use one of "
-        f"{known}, or pickle the model"
+        f"the drift detector is a {type(detector).__name__}, which cannot be written to a checkpoint: use one of "
+        f"{', '.join(kind.__name__ for kind in _kinds().values())}, or pickle the model"
     )
 
 
-def unpack(packed: Any) -> Any:
-    """The inverse of `pack`; whatever does not hold together is refused."""
+def _packed(part: Any) -> Any:
+    if hasattr(part, "__dict__"):  # methods among its parts are the constructor's to set
+        return {name: _packed(own) for name, own in vars(part).items() if not callable(own)}
+    if hasattr(part, "__setstate__"):  # compiled
+        return base64.b64encode(part.__getstate__()).decode()
+    return pack_name(tuple(part) if isinstance(part, deque) else part)
+
+
+def restored_detector(packed: Any) -> Detector:
+    """The inverse of `pack`; whether a changed file gives a detector that works can only be tried."""
     try:
-        return _unpacked(packed, None)
-    except (BraidedError, KeyboardInterrupt, SystemExit):
+        found: Detector = _unpacked(packed)
+        for tried in (_unpacked(packed), found.clone()):
+            for i in range(_TRIED):
+                tried.update(i % 3 == 0)
+                bool(tried.drift_detected)
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # compiled detectors panic on bytes that are not theirs, and a panic is no Exception
-        raise BraidedError("the checkpoint's drift detector does not hold together: the file was changed") from None
+        raise BraidedError(f"the checkpoint's drift detector cannot be used: {REMEDY}") from None
+    return found
 
 
-def _unpacked(packed: Any, owner: Any) -> Any:
-    if not isinstance(packed, dict):
-        return packed
-    if "float" in packed:
-        return float.fromhex(packed["float"])
-    if "deque" in packed:
-        items = [_unpacked(item, None) for item in packed["deque"]]
-        if not all(isinstance(item, int | float) for item in items):
-            raise TypeError(items)
-        return deque(items, maxlen=packed["most"])
-    if "method" in packed:
-        method = getattr(owner, packed["method"])
-        if not isinstance(method, MethodType) or method.__self__ is not owner or packed["method"].startswith("__"):
-            raise BraidedError(f"the checkpoint's drift detector has no method {packed['method']!r}")
-        return method
-    if packed["kind"] not in _kinds():
-        raise BraidedError(f"the checkpoint names a drift detector {packed['kind']!r} that this braided does not have")
-    made: Any = object.__new__(_kinds()[packed["kind"]])
-    for name, part in packed["parts"].items():
-        if not name.isidentifier() or name.startswith("__"):
-            raise BraidedError(f"the checkpoint's drift detector has a part {name!r}, which none has")
-        if isinstance(part, dict) and "bytes" in part:
-            # A fresh one of the same settings, which stand before it, is given the bytes.
-            compiled = getattr(type(made)(**made._get_params()), name)
-            compiled.__setstate__(base64.b64decode(part["bytes"]))
-            setattr(made, name, compiled)
+def _unpacked(packed: Any) -> Any:
+    with_settings = _fill(_kinds()[packed["kind"]](), packed["parts"])
+    if any(isinstance(value, int) and value > _MAX_SETTING for value in with_settings._get_params().values()):
+        raise ValueError(packed)
+    return _fill(with_settings.clone(), packed["parts"])
+
+
+def _fill(owner: Any, parts: Mapping[str, Any]) -> Any:
+    """A fresh object with these parts; it has all of them already, and takes no others."""
+    for name, part in parts.items():
+        fresh = vars(owner)[name]
+        if hasattr(fresh, "__dict__"):
+            _fill(fresh, part)
+        elif hasattr(fresh, "__setstate__"):
+            fresh.__setstate__(base64.b64decode(part))
         else:
-            setattr(made, name, _unpacked(part, made))
-    return made
+            found: Any = unpack_name(part)  # a deque is of right and wrong answers
+            setattr(owner, name, deque(map(bool, found), fresh.maxlen) if isinstance(fresh, deque) else found)
+    return owner

@@ -23,16 +23,13 @@ class Encoder(base.Transformer):
 
     The first value of a column says what the column is, unless `look` saw more of them: a number stays one, a category
     becomes a feature `column=value` for each value seen, a date its age and its place in the day, the week and the
-    year. A category that is new when a record is learned is a feature from then on.
-
-    Parameters
-    ----------
-    rules
-        How, as a `braided.streams.Rules`; None for the usual.
+    year. A category that is new when a record is learned is a feature from then on. `rules` are `braided.streams.Rules`
+    if not the usual ones. Models of this library have an encoder built in, saved and loaded with them:
+    `MODLClassifier(encode=True)`, or `encode=braided.Encoder(...)` for other rules.
 
     Examples
     --------
-    In front of any model of River:
+    In front of any model of River, and what a record becomes:
 
     >>> import braided
     >>> from river import linear_model
@@ -43,15 +40,10 @@ class Encoder(base.Transformer):
     >>> print(f"{model.predict_proba_one({'machine': 'M-08', 'at': '2026-03-02 23:00', 't': 20.6})[True]:.2f}")
     1.00
 
-    What a record becomes:
-
     >>> encoder = braided.Encoder()
     >>> encoder.learn_one({"machine": "M-07", "t": "20.5"})
     >>> encoder.transform_one({"machine": "M-07", "t": None})
     {'machine=M-07': 1.0}
-
-    The models of this library have it built in, so that it is saved and loaded with them:
-    `MODLClassifier(encode=True)`, or `encode=braided.Encoder(...)` for other rules.
     """
 
     def __init__(self, rules: Rules | None = None) -> None:
@@ -74,13 +66,9 @@ class Encoder(base.Transformer):
     def look(self, records: Any) -> Plan:
         """Settle what the columns are by the first 500 records, as `braided run` does; the plan says how they are read.
 
-        Without it the first value of a column decides: "unknown" makes a category of a column of numbers, and 1/2/2024
-        does not show whether the day stands first. `learn_many` of a model looks at its first table by itself.
-
-        Parameters
-        ----------
-        records
-            A list or other iterable of raw records, or a data frame. Nothing is learned of them but what they are.
+        `records` are a list or other iterable of raw records, or a data frame. Without it the first value of a column
+        decides: "unknown" makes a category of a column of numbers, and 1/2/2024 does not show whether the day stands
+        first. `learn_many` of a model looks at its first table by itself.
 
         Examples
         --------

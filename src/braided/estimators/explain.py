@@ -2,14 +2,14 @@
 
 What a feature adds is what changes where it is left out: a missing feature is nothing unusual to a model, so that
 this is exact, for the answer of all learners together. The fast learner is linear, so its own score is a sum with one
-part a feature, and its posterior says how sure each part is. Nothing here changes a model.
+part per feature, and its posterior says how sure each part is. Nothing here changes a model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,30 +19,24 @@ from braided.errors import BraidedError
 from braided.estimators.model import Model
 from braided.kernels.inputs import FILLED, has_planes
 from braided.learners import LinearRegression, LogisticRegression
+from braided.records import Records
 
 if TYPE_CHECKING:
     from braided.streams.encode.encoder import Encoder
 
 Floats = NDArray[np.float64]
-Groups = dict[Hashable, list[Hashable]]
+Groups = Mapping[Hashable, Sequence[Hashable]]
+FastLearner = LogisticRegression | LinearRegression
 #: What the one output of a regression model is called.
 VALUE = "value"
 _SHOWN = 12
-#: What is said of the fast learner where there is none.
-_NO_PARTS: dict[str, Any] = {"contributions": {}, "bias": {}, "totals": {}, "scores": {}}
 #: Numbers in the records that are predicted at once.
 _MAX_CELLS = 2**18
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a score.
-
-    Attributes
-    ----------
-    mean, sd
-        Mean and standard deviation under the fast learner's posterior.
-    """
+    """One part of a score: its mean and standard deviation under the fast learner's posterior."""
 
     mean: float
     sd: float
@@ -51,7 +45,7 @@ class Part:
         return f"{self.mean:+.3f} +- {self.sd:.3f}"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Explanation:
     """What `explain_one` found.
 
@@ -62,8 +56,8 @@ class Explanation:
     probability
         Of the predicted label; None for regression.
     effects
-        Feature -> label -> what the feature adds to that label's probability, or for regression to the `"value"` in its
-        own unit: the prediction less the one for the record without it. For the features that the record has.
+        Feature -> label -> what the feature adds to that label's probability, or for regression to the `"value"`: the
+        prediction less the one for the record without it. For the features that the record has.
     learner
         The fast learner's name; None where there is none, and then nothing of what follows but the shares.
     contributions
@@ -73,13 +67,12 @@ class Explanation:
     bias
         Label -> part that every record has.
     totals
-        Label -> sum of the bias and the contributions. Its deviation is that of the sum: the parts are correlated, so
-        their variances do not add up.
+        Label -> sum of the bias and the contributions. The parts are correlated: their variances do not add up.
     scores
         Label -> what the fast learner gives to the combiner: the total, or with `score="probability"` (preset
         `released`) the softmax of the clamped totals.
     shares
-        Learner -> its share of the final score, from 0 to 1; the sum is 1, or all are 0 while no learner says anything.
+        Learner -> its share of the final score, from 0 to 1; the sum is 1, or all are 0 while every score is 0.
     estimated
         The features among the contributions whose values were missing and have been filled in.
     labels
@@ -89,14 +82,14 @@ class Explanation:
     prediction: Any
     probability: float | None
     effects: Mapping[Hashable, Mapping[Hashable, float]]
-    learner: str | None
-    contributions: Mapping[Hashable, Mapping[Hashable, Part]]
-    bias: Mapping[Hashable, Part]
-    totals: Mapping[Hashable, Part]
-    scores: Mapping[Hashable, float]
+    learner: str | None = None
+    contributions: Mapping[Hashable, Mapping[Hashable, Part]] = field(default_factory=dict)
+    bias: Mapping[Hashable, Part] = field(default_factory=dict)
+    totals: Mapping[Hashable, Part] = field(default_factory=dict)
+    scores: Mapping[Hashable, float] = field(default_factory=dict)
     shares: Mapping[str, float]
     estimated: frozenset[Hashable] = frozenset()
-    labels: tuple[Hashable, ...] = ()
+    labels: tuple[Hashable, ...]
 
     def top(self, n: int | None = None, label: Any = None) -> list[tuple[Hashable, Part]]:
         """The n largest contributions (all for None) to the fast learner's score of a label; the predicted if None."""
@@ -112,22 +105,8 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers; names and labels stay what they are."""
-
-        def plain(parts: Mapping[Hashable, Part]) -> dict[Hashable, dict[str, float]]:
-            return {label: {"mean": part.mean, "sd": part.sd} for label, part in parts.items()}
-
-        return {
-            "prediction": self.prediction,
-            "probability": self.probability,
-            "effects": {name: dict(effects) for name, effects in self.effects.items()},
-            "learner": self.learner,
-            "contributions": {name: plain(parts) for name, parts in self.contributions.items()},
-            "bias": plain(self.bias),
-            "totals": plain(self.totals),
-            "scores": dict(self.scores),
-            "shares": dict(self.shares),
-            "estimated": [name for name in self.contributions if name in self.estimated],
-        }
+        estimated = [name for name in self.contributions if name in self.estimated]
+        return {**asdict(self), "estimated": estimated, "labels": list(self.labels)}
 
     def _label(self, label: Any = None) -> Any:
         if label is None:
@@ -137,16 +116,11 @@ class Explanation:
         return label
 
     def __repr__(self) -> str:
-        label = self._label()
-        effects = self.top_effects()
-        if self.probability is None:
-            lines = [f"predicted {self.prediction:.6g}; what each feature adds to it:"]
-            lines += _rows([(f"{name!s:.40}", f"{effect:+.4g}") for name, effect in effects])
-        else:
-            lines = [
-                f"predicted {self.prediction!r} with probability {self.probability:.3f}; what each feature adds to it:"
-            ]
-            lines += _rows([(f"{name!s:.40}", f"{effect:+.3f}") for name, effect in effects])
+        label, number = self._label(), self.probability is None
+        said = f"{self.prediction:.6g}" if number else f"{self.prediction!r} with probability {self.probability:.3f}"
+        form = "+.4g" if number else "+.3f"
+        effects = [(f"{name!s:.40}", f"{effect:{form}}") for name, effect in self.top_effects()]
+        lines = [f"predicted {said}; what each feature adds to it:", *_rows(effects)]
         if self.learner is not None:
             lines.append(f"parts of its score by {self.learner}:")
             marks = dict.fromkeys(self.estimated, " (estimated)")
@@ -157,33 +131,13 @@ class Explanation:
 
 
 def _rows(rows: list[tuple[str, str]], last: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """The first rows, indented and in columns; how many more there are; and some that are always there."""
+    """The first rows in columns, how many more there are, and the last ones."""
     shown = [*rows[:_SHOWN], *last]
     width = max((len(name) for name, _ in shown), default=0)
     lines = [f"  {name:<{width}}  {text}" for name, text in shown]
     if len(rows) > _SHOWN:
         lines.insert(_SHOWN, f"  and {len(rows) - _SHOWN} more features")
     return lines
-
-
-def left_out(braid: Braid, row: Floats, groups: Sequence[Sequence[int]]) -> Floats:
-    """Predictions of a record, by slot, without each of some groups of features, less those of the whole.
-
-    (groups, n_outputs): what it loses. All in one pass; with very many features in several, so that memory stays small.
-    """
-    there = np.flatnonzero(~np.isnan(row))
-    columns = np.full(braid.n_features, -1, dtype=np.int64)
-    columns[there] = np.arange(there.size)
-    step = max(1, _MAX_CELLS // max(there.size, 1))
-    found = []
-    for start in range(0, len(groups), step):
-        part = groups[start : start + step]
-        table = np.tile(row[there], (1 + len(part), 1))
-        for place, slots in enumerate(part, start=1):
-            table[place, columns[list(slots)]] = np.nan
-        predictions = braid.run(table, columns, there).predictions
-        found.append(predictions[1:] - predictions[0])
-    return np.concatenate(found) if found else np.zeros((0, braid.n_outputs))
 
 
 def shares(braid: Braid, record: Scores, n_classes: int) -> Floats:
@@ -206,131 +160,77 @@ def shares_of(terms: Floats, predicted: int | None) -> Floats:
     return np.asarray(sizes / total if total > 0 and np.isfinite(total) else np.zeros_like(sizes))
 
 
-def fast_learner(braid: Braid) -> LogisticRegression | LinearRegression | None:
+def fast_learner(braid: Braid) -> FastLearner | None:
     """The first learner that is linear and in closed form, if there is one."""
-    for learner in braid.learners:
-        if isinstance(learner, LogisticRegression | LinearRegression):
-            return learner
-    return None
+    return next((learner for learner in braid.learners if isinstance(learner, FastLearner)), None)
 
 
-class Posterior(NamedTuple):
-    """The fast learner's weights, in units of the score of each output.
+def _posterior(learner: FastLearner) -> tuple[Floats, Floats, float]:
+    """Means (n_outputs, inputs) and covariance (inputs, inputs), or (inputs,) if it is a diagonal, of its weights.
 
-    Attributes
-    ----------
-    mean
-        (n_outputs, inputs); with two classes one vector m is known, and the scores are -u . m / 2 and u . m / 2.
-    covariance
-        (inputs, inputs), or (inputs,) if it is a diagonal; the same for every output. It is the learner's own, and
-        has to be multiplied by `unit`: a copy of a large one would cost more than all that is asked of it.
-    value_at, mask_at
-        Which inputs are the features' values; which are their availabilities, or None.
+    With two classes one vector m is known, and the scores are -u . m / 2 and u . m / 2. The covariance is the learner's
+    own, for every output, and to be multiplied by the last: a copy of a large one would cost more than all else here.
     """
-
-    mean: Floats
-    covariance: Floats
-    value_at: slice
-    mask_at: slice | None
-    unit: float
-
-    @property
-    def variances(self) -> Floats:
-        """The variance of each input's weight."""
-        return self.unit * (np.diagonal(self.covariance) if self.covariance.ndim == 2 else self.covariance)
-
-    def variance(self, places: NDArray[np.int64], u: Floats) -> float:
-        """u P u for the inputs at `places`."""
-        if self.covariance.ndim == 1:
-            return self.unit * float((self.covariance[places] * u * u).sum())
-        return self.unit * float(u @ self.covariance[np.ix_(places, places)] @ u)
-
-
-def posterior(learner: LogisticRegression | LinearRegression) -> Posterior:
-    """The weights as they stand now; the arrays may share memory with the learner."""
-    size, rows = learner.n_inputs(learner.n_features), learner.rows(learner.n_outputs)
-    mean = learner.views["mean"][:rows, :size]
-    covariance = learner.views["covariance"]
+    size, n_outputs = learner.n_inputs(learner.n_features), learner.n_outputs
+    mean, covariance = learner.views["mean"][: learner.rows(n_outputs), :size], learner.views["covariance"]
     covariance = covariance[:size, :size] if learner.full else covariance[:size]
-    unit = 1.0
-    if learner.n_outputs == 2:
-        mean, unit = np.concatenate([-mean, mean]) / 2.0, 0.25
-    if learner.config.mask_inputs:
-        return Posterior(mean, covariance, slice(1, None, 2), slice(2, None, 2), unit)
-    return Posterior(mean, covariance, slice(1, None), None, unit)
+    return (np.concatenate([-mean, mean]) / 2.0, covariance, 0.25) if n_outputs == 2 else (mean, covariance, 1.0)
 
 
-def columns_of(encoder: Encoder) -> dict[Hashable, Hashable]:
-    """For each feature that has another name than its column of raw records, the column."""
-    from braided.streams.encode import words
-    from braided.streams.encode.cells import Kind
-
-    found: dict[Hashable, Hashable] = {}
-    for column, kind in encoder.kinds.items():
-        names: Iterable[Hashable] = ()
-        if kind is Kind.DATE and column in encoder.dates:
-            names = encoder.dates[column].names(column, encoder.rules.dates)
-        elif kind is Kind.TEXT:
-            names = words.names(column, encoder.rules.text_features)
-        elif column in encoder.categories.known:
-            names = [encoder.categories.name(column, value) for value in encoder.categories.known[column]]
-        found |= dict.fromkeys(names, column)
-    return found
+def weights(learner: FastLearner) -> tuple[Floats, Floats]:
+    """Mean (n_outputs, features), with two classes of the second, and standard deviation (features,) of the weights."""
+    mean, covariance, unit = _posterior(learner)
+    values = slice(1, None, 2 if learner.config.mask_inputs else 1)
+    mean = mean[-1:, values] if learner.n_outputs == 2 else mean[:, values]
+    return mean.copy(), np.sqrt(unit * (np.diagonal(covariance) if learner.full else covariance)[values])
 
 
-def by_column(features: Iterable[Hashable], columns: Mapping[Hashable, Hashable]) -> Groups:
+def by_column(features: Iterable[Hashable], columns: Mapping[Hashable, Hashable]) -> dict[Hashable, list[Hashable]]:
     """The features of each column, in order; one that `columns` does not name is a column by itself."""
-    groups: Groups = {}
+    groups: dict[Hashable, list[Hashable]] = {}
     for name in features:
         groups.setdefault(columns.get(name, name), []).append(name)
     return groups
 
 
-def groups_of(
-    x: Mapping[Hashable, Any], features: Any, encoder: Encoder | None
-) -> Mapping[Hashable, Sequence[Hashable]]:
+def groups_of(x: Mapping[Hashable, Any], features: Any, encoder: Encoder | None) -> Groups:
     """Which features of a record are left out together, by name: those of a column, where raw ones were encoded."""
     if isinstance(features, Mapping):
         return features
-    groups = {name: [name] for name in x} if encoder is None else by_column(x, columns_of(encoder))
+    groups = by_column(x, {} if encoder is None else encoder.feature_columns())
     return groups if features is None else {name: groups.get(name, [name]) for name in features}
 
 
-def effects(
-    model: Model, x: Mapping[Hashable, Any], groups: Mapping[Hashable, Sequence[Hashable]]
-) -> dict[Hashable, dict[Hashable, float]]:
-    """What each group of features adds to each label's probability, or to the value."""
-    row = _row(model, x)
-    slots = model.features.slots
-    found = {
-        name: [slots[one] for one in group if one in slots and not np.isnan(row[slots[one]])]
-        for name, group in groups.items()
-    }
-    wanted = {name: group for name, group in found.items() if group}
-    lost = left_out(model.engine, row, list(wanted.values()))
+def effects(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> dict[Hashable, dict[Hashable, float]]:
+    """What each group of features adds to each label's probability, or to the value.
+
+    The record is predicted without each of them in one pass; in several where there are so many that memory matters.
+    """
+    values, known = model.features.values_of(x, model.records_learned + 1)[0].tolist(), model.features.slots
+    row = {name: value for name, value in zip(x, values, strict=True) if name in known and value == value}
+    places = {name: place for place, name in enumerate(row)}
+    groups = {name: [one for one in group if one in row] for name, group in groups.items()}
+    wanted = [name for name, group in groups.items() if group]
     labels: list[Hashable] = [VALUE] if model.regression else model.labels
-    if not model.regression and len(labels) == 1:
-        lost = np.zeros_like(lost)
-    return {
-        name: {label: -float(change) for label, change in zip(labels, row_lost, strict=False)}
-        for name, row_lost in zip(wanted, lost.tolist(), strict=True)
-    }
+    step = max(1, _MAX_CELLS // max(len(row), 1))
+    found = {}
+    for start in range(0, len(wanted), step):
+        names = wanted[start : start + step]
+        table = np.tile(np.array(list(row.values())), (1 + len(names), 1))
+        for name, without in zip(names, table[1:], strict=True):
+            without[[places[one] for one in groups[name]]] = np.nan
+        predictions = model.predict(Records(tuple(row), table), sure=False).values
+        for name, adds in zip(names, (predictions[0] - predictions[1:]).tolist(), strict=True):
+            found[name] = dict(zip(labels, adds, strict=True))
+    return found
 
 
-def _row(model: Model, x: Mapping[Hashable, Any]) -> Floats:
-    """A record by slot."""
-    values = model.features.values_of(x, model.records_learned + 1)
-    if model.records_learned == 0:
-        raise BraidedError("the model has learned nothing yet, so there is nothing to explain")
-    return model.features.by_slot(values[0], list(x))
-
-
-def explain(model: Model, x: Mapping[Hashable, Any], groups: Mapping[Hashable, Sequence[Hashable]]) -> Explanation:
+def explain(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> Explanation:
     """See `MODLClassifier.explain_one`; the effects are of the groups of features."""
-    effects_of = effects(model, x, groups)
-    braid, row, names = model.engine, _row(model, x), model.learner_names
-    slots = np.arange(row.size, dtype=np.int64)
-    answered = braid.run(row[None, :], slots, slots)
+    adds, braid, names = effects(model, x, groups), model.engine, model.learner_names
+    answered = model.predict_row(x, keep=False)
+    if answered is None:
+        raise BraidedError("the model has learned nothing yet, so there is nothing to explain")
     seen = braid.last_scored()
     assert seen is not None
     labels: list[Hashable] = [VALUE] if model.regression else model.labels
@@ -344,46 +244,40 @@ def explain(model: Model, x: Mapping[Hashable, Any], groups: Mapping[Hashable, S
     return Explanation(
         prediction=predicted,
         probability=probability,
-        effects=effects_of,
-        learner=None if learner is None else names[braid.learners.index(learner)],
-        **(_NO_PARTS if learner is None else _parts(braid, learner, seen, list(model.features.slots), labels)),
+        effects=adds,
+        **({} if learner is None else _parts(model, learner, seen, labels)),
         shares=dict(zip(names, shares(braid, seen, len(labels)).tolist(), strict=True)),
         labels=tuple(labels),
     )
 
 
-def _parts(
-    braid: Braid,
-    learner: LogisticRegression | LinearRegression,
-    seen: Scores,
-    features: list[Hashable],
-    labels: list[Hashable],
-) -> dict[str, Any]:
+def _parts(model: Model, learner: FastLearner, seen: Scores, labels: list[Hashable]) -> dict[str, Any]:
     """What an explanation says of the fast learner."""
-    weights = posterior(learner)
-    inputs = np.arange(weights.mean.shape[1])
+    mean, covariance, unit = _posterior(learner)
 
-    def parts(places: NDArray[np.int64], u: Floats) -> dict[Hashable, Part]:
-        means = weights.mean[:, places] @ u
-        sd = float(np.sqrt(max(weights.variance(places, u), 0.0)))
+    def parts(places: list[int], values: list[float]) -> dict[Hashable, Part]:
+        u = np.array(values)
+        means = mean[:, places] @ u
+        spread = u @ covariance[np.ix_(places, places)] @ u if learner.full else (covariance[places] * u * u).sum()
+        sd = float(np.sqrt(max(unit * float(spread), 0.0)))
         return {label: Part(float(means[k]), sd) for k, label in enumerate(labels)}
 
+    n, features = model.engine.n_features, list(model.features.slots)
+    filled = learner.config.inputs != "plain" and bool(has_planes(seen.x, n))
+    x = (seen.x[FILLED * n :] if filled else seen.x).tolist()
     contributions: dict[Hashable, Mapping[Hashable, Part]] = {}
-    all_places, all_values = [np.zeros(1, dtype=np.int64)], [np.ones(1)]
-    filled = learner.config.inputs != "plain" and bool(has_planes(seen.x, braid.n_features))
-    values = seen.x[FILLED * braid.n_features :] if filled else seen.x
-    for slot in range(braid.n_features) if filled else np.flatnonzero(seen.mask).tolist():
-        places, u = inputs[weights.value_at][[slot]], values[[slot]].astype(np.float64)
-        if weights.mask_at is not None:
-            places, u = np.append(places, inputs[weights.mask_at][slot]), np.append(u, 1.0)
-        contributions[features[slot]] = parts(places, u)
-        all_places.append(places)
-        all_values.append(u)
-    scores = seen.own[braid.learners.index(learner)]
+    places, values = [0], [1.0]
+    for slot in range(n) if filled else np.flatnonzero(seen.mask).tolist():
+        own = ([1 + 2 * slot, 2 + 2 * slot], [x[slot], 1.0]) if learner.config.mask_inputs else ([1 + slot], [x[slot]])
+        contributions[features[slot]] = parts(*own)
+        places += own[0]
+        values += own[1]
+    scores = seen.own[model.engine.learners.index(learner)]
     return {
+        "learner": model.learner_names[model.engine.learners.index(learner)],
         "contributions": contributions,
-        "bias": parts(all_places[0], all_values[0]),
-        "totals": parts(np.concatenate(all_places), np.concatenate(all_values)),
+        "bias": parts([0], [1.0]),
+        "totals": parts(places, values),
         "scores": {label: float(scores[k]) for k, label in enumerate(labels)},
         "estimated": frozenset(n for n, there in zip(features, seen.mask, strict=False) if filled and not there),
     }

@@ -68,7 +68,7 @@ class Model:
         self.classes = ClassSpace(params.max_classes)
         self.engine: Braid = build(task, params, self.classes)
         self.decision = Decision(params.decision, params.class_weight, params.costs)
-        self.coverage = Coverage(self.regression, self.delay)
+        self.coverage = Coverage(self.delay)
         self.watch: Watch | None = None
         if params.drift_detector is not None:
             from braided.estimators.drift import Watch  # few models have a detector, and start sooner without

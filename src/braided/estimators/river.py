@@ -1,10 +1,5 @@
 """River's own models with the chunk interface of ours, and those that ours are compared with.
 
-The latter are as their own users would run them, each with what its documentation puts in front of it, and River's
-defaults: a function makes a fresh pipeline from the task and the seed. Missing values are left out of the records: a
-linear model then has no term for them, naive Bayes no factor, and a Hoeffding tree goes down its most frequent branch.
-The two that have no such way have an imputer in front; `docs/baselines.md` has the figures.
-
 River's models are imported where they are made: with what they bring along, that takes longer than all of braided.
 """
 
@@ -15,16 +10,16 @@ from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from river import base
 
 from braided.errors import BraidedError
 from braided.estimators.arrays import weights_of
 from braided.estimators.params import CLASSIFICATION, REGRESSION
-from braided.learners.river_learner import takes_weight
+from braided.learners.river_learner import last_step, takes_weight
 from braided.records import Predictions
 from braided.values import as_weight
 
+Names = Sequence[Hashable] | None
 #: Trees of a forest.
 _TREES = 10
 #: Nodes of one Mondrian tree. River's have no bound, and grow with every record.
@@ -48,6 +43,10 @@ class _RiverChunks:
         self._labels: dict[Hashable, int] = {}
         self._names: set[Hashable] = set()
 
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"model": rival("majority" if cls.task == CLASSIFICATION else "mean", cls.task, 0)}
+
     @property
     def classes(self) -> list[Hashable]:
         """The labels seen so far."""
@@ -59,7 +58,7 @@ class _RiverChunks:
         return len(self._names)
 
     def know_categories(self, categories: Mapping[Hashable, tuple[Hashable, str]]) -> None:
-        """Be told which features stand for a value of a column; see `Records.categories`."""
+        """Note which features stand for a value of a column; see `Records.categories`."""
         if self.words:
             self._categories.update(categories)
 
@@ -101,29 +100,9 @@ class _RiverChunks:
         return {} if value is None else {0: float(value)}
 
     def predict_learn_many(
-        self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None, sample_weight: Any = None
+        self, X: Any, y: Any, names: Names = None, sample_weight: Any = None, predict: bool = True
     ) -> Predictions:
         """Predict each record, then learn it; see `MODLClassifier.predict_learn_many`."""
-        return self._progress(X, names, y, sample_weight)
-
-    def progress_many(self, X: ArrayLike, names: Sequence[Hashable] | None = None) -> Predictions:
-        """Predict the records; see `MODLClassifier.progress_many`."""
-        return self._progress(X, names)
-
-    def learn_many(
-        self, X: ArrayLike, y: Iterable[Any], names: Sequence[Hashable] | None = None, sample_weight: Any = None
-    ) -> None:
-        """Learn the records, one by one."""
-        self._progress(X, names, y, sample_weight, predict=False)
-
-    def _progress(
-        self,
-        X: ArrayLike,
-        names: Sequence[Hashable] | None,
-        y: Iterable[Any] | None = None,
-        sample_weight: Any = None,
-        predict: bool = True,
-    ) -> Predictions:
         values = np.asarray(X, dtype=np.float64)
         columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
         labels = None if y is None else [label.item() if isinstance(label, np.generic) else label for label in y]
@@ -141,6 +120,14 @@ class _RiverChunks:
             predictions[t, list(found)] = list(found.values())
         return Predictions(predictions, np.zeros((len(rows), 0)))
 
+    def progress_many(self, X: Any, names: Names = None) -> Predictions:
+        """Predict the records; see `MODLClassifier.progress_many`."""
+        return self.predict_learn_many(X, None, names)
+
+    def learn_many(self, X: Any, y: Any, names: Names = None, sample_weight: Any = None) -> None:
+        """Learn the records, one by one."""
+        self.predict_learn_many(X, y, names, sample_weight, predict=False)
+
 
 class RiverClassifier(_RiverChunks, base.Classifier):
     """Any River classifier with the chunk interface of our own models; missing features are left out of its records.
@@ -150,9 +137,8 @@ class RiverClassifier(_RiverChunks, base.Classifier):
     model
         The classifier.
     words
-        Whether a category is given to it as {column: value}, as River's trees want it, and not as a number for each
-        value. Of the features that stand for one column, as `know_categories` is told, the one that is 1 says the
-        value; where none is, it is missing.
+        Whether it is given a category as {column: value}, as River's trees want it, rather than as a number for each
+        value: the feature that is 1 of those that `know_categories` has for the column; where none is, it is missing.
 
     Examples
     --------
@@ -171,12 +157,6 @@ class RiverClassifier(_RiverChunks, base.Classifier):
 
     task = CLASSIFICATION
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        from river.dummy import PriorClassifier
-
-        yield {"model": PriorClassifier()}
-
     @property
     def _multiclass(self) -> bool:
         return bool(self.model._multiclass)
@@ -192,14 +172,7 @@ class RiverClassifier(_RiverChunks, base.Classifier):
 
 
 class RiverRegressor(_RiverChunks, base.Regressor):
-    """Any River regressor with the chunk interface of our own models; missing features are left out of its records.
-
-    Parameters
-    ----------
-    model
-        The regressor.
-    words
-        As of `RiverClassifier`.
+    """Any River regressor with the chunk interface of our own models; parameters as of `RiverClassifier`.
 
     Examples
     --------
@@ -210,12 +183,6 @@ class RiverRegressor(_RiverChunks, base.Regressor):
 
     task = REGRESSION
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        from river.linear_model import LinearRegression
-
-        yield {"model": LinearRegression()}
-
 
 RiverModel = RiverClassifier | RiverRegressor
 
@@ -224,9 +191,7 @@ def behind_chunks(model: Any) -> RiverModel:
     """A River model with the chunk interface; one that has it already is returned as it is."""
     if isinstance(model, RiverModel):
         return model
-    last = model
-    while hasattr(last, "steps"):  # a pipeline is what its last step is
-        last = list(last.steps.values())[-1]
+    last = last_step(model)
     if isinstance(last, base.Regressor):
         return RiverRegressor(model)
     if isinstance(last, base.Classifier) or hasattr(last, "predict_proba_one"):
@@ -268,87 +233,44 @@ class ColumnImputer(base.Transformer):
         return {name: usual[name].get() if value is None and name in usual else value for name, value in filled.items()}
 
 
-def logistic(task: str, seed: int) -> Any:
-    """Logistic regression; one against the rest for more than two classes."""
-    from river import linear_model, multiclass, preprocessing
+def rival(name: str, task: str, seed: int) -> Any:
+    """A fresh model that ours are compared with: River's defaults, behind what River's documentation puts in front.
 
-    return preprocessing.StandardScaler() | multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
-
-
-def linear(task: str, seed: int) -> Any:
-    """Linear regression, with the step of the intercept that River's own examples have."""
-    from river import linear_model, preprocessing
-
-    return preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
-
-
-def naive_bayes(task: str, seed: int) -> Any:
-    """Gaussian naive Bayes."""
-    from river.naive_bayes import GaussianNB
-
-    return GaussianNB()
-
-
-def tree(task: str, seed: int) -> Any:
-    """The Hoeffding adaptive tree; its linear leaves for regression want scaled features."""
-    from river import preprocessing, tree
-
-    if task == REGRESSION:
-        return preprocessing.StandardScaler() | tree.HoeffdingAdaptiveTreeRegressor(seed=seed)
-    return tree.HoeffdingAdaptiveTreeClassifier(seed=seed)
-
-
-def adaptive_forest(task: str, seed: int) -> Any:
-    """The adaptive random forest; for regression on scaled features, as for the tree."""
-    from river import forest, preprocessing
-
-    if task == REGRESSION:
-        return preprocessing.StandardScaler() | forest.ARFRegressor(n_models=_TREES, seed=seed)
-    return forest.ARFClassifier(n_models=_TREES, seed=seed)
-
-
-def random_patches(task: str, seed: int) -> Any:
-    """Streaming random patches of Hoeffding trees; for regression on scaled features, as for the tree.
-
-    The features that its trees choose from are those of the first record.
+    Missing values are left out of its records: a linear model then has no term for them, naive Bayes no factor, and a
+    Hoeffding tree goes down its most frequent branch. The two that have no such way have an imputer in front. Scaled
+    features are for the linear leaves of regression trees. `docs/baselines.md` has the figures.
     """
-    from river import ensemble, preprocessing
+    if name in ("majority", "mean"):  # these load in no time
+        from river import dummy, stats
 
-    if task == REGRESSION:
-        return preprocessing.StandardScaler() | ensemble.SRPRegressor(n_models=_TREES, seed=seed)
-    return ensemble.SRPClassifier(n_models=_TREES, seed=seed)
+        return dummy.PriorClassifier() if name == "majority" else dummy.StatisticRegressor(stats.Mean())
+    from river import compose, ensemble, forest, linear_model, multiclass, naive_bayes, neighbors, preprocessing, tree
 
+    def for_task(module: Any, name: str, **settings: Any) -> Any:
+        return getattr(module, f"{name}{'Regressor' if task == REGRESSION else 'Classifier'}")(**settings)
 
-def mondrian_forest(task: str, seed: int) -> Any:
-    """The aggregated Mondrian forest, which wants features between 0 and 1."""
-    from river import forest, preprocessing
-
-    kind = forest.AMFRegressor if task == REGRESSION else forest.AMFClassifier
-    return ColumnImputer() | preprocessing.MinMaxScaler() | kind(n_estimators=_TREES, max_nodes=_MAX_NODES, seed=seed)
-
-
-def neighbours(task: str, seed: int) -> Any:
-    """The five nearest of the last records: numbers are scaled, a category that differs counts 1 in each of two places.
-
-    The search is exact, and at this many records faster by far than River's approximate one.
-    """
-    from river import compose, neighbors, preprocessing
-
-    kind = neighbors.KNNRegressor if task == REGRESSION else neighbors.KNNClassifier
-    numbers = compose.SelectType(Number) | preprocessing.StandardScaler()
-    words = compose.SelectType(str) | preprocessing.OneHotEncoder()
-    return ColumnImputer() | (numbers + words) | kind(engine=neighbors.LazySearch(window_size=_WINDOW))
-
-
-def majority(task: str, seed: int) -> Any:
-    """Always the most frequent class so far."""
-    from river.dummy import PriorClassifier
-
-    return PriorClassifier()
-
-
-def mean(task: str, seed: int) -> Any:
-    """Always the mean of the targets so far."""
-    from river import dummy, stats
-
-    return dummy.StatisticRegressor(stats.Mean())
+    scaler = preprocessing.StandardScaler()
+    match name:
+        case "logistic":  # one against the rest for more than two classes
+            return scaler | multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
+        case "linear":  # with the step of the intercept that River's own examples have
+            return scaler | linear_model.LinearRegression(intercept_lr=0.1)
+        case "nb":
+            return naive_bayes.GaussianNB()
+        case "amf":  # it wants features between 0 and 1
+            mondrian = for_task(forest, "AMF", n_estimators=_TREES, max_nodes=_MAX_NODES, seed=seed)
+            return ColumnImputer() | preprocessing.MinMaxScaler() | mondrian
+        case "knn":  # a category that differs counts 1 in each of two places; River's approximate search is slower
+            numbers, words = (
+                compose.SelectType(Number) | scaler,
+                compose.SelectType(str) | preprocessing.OneHotEncoder(),
+            )
+            nearest = for_task(neighbors, "KNN", engine=neighbors.LazySearch(window_size=_WINDOW))
+            return ColumnImputer() | (numbers + words) | nearest
+        case "tree":
+            model = for_task(tree, "HoeffdingAdaptiveTree", seed=seed)
+        case "arf":
+            model = for_task(forest, "ARF", n_models=_TREES, seed=seed)
+        case "srp":  # its trees choose from the features of the first record
+            model = for_task(ensemble, "SRP", n_models=_TREES, seed=seed)
+    return scaler | model if task == REGRESSION else model

@@ -483,12 +483,10 @@ class History:
         n_blocks = len(self._rows("records"))
         if learner is None or learner.n_outputs == 0 or not n_blocks:
             return
-        posterior = explain.posterior(learner)
-        mean = posterior.mean[-1:] if learner.n_outputs == 2 else posterior.mean
+        self.weight_mean, self.weight_sd = explain.weights(learner)
         names_before, self.weight_names = self.weight_names, model.feature_names
-        self.weight_mean = mean[:, posterior.value_at].copy()
-        self.weight_sd = np.sqrt(posterior.variances[posterior.value_at])
-        rows, width = len(mean), min(learner.n_features, MAX_WEIGHTS // len(mean))
+        rows = len(self.weight_mean)
+        width = min(learner.n_features, MAX_WEIGHTS // rows)
         weights, deviations = self._by_block["weights"], self._by_block["deviations"]
         two_classes = weights.rows.shape[1] == 1 and rows > 1
         weights.widen(rows, width)

@@ -20,11 +20,16 @@ from braided.values import shown
 _MIN_PROBABILITY = 1e-6
 
 
-def takes_weight(model: Any) -> bool:
-    """Whether a River model, or what its pipeline ends in, learns weighted records."""
+def last_step(model: Any) -> Any:
+    """A River model, or what its pipeline ends in: a pipeline is what its last step is."""
     while hasattr(model, "steps"):
         model = list(model.steps.values())[-1]
-    return "w" in inspect.signature(model.learn_one).parameters
+    return model
+
+
+def takes_weight(model: Any) -> bool:
+    """Whether a River model learns weighted records."""
+    return "w" in inspect.signature(last_step(model).learn_one).parameters
 
 
 class RiverLearner:
@@ -69,8 +74,7 @@ class RiverLearner:
     def __init__(self, model: Any, scores: Literal["probability", "log"] = "probability", name: str = "river") -> None:
         if scores not in ("probability", "log"):
             raise BraidedError(f"RiverLearner.scores is {scores!r}: use 'probability' or 'log'")
-        # A pipeline is what it ends in.
-        last = list(model.steps.values())[-1] if hasattr(model, "steps") else model
+        last = last_step(model)
         if isinstance(last, base.Classifier):
             self.task = "classification"
         elif isinstance(last, base.Regressor):

@@ -16,7 +16,6 @@ from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
-from braided.estimators.explain import columns_of
 from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.evaluation import Evaluation, History
 from braided.evaluation.metrics import chosen
@@ -234,7 +233,7 @@ class Job:
 
     def _columns(self) -> dict[Hashable, Hashable]:
         """The column of each feature that has another name."""
-        return {} if self.counts.encoder is None else columns_of(self.counts.encoder)
+        return {} if self.counts.encoder is None else self.counts.encoder.feature_columns()
 
     def _take_counts(self) -> None:
         """Read off the reader what it skips; a finished job keeps what its checkpoint says."""

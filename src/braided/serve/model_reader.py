@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from braided.estimators import MODLRegressor
 from braided.estimators.base import COLUMN
-from braided.estimators.explain import by_column, columns_of
+from braided.estimators.explain import by_column
 from braided.estimators.explain import effects as effects_of
 from braided.fleet import Fleet
 from braided.serve.model_state import ModelState
@@ -138,7 +138,7 @@ class ModelReader:
             if isinstance(records, RawRecords):
                 assert state.rules is not None
                 x = encoded_record(state.rules, records.items[0], 0)
-                columns = columns_of(state.rules) if by == COLUMN else {}
+                columns = state.rules.feature_columns() if by == COLUMN else {}
             else:
                 x = cast(dict[Hashable, float], records.one(0))
             if len(x) > MAX_EXPLAINED:

@@ -38,12 +38,8 @@ def _known_weights(source: Any) -> tuple[list[Hashable], list[Hashable], Floats,
         learner = explain.fast_learner(source.braid)
         if learner is None or learner.n_outputs == 0:
             raise BraidedError("the model has no linear learner in closed form that has learned: there are no weights")
-        posterior = explain.posterior(learner)
-        mean = posterior.mean[:, posterior.value_at]
-        labels: list[Hashable] = source.classes
-        deviations = np.sqrt(posterior.variances[posterior.value_at])
-        mean = mean[-1:] if learner.n_outputs == 2 else mean
-        return source.feature_names, labels, mean, deviations, source.task == REGRESSION
+        mean, deviations = explain.weights(learner)
+        return source.feature_names, source.classes, mean, deviations, source.task == REGRESSION
     history = one(source)[0]
     if history.weight_mean.size == 0:
         raise BraidedError(f"{history.name} has no linear learner in closed form: there are no weights")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, replace
 from typing import Any, Self
 
+from braided.streams.encode import words
 from braided.streams.encode.categories import Categories
 from braided.streams.encode.cells import Kind
 from braided.streams.encode.dates import DateForm
@@ -117,6 +118,20 @@ class Settled:
         widths = {Kind.NUMERIC: 1, Kind.TEXT: self.rules.text_features}
         n = sum(widths.get(kind, 0) for name, kind in self.kinds.items() if not self.rules.is_weight(name))
         return n + sum(len(form.names(name, self.rules.dates)) for name, form in self.dates.items())
+
+    def feature_columns(self) -> dict[Hashable, Hashable]:
+        """For each feature that has another name than its column, the column."""
+        found: dict[Hashable, Hashable] = {}
+        for column, kind in self.kinds.items():
+            names: Iterable[Hashable] = ()
+            if kind is Kind.DATE and column in self.dates:
+                names = self.dates[column].names(column, self.rules.dates)
+            elif kind is Kind.TEXT:
+                names = words.names(column, self.rules.text_features)
+            elif column in self.categories.known:
+                names = [self.categories.name(column, value) for value in self.categories.known[column]]
+            found |= dict.fromkeys(names, column)
+        return found
 
     def _tell_crowded(self, column: Hashable) -> None:
         """Warn of a column with ever new values, once for all passes over the stream."""
