@@ -69,7 +69,7 @@ braided.zoo: ModelOptions build names_for
 """
 METHODS = """
 Encoder: learn_one look transform_one
-History: add add_labels availability begin blocks calibration_error classes close confusion coverage coverage_shares
+History: add availability begin blocks calibration_error classes close confusion coverage coverage_shares
     curve drifts error features importance learner_errors learners metrics n_last per_class pieces plot present
     records regression report resets restore shares skipped state throughput weights window window_metrics windowed
 MODLClassifier: braid class_limit classes coverage coverage_counts decide decides drifts expect_delay explain_one

@@ -153,7 +153,7 @@ def test_coverage_and_importance_of_a_stream_do_not_depend_on_its_chunks() -> No
             part = slice(start, start + size)
             evaluation.observe(Records(tuple(range(20)), values[part], labels[part]))
             if start == 37 * 13:
-                evaluation.history = History.restore(*evaluation.history.state())
+                evaluation = Evaluation(evaluation.model, History.restore(*evaluation.history.state()))
         evaluation.finish()
         found.append(evaluation)
     whole, parts = (one.history for one in found)

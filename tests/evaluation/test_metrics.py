@@ -127,6 +127,14 @@ def test_a_record_without_an_answer_is_an_error_and_has_no_probability() -> None
     assert tally.metrics()["roc_auc"] is None, "with one class there is nothing to tell apart"
 
 
+def test_answers_decided_from_the_middle_of_a_window_on_leave_the_earlier_ones_alone() -> None:
+    probabilities = np.array([[0.8, 0.2], [0.4, 0.6]])
+    tally = Tally()
+    tally.add(Predictions(probabilities, np.zeros((2, 0))), ["a", "a"], ["a", "b"])
+    tally.add(Predictions(probabilities, np.zeros((2, 0)), np.array([0, 0])), ["a", "a"], ["a", "b"])
+    assert tally.metrics()["errors"] == tally.window_metrics()["errors"] == 1
+
+
 def test_many_classes_are_counted_without_roc_auc() -> None:
     n = MAX_CLASSES_FOLLOWED + 5
     tally = counted(np.eye(n), list(range(n)), list(range(n)))

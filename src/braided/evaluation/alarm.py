@@ -9,24 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.errors import BraidedError
 from braided.evaluation.metrics import quantity
-from braided.store import MAX_COUNT, REMEDY, Array, check, length
+from braided.store import MAX_COUNT, Array, check, counts
 
 Floats = NDArray[np.float64]
-#: Records of a block; blocks of the window; first ones, of a model that has hardly begun, from which nothing is
-#: learned; those before the first alarm may be raised.
-BLOCK, WINDOW_BLOCKS, _SKIPPED_BLOCKS, FIRST_BLOCKS = 250, 4, 4, 12
-#: Blocks over which the usual error is forgotten, and after which a jump is what is usual.
-_FORGET_BLOCKS, _NEW_NORMAL_BLOCKS = 40, 40
-#: Deviations that a jump of the window, or of its last block, has at least.
+#: Records of a block, blocks of the window, and blocks before the first alarm may be raised.
+BLOCK, WINDOW_BLOCKS, FIRST_BLOCKS = 250, 4, 12
+#: First blocks, which teach nothing; blocks over which the usual error is forgotten; those after which a jump is usual.
+_SKIPPED_BLOCKS, _FORGET_BLOCKS, _NEW_NORMAL_BLOCKS = 4, 40, 40
+#: Deviations of the smallest jump of the window, and of its last block.
 _DEVIATIONS, _BURST_DEVIATIONS = 4.0, 5.0
-#: A jump of the window is at least this share of records, or for a regression ten times this share of the usual error;
-#: that of its last block twice as much.
-_LEAST = 0.05
-#: One absolute error counts at most as this many usual ones: a single absurd target is not a jump.
-_MAX_USUAL = 20.0
-#: No absolute error counts as more, so that squares of it are numbers; and no jump is less, where the usual error is 0.
+#: The smallest jump, for a regression a tenth of its share of the usual error; and how many usual ones an error counts.
+_MIN_JUMP, _MAX_USUAL = 0.05, 20.0
+#: The largest absolute error, so that its square is finite; and the smallest jump, where the usual error is 0.
 _LARGEST, _SMALLEST = 1e150, 1e-12
 _MAX_MARKS = 20
 _WHAT = "state of the alarm"
@@ -61,8 +56,6 @@ class ErrorAlarm:
 
     Attributes
     ----------
-    since
-        Number of the record after which the alarm was raised; None while it is not.
     raised
         How often it was raised.
     marks
@@ -80,59 +73,56 @@ class ErrorAlarm:
 
     def __init__(self, regression: bool) -> None:
         self.regression = regression
-        self.since: int | None = None
         self.raised = 0
         self.marks: list[tuple[int, int | None]] = []
-        self._records = 0
-        self._block = np.zeros(BLOCK)
+        self._blocks = 0
+        #: Errors of the block that has not ended; means of the last blocks.
+        self._block = np.zeros(0)
         self._window: list[float] = []
         self._usual = self._variance = 0.0
         self._learned = 0
 
+    @property
+    def since(self) -> int | None:
+        """Number of the record after which the alarm was raised; None while it is not."""
+        at, cleared = self.marks[-1] if self.marks else (None, None)
+        return at if cleared is None else None
+
     def add(self, errors: Floats) -> None:
         """Take in the errors of some records: 1 or 0, or absolute ones."""
-        start = 0
-        while start < errors.size:
-            place = self._records % BLOCK
-            size = min(BLOCK - place, errors.size - start)
-            self._block[place : place + size] = errors[start : start + size]
-            self._records += size
-            start += size
-            if self._records % BLOCK == 0:
-                self._end_block()
+        self._block = np.concatenate([self._block, errors])
+        while self._block.size >= BLOCK:
+            self._end_block(self._block[:BLOCK])
+            self._block = self._block[BLOCK:]
 
-    def _end_block(self) -> None:
-        """Compare the window that ends here, and learn the block that leaves it."""
-        errors = self._block
+    def _end_block(self, errors: Floats) -> None:
+        """Compare the window that ends with this block, and learn the block that leaves it."""
         if self.regression:
             usual = self._usual if self._learned else float(np.median(errors))
             errors = np.minimum(errors, min(_MAX_USUAL * usual, _LARGEST) if usual > 0 else _LARGEST)
+        self._blocks += 1
         self._window.append(float(errors.mean()))
         left = self._window.pop(0) if len(self._window) > WINDOW_BLOCKS else None
-        if self._records >= FIRST_BLOCKS * BLOCK:
-            self._compare()
-        number = self._records // BLOCK - WINDOW_BLOCKS
-        if left is not None and self.since is None and number > _SKIPPED_BLOCKS:
+        if self._blocks >= FIRST_BLOCKS:
+            self._compare(self._blocks * BLOCK)
+        if left is not None and self.since is None and self._blocks - WINDOW_BLOCKS > _SKIPPED_BLOCKS:
             self._learn(left)
 
-    def _compare(self) -> None:
-        jump, bound = self._level() - self._usual, self._bound(WINDOW_BLOCKS, _DEVIATIONS, _LEAST)
+    def _compare(self, records: int) -> None:
+        """Raise or clear the alarm after so many records."""
+        jump, bound = self._level() - self._usual, self._bound(WINDOW_BLOCKS, _DEVIATIONS, _MIN_JUMP)
         if self.since is None:
             burst = self._window[-1] - self._usual
-            if jump > bound or burst > self._bound(1, _BURST_DEVIATIONS, 2.0 * _LEAST):
-                self.since = self._records
+            if jump > bound or burst > self._bound(1, _BURST_DEVIATIONS, 2.0 * _MIN_JUMP):
                 self.raised += 1
-                self.marks = [*self.marks, (self.since, None)][-_MAX_MARKS:]
-        elif jump <= bound / 2 and self._records - self.since >= WINDOW_BLOCKS * BLOCK:
-            self._clear()
-        elif self._records - self.since >= _NEW_NORMAL_BLOCKS * BLOCK:
-            self._clear()
-            self._usual = self._level()
-
-    def _clear(self) -> None:
-        assert self.since is not None
-        self.marks[-1] = (self.since, self._records)
-        self.since = None
+                self.marks = [*self.marks, (records, None)][-_MAX_MARKS:]
+            return
+        lasted = records - self.since
+        is_usual = lasted >= _NEW_NORMAL_BLOCKS * BLOCK
+        if is_usual or (jump <= bound / 2 and lasted >= WINDOW_BLOCKS * BLOCK):
+            self.marks[-1] = (self.since, records)
+            if jump > bound / 2:
+                self._usual = self._level()
 
     def _level(self) -> float:
         return sum(self._window) / len(self._window)
@@ -157,46 +147,37 @@ class ErrorAlarm:
         """What the alarm says; None while it is not raised."""
         if self.since is None:
             return None
-        what, shown = ("mean absolute error", quantity) if self.regression else ("error rate", _percent)
+        what = "mean absolute error" if self.regression else "error rate"
+        level, usual = (
+            quantity(value) if self.regression else f"{value:.1%}" for value in (self._level(), self._usual)
+        )
         return (
-            f"the {what} of the last {BLOCK * WINDOW_BLOCKS:,} records is {shown(self._level())}, and usually "
-            f"{shown(self._usual)}: it jumped in the {BLOCK} records up to {self.since:,}"
+            f"the {what} of the last {BLOCK * WINDOW_BLOCKS:,} records is {level}, and usually {usual}: it jumped in "
+            f"the {BLOCK} records up to {self.since:,}"
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Named arrays to go on from."""
-        counts = [self._records, self._learned, self.raised, -1 if self.since is None else self.since]
+        marks = [(at, -1 if cleared is None else cleared) for at, cleared in self.marks]
         return {
-            "counts": np.array(counts, dtype=np.int64),
-            "block": self._block[: self._records % BLOCK].copy(),
+            "counts": np.array([self.raised, self._blocks, self._learned], dtype=np.int64),
+            "block": self._block.copy(),
             "window": np.array(self._window, dtype=np.float64),
             "usual": np.array([self._usual, self._variance]),
-            "marks": np.array(
-                [(at, -1 if cleared is None else cleared) for at, cleared in self.marks], dtype=np.int64
-            ).reshape(-1, 2),
+            "marks": np.array(marks, dtype=np.int64).reshape(-1, 2),
         }
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`."""
-        bounds = ([0, 0, 0, -1], [MAX_COUNT, _FORGET_BLOCKS, MAX_COUNT, MAX_COUNT])
-        check(_WHAT, {"counts": Array((4,), "int64", *bounds)}, arrays)
-        self._records, self._learned, self.raised, since = (int(count) for count in arrays["counts"])
-        blocks = min(self._records // BLOCK, WINDOW_BLOCKS)
+        check(_WHAT, {"counts": counts(3, high=[MAX_COUNT, MAX_COUNT, _FORGET_BLOCKS])}, arrays)
+        self.raised, self._blocks, self._learned = arrays["counts"].tolist()
         schema = {
-            "block": Array((self._records % BLOCK,)),
-            "window": Array((blocks,)),
+            "block": Array((None,)),
+            "window": Array((min(self._blocks, WINDOW_BLOCKS),)),
             "usual": Array((2,), low=0.0),
-            "marks": Array((min(length(arrays, "marks"), _MAX_MARKS), 2), "int64", [0, -1], MAX_COUNT),
+            "marks": Array((None, 2), "int64", [0, -1], MAX_COUNT),
         }
         check(_WHAT, schema, arrays)
-        self.since = None if since < 0 else since
-        self.marks = [(at, None if cleared < 0 else cleared) for at, cleared in arrays["marks"].tolist()]
-        if self.since is not None and self.marks[-1:] != [(self.since, None)]:
-            raise BraidedError(f"{_WHAT}: raised at record {since} without a mark: {REMEDY}")
-        self._block[: arrays["block"].size] = arrays["block"]
-        self._window = arrays["window"].tolist()
+        self._block, self._window = arrays["block"].copy(), arrays["window"].tolist()
         self._usual, self._variance = arrays["usual"].tolist()
-
-
-def _percent(share: float) -> str:
-    return f"{share:.1%}"
+        self.marks = [(at, None if cleared < 0 else cleared) for at, cleared in arrays["marks"].tolist()]

@@ -21,7 +21,7 @@ from braided.evaluation.key_tally import KeyTally
 from braided.fleet import SHARED, Fleet
 from braided.kernels.coverage import LEVELS
 from braided.kernels.tally import ANSWER, LEARNERS
-from braided.late import LateLabels, Waiting
+from braided.late import LateLabels
 from braided.records import Labels, Predictions, Records, join_predictions
 from braided.store import checked, prefixed, unprefixed
 from braided.streams import Stream
@@ -31,6 +31,7 @@ from braided.values import printable
 #: Features whose importance a result lists.
 _MAX_IMPORTANT = 50
 _WHAT = "the state of an evaluation"
+_SAME_STREAM = "give the same stream, or another checkpoint file"
 
 
 #: Takes the number of the first record, the records, what was predicted, and the columns of the predictions.
@@ -41,42 +42,34 @@ def result_of(
     history: History, health: Mapping[str, Mapping[str, int]], unlabelled: int, seconds: float
 ) -> dict[str, Any]:
     """The figures of a run: what its history counted, and what else is known of the run."""
-    totals = history.tally.totals
+    tally = history.tally
     if history.regression:
         errors: dict[str, Any] = {}
-        own: dict[str, dict[str, Any]] = {
-            name: {"mae": error if math.isfinite(error) else None} for name, error in history.learner_errors.items()
-        }
+        own = [{"mae": error if math.isfinite(error) else None} for error in tally.learner_errors.values()]
     else:
-        errors = {"errors": int(totals[ANSWER]), "error_rate": history.error}
-        own = {
-            name: {"errors": int(loss)} for name, loss in zip(history.learners, totals[LEARNERS:].tolist(), strict=True)
-        }
+        errors = {"errors": int(tally.totals[ANSWER]), "error_rate": tally.error}
+        own = [{"errors": int(loss)} for loss in tally.totals[LEARNERS:].tolist()]
+    shares = [
+        {f"{level:g}": share for level, share in zip(LEVELS, row, strict=True) if share == share}
+        for row in history.coverage().tolist()
+    ]
+    ends = history.blocks()[:, 0].tolist()
     return {
         **errors,
-        "metrics": history.metrics(),
-        "window_metrics": history.window_metrics(),
-        "window": history.n_last,
+        "metrics": tally.metrics(),
+        "window_metrics": tally.window_metrics(),
+        "window": tally.n_last,
         "coverage": {f"{level:g}": share for level, share in history.coverage_shares().items()},
-        "coverage_over_time": _over_time(history),
+        "coverage_over_time": [{"records": int(end), **row} for end, row in zip(ends, shares, strict=True) if row],
         "importance": [
             {"feature": printable(str(name)), "effect": effect, "records": records}
             for name, effect, records in history.importance()[:_MAX_IMPORTANT]
         ],
         "unlabelled": unlabelled,
         "seconds": seconds,
-        "records_per_second": round((history.records + unlabelled) / seconds, 1) if seconds else 0.0,
-        "learners": {name: {**figures, **health[name]} for name, figures in own.items()},
+        "records_per_second": round((tally.records + unlabelled) / seconds, 1) if seconds else 0.0,
+        "learners": {name: {**figures, **health[name]} for name, figures in zip(tally.learners, own, strict=True)},
     }
-
-
-def _over_time(history: History) -> list[dict[str, Any]]:
-    """For each block the share of its records that intervals or sets held, by each level that was judged."""
-    shares = [
-        {f"{level:g}": share for level, share in zip(LEVELS, row, strict=True) if share == share}
-        for row in history.coverage().tolist()
-    ]
-    return [{"records": int(end), **row} for (end, _), row in zip(history.blocks(), shares, strict=True) if row]
 
 
 class Evaluation:
@@ -117,8 +110,8 @@ class Evaluation:
         self.model = model
         if delay and isinstance(model, MODL | Fleet):
             model.expect_delay(delay)
-        name = type(model).__name__
-        self.history = history or History(name, model.learner_names, model.task == REGRESSION)
+        self.history = history or History(type(model).__name__, model.learner_names, model.task == REGRESSION)
+        self.history.begin(model)
         self.delay = delay
         self.seconds = 0.0
         self.unlabelled = 0
@@ -126,8 +119,7 @@ class Evaluation:
         self.late_labels = LateLabels() if late_labels is None else late_labels
         #: Records whose label is learned `delay` records later, by number.
         self._delayed = LateLabels(delay, math.inf, math.inf, remember=False)
-        shared = SHARED in model.learner_names
-        self.keys = KeyTally(model.task == REGRESSION, shared) if isinstance(model, Fleet) else None
+        self.keys = KeyTally(SHARED in model.learner_names) if isinstance(model, Fleet) else None
 
     @property
     def records(self) -> int:
@@ -144,7 +136,6 @@ class Evaluation:
 
         Labels are learned with the records that wait for them.
         """
-        self.history.begin(self.model)
         if isinstance(batch, Labels):
             for row in range(len(batch)):
                 self._learn_label(batch.part(row, row + 1))
@@ -152,81 +143,76 @@ class Evaluation:
         if isinstance(self.model, RiverModel):
             self.model.know_categories(batch.categories)
         start = 0
-        for known, stop in _runs(batch.known_targets):
-            part = batch.part(start, stop)
+        for known, run in groupby(batch.known_targets, key=lambda target: target is not None):
+            part = batch.part(start, start + len(list(run)))
+            start += len(part)
             for piece in self.history.pieces(part) if known else [part]:
                 self._observe_piece(piece, known)
-            start = stop
 
     def _observe_piece(self, piece: Records, known: bool) -> None:
         """Predict, count and learn records that all have a label, or all none."""
-        first, before = self.seen + 1, self.seconds
-        predictions, arrived = self._predict_and_learn(piece, known)
+        first, start, arrived = self.seen + 1, time.perf_counter(), None
+        if self.delay:
+            predictions, arrived = self._predict_delayed(piece)
+        elif known:
+            predictions = self.model.predict_learn_many(piece.values, piece.targets, piece.names, **_options(piece))
+        else:
+            predictions = self.model.progress_many(piece.values, piece.names, **_keys(piece))
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
         if known:
-            self._count(piece, predictions, self.seconds - before, arrived)
+            self._count(piece, predictions, seconds, arrived)
         else:
             self.unlabelled += len(piece)
-            self.history.add_labels(arrived or ())
-            self._await_labels(piece, predictions)
+            self.history.tally.add_labels(arrived or ())
+            for row, name in enumerate(piece.ids or ()):
+                if name is not None:
+                    self._await_label(name, piece.part(row, row + 1), predictions.part(row, row + 1))
         if self.on_predictions is not None:
             self.on_predictions(first, piece, predictions, self.model.classes)
 
     def _count(
         self, piece: Records, predictions: Predictions, seconds: float, arrived: Sequence[Any] | None = None
     ) -> None:
-        self.history.add(self.model, piece, predictions, seconds, arrived)
+        losses = self.history.add(self.model, piece, predictions, seconds, arrived)
         if self.keys is not None and piece.keys is not None:
-            self.keys.add(piece.keys, predictions, piece.known_targets, self.model.classes)
+            self.keys.add(piece.keys, losses[:, ANSWER], losses[:, -1])
 
-    def _predict_and_learn(self, piece: Records, known: bool) -> tuple[Predictions, list[Any] | None]:
-        """The predictions; and where labels are late, the one that arrives after each record, None for none."""
-        start, arrived = time.perf_counter(), None
-        if self.delay:
-            predictions, arrived = self._predict_and_learn_late(piece)
-        elif known:
-            predictions = self.model.predict_learn_many(piece.values, piece.targets, piece.names, **_options(piece))
-        else:
-            predictions = self.model.progress_many(piece.values, piece.names, **_keys(piece))
-        self.seconds += time.perf_counter() - start
-        return predictions, arrived
-
-    def _predict_and_learn_late(self, piece: Records) -> tuple[Predictions, list[Any]]:
+    def _predict_delayed(self, piece: Records) -> tuple[Predictions, list[Any]]:
         """Predict record by record; before each, learn the record that was predicted `delay` records ago.
 
-        With the predictions, the label that will be learned before the next record: then it has arrived.
+        With the predictions, the label that was learned before each record, None for none.
         """
         found, arrived = [], []
         for t in range(len(piece)):
-            if len(self._delayed) == self.delay:
-                self._learn_oldest()
+            arrived.append(self._learn_oldest() if len(self._delayed) == self.delay else None)
             one = piece.part(t, t + 1)
             found.append(self.model.progress_many(one.values, one.names, **_keys(one)))
             self._delayed.keep(self.seen + t, one, found[-1])
-            arrived.append(_target(self._delayed.oldest()) if len(self._delayed) == self.delay else None)
         return join_predictions(found), arrived
 
-    def _learn_oldest(self) -> None:
+    def _learn_oldest(self) -> Any:
+        """Learn the record that has waited longest for its number; returns its label, None if it has none."""
         oldest = self._delayed.oldest()
-        if oldest is not None and oldest.records is not None:
-            self._delayed.take(oldest.key)
-            if _target(oldest) is not None:
-                self._learn(oldest.records, oldest.predictions)
+        assert oldest is not None
+        assert oldest.records is not None
+        self._delayed.take(oldest.key)
+        label = oldest.records.known_targets[0]
+        if label is not None:
+            self._learn(oldest.records, oldest.predictions)
+        return label
 
     def _learn(self, record: Records, predictions: Predictions) -> None:
         """Learn a record that was predicted earlier; coverage is judged by what was predicted then."""
         judged: dict[str, Any] = {"earlier": predictions} if isinstance(self.model, MODL) else {}
         self.model.learn_many(record.values, record.targets, record.names, **_options(record), **judged)
 
-    def _await_labels(self, piece: Records, predictions: Predictions) -> None:
-        """Let records without a label wait for it, if they have an ID."""
-        if piece.ids is None:
-            return
+    def _await_label(self, name: str | int, record: Records, prediction: Predictions) -> None:
+        """Let a record without a label wait for it under its ID."""
         if self.delay:
             raise BraidedError("records with IDs wait for their own labels: leave out `delay`")
-        for row, name in enumerate(piece.ids):
-            if name is not None:
-                made = math.nan if piece.times is None else float(piece.times[row])
-                self.late_labels.keep(name, piece.part(row, row + 1), predictions.part(row, row + 1), made)
+        made = math.nan if record.times is None else float(record.times[0])
+        self.late_labels.keep(name, record, prediction, made)
 
     def _learn_label(self, label: Labels) -> None:
         """Count and learn a record whose label has come on its own; its error is that of its earlier prediction."""
@@ -241,48 +227,37 @@ class Evaluation:
         record = replace(found.records, targets=label.targets, weights=weights)
         start = time.perf_counter()
         self._learn(record, found.predictions)
-        self.late_labels.take(label.ids[0])  # only now: a label that the model refuses comes again
         seconds = time.perf_counter() - start
+        self.late_labels.take(label.ids[0])  # only now: a label that the model refuses comes again
         self.seconds += seconds
         self.unlabelled -= 1
         self._count(record, found.predictions, seconds)
 
     def finish(self) -> None:
         """At the end of the stream: learn what still waits, and record the model's last weights."""
-        late = [_target(one) for one in self._delayed.entries()]
-        self.history.add_labels(late[1:] if len(late) == self.delay else late)  # the oldest of a full queue has arrived
         start = time.perf_counter()
         while len(self._delayed):
-            self._learn_oldest()
+            self.history.tally.add_labels([self._learn_oldest()])
         self.seconds += time.perf_counter() - start
         self.history.close(self.model)
 
     def run(self, stream: Stream) -> Iterator[Records | Labels]:
         """Observe the stream from the first record not yet seen, yielding each batch after it was observed."""
-        skip = self.seen - records_before(stream)
-        skip_labels = max(self.late_labels.heard - labels_before(stream), 0)
-        if skip < 0:
-            raise BraidedError(
-                f"the stream starts {-skip} records after the checkpoint's: give the same stream, or another "
-                "checkpoint file"
-            )
+        seen: dict[type, int] = {
+            Records: self.seen - records_before(stream),
+            Labels: max(self.late_labels.heard - labels_before(stream), 0),
+        }
+        if seen[Records] < 0:
+            raise BraidedError(f"the stream starts {-seen[Records]} records after the checkpoint's: {_SAME_STREAM}")
         for batch in stream.batches():
-            if isinstance(batch, Labels):
-                passed = min(skip_labels, len(batch))
-                skip_labels -= passed
-            else:
-                passed = min(skip, len(batch))
-                skip -= passed
-            if passed and passed == len(batch):
-                continue
-            rest = batch.part(passed, len(batch))
-            self.observe(rest)
-            yield rest
-        if skip > 0:
-            raise BraidedError(
-                f"the stream ends {skip} records before the checkpoint's last: give the same stream, or another "
-                "checkpoint file"
-            )
+            passed = min(seen[type(batch)], len(batch))
+            seen[type(batch)] -= passed
+            if passed < len(batch) or not passed:
+                rest = batch.part(passed, len(batch))
+                self.observe(rest)
+                yield rest
+        if seen[Records] > 0:
+            raise BraidedError(f"the stream ends {seen[Records]} records before the checkpoint's last: {_SAME_STREAM}")
 
     def result(self) -> dict[str, Any]:
         """The figures of this run."""
@@ -296,49 +271,27 @@ class Evaluation:
         """What is counted and waits besides model and history, as JSON and named arrays."""
         about: dict[str, Any] = {"seconds": self.seconds, "unlabelled": self.unlabelled}
         arrays: dict[str, NDArray[Any]] = {}
-        for name, owner in self._owners():
-            about[name], own = owner.state()
-            arrays |= prefixed(name, own)
+        for name, owner in (("late", self.late_labels), ("delayed", self._delayed), ("keys", self.keys)):
+            if owner is not None:
+                about[name], own = owner.state()
+                arrays |= prefixed(name, own)
         return about, arrays
 
     def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a `state`; one that does not fit is refused."""
         self.seconds = checked(_WHAT, about, "seconds", float)
         self.unlabelled = checked(_WHAT, about, "unlabelled", int)
-        n_learners = len(self.model.learner_names)
-        for late, name in ((self.late_labels, "late"), (self._delayed, "delayed")):
-            late.load_state(about.get(name), unprefixed(name, arrays), n_learners)
+        for name, late in (("late", self.late_labels), ("delayed", self._delayed)):
+            late.load_state(about.get(name), unprefixed(name, arrays), len(self.model.learner_names))
         if self.keys is not None:
             self.keys.load_state(about.get("keys"), unprefixed("keys", arrays))
-
-    def _owners(self) -> list[tuple[str, Any]]:
-        """Those that have a state of their own."""
-        keys = [] if self.keys is None else [("keys", self.keys)]
-        return [("late", self.late_labels), ("delayed", self._delayed), *keys]
-
-
-def _target(waiting: Waiting | None) -> Any:
-    """The target of a record that waits for its number."""
-    return None if waiting is None or waiting.records is None else waiting.records.known_targets[0]
-
-
-def _runs(targets: Sequence[Any]) -> Iterator[tuple[bool, int]]:
-    """For each run of targets that are known, or of such that are not: whether they are, and where it ends."""
-    if None not in targets:
-        if len(targets):
-            yield True, len(targets)
-        return
-    stop = 0
-    for known, run in groupby(targets, key=lambda target: target is not None):
-        stop += len(list(run))
-        yield known, stop
-
-
-def _options(records: Records) -> dict[str, Any]:
-    """The records' weights and keys as a model takes them, if they have any."""
-    return _keys(records) if records.weights is None else {"sample_weight": records.weights, **_keys(records)}
 
 
 def _keys(records: Records) -> dict[str, Any]:
     """The records' keys as a fleet takes them."""
     return {} if records.keys is None else {"keys": records.keys}
+
+
+def _options(records: Records) -> dict[str, Any]:
+    """The records' weights and keys as a model takes them, if they have any."""
+    return _keys(records) if records.weights is None else {"sample_weight": records.weights, **_keys(records)}

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +36,8 @@ from braided.kernels import tally
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-
-_QUANTITY = "a quantity in the target's own unit"
+#: Form of a quantity in the target's own unit.
+_QUANTITY = "quantity"
 
 
 def quantity(value: float) -> str:
@@ -53,17 +51,7 @@ def quantity(value: float) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is shown.
-
-    Attributes
-    ----------
-    title
-        Heading of its column.
-    task
-        What it is for.
-    form
-        Format of its value.
-    """
+    """How a metric is shown: the heading of its column, what task it is for, and the format of its value."""
 
     title: str
     task: str
@@ -98,7 +86,7 @@ MAIN = {CLASSIFICATION: ("errors", "error_rate", "balanced_accuracy", "roc_auc")
 
 
 def chosen(names: Iterable[str], task: str) -> tuple[str, ...]:
-    """The metrics asked for, or the main ones; a name that is not known, or of the other task, is refused."""
+    """The metrics asked for, or the main ones; an unknown name, or one of the other task, is refused."""
     asked = tuple(dict.fromkeys(names))
     usable = [name for name, metric in METRICS.items() if metric.task == task]
     for name in asked:
@@ -108,43 +96,38 @@ def chosen(names: Iterable[str], task: str) -> tuple[str, ...]:
     return asked or MAIN[task]
 
 
-def _share(part: float, whole: float) -> float | None:
+def share(part: float, whole: float) -> float | None:
+    """The quotient; None where there is nothing to share."""
     return float(part / whole) if whole > 0 else None
 
 
 def class_metrics(confusion: Counts, odds: Counts, sums: Floats) -> dict[str, float | None]:
     """Every metric of a classification; None where it is not defined.
 
-    Parameters
-    ----------
-    confusion
-        (classes, classes + 1): records of each label by predicted label; the last column had no answer.
-    odds
-        (classes, 2, bins): see `kernels.tally.tally_classes`; without all the classes there is no ROC AUC.
-    sums
-        Of log loss and Brier scores; see `kernels.tally`.
+    `confusion` is that of a `Tally`; `odds`, (classes, 2, bins), and `sums` are those of
+    `kernels.tally.tally_classes`. Without the odds of all classes there is no ROC AUC.
     """
     rows, columns = confusion.sum(axis=1), confusion[:, :-1].sum(axis=0)
     right = np.diagonal(confusion)
     n, answered = float(rows.sum()), float(sums[tally.ANSWERED])
-    accuracy = _share(right.sum(), n)
+    accuracy = share(right.sum(), n)
     occurred, concerned = rows > 0, rows + columns > 0
-    expected = _share(float(rows.astype(float) @ columns.astype(float)), n * n)
+    expected = share(float(rows.astype(float) @ columns.astype(float)), n * n)
     kappa = None
     if accuracy is not None and expected is not None and expected < 1:
         kappa = (accuracy - expected) / (1 - expected)
-    brier = _share(sums[tally.BRIER], answered)
+    brier = share(sums[tally.BRIER], answered)
     auc, within = roc_auc(odds) if len(odds) == len(rows) else (None, None)
     return {
         "errors": float(n - right.sum()),
-        "error_rate": _share(n - right.sum(), n),
+        "error_rate": share(n - right.sum(), n),
         "accuracy": accuracy,
         "balanced_accuracy": float(np.mean(right[occurred] / rows[occurred])) if occurred.any() else None,
         "macro_f1": float(np.mean(2 * right[concerned] / (rows + columns)[concerned])) if concerned.any() else None,
         "kappa": kappa,
         "roc_auc": auc,
         "roc_auc_within": within,
-        "log_loss": _share(sums[tally.LOG_LOSS], answered),
+        "log_loss": share(sums[tally.LOG_LOSS], answered),
         "brier": brier / 2 if brier is not None and len(rows) == 2 else brier,
     }
 
@@ -182,23 +165,8 @@ def value_metrics(absolute_errors: float, sums: Floats) -> dict[str, float | Non
         deviations = huge_deviations + deviations / tally.HUGE_UNIT / tally.HUGE_UNIT
     with np.errstate(over="ignore"):
         r2 = 1 - squares / deviations if n > 1 and deviations > 0 else None
-    metrics = {"mae": _share(absolute_errors, n), "rmse": rmse, "r2": r2}
+    metrics = {"mae": share(absolute_errors, n), "rmse": rmse, "r2": r2}
     return {
         name: None if value is None or math.isnan(value) else float(np.clip(value, -tally.LARGEST, tally.LARGEST))
         for name, value in metrics.items()
     }
-
-
-def per_class(confusion: Counts) -> list[dict[str, Any]]:
-    """Precision, recall, F1 and support of each class; None where it is not defined."""
-    rows, columns = confusion.sum(axis=1), confusion[:, :-1].sum(axis=0)
-    right = np.diagonal(confusion)
-    return [
-        {
-            "precision": _share(right[k], columns[k]),
-            "recall": _share(right[k], rows[k]),
-            "f1": _share(2 * right[k], rows[k] + columns[k]),
-            "support": int(rows[k]),
-        }
-        for k in range(len(rows))
-    ]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing, nullcontext
 from itertools import chain, islice
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
@@ -29,8 +28,6 @@ from braided.values import as_number
 _CHUNK = 500
 #: Seconds between two lines of progress.
 _LINE_S = 5.0
-#: Takes how many more records were observed, and the error so far in words.
-Advance = Callable[[int, str], None]
 
 
 def record(
@@ -41,7 +38,7 @@ def record(
     delay: int = 0,
     progress: bool = False,
 ) -> History:
-    """Teach a model a stream, record by record, each predicted first, and keep what there is to see.
+    """Teach a model a stream, record by record, each predicted first, and return the history of it.
 
     Parameters
     ----------
@@ -88,25 +85,16 @@ def record(
         model.expect_delay(delay)
         ours = model.without_encoder()
     evaluation = Evaluation(ours, into, delay)
-    # Closed where a batch is refused: what was settled for it is taken back while the encoder is still at hand.
+    # Closed where a batch is refused: what was settled for it is taken back.
     with closing(_batches(stream, model, encoder)) as batches:
-        for batch in _with_bar(batches, into, records_of(stream)) if progress else batches:
+        for batch in _with_progress(batches, into, records_of(stream)) if progress else batches:
             evaluation.observe(batch)
         evaluation.finish()
     return into
 
 
-def _with_bar(batches: Iterator[Records | Labels], history: History, total: int | None) -> Iterator[Records | Labels]:
-    """The same batches, with a bar that goes on after each was observed."""
-    with progress_bar(total) as advance:
-        for batch in batches:
-            yield batch
-            n = len(batch) if isinstance(batch, Records) else 0
-            advance(n, f"error {error_text(history.tally, history.error)}")
-
-
-def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> Generator[Records | Labels, None, None]:
-    """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is no number.
+def _batches(stream: Any, model: Any, encoder: Encoder | None) -> Generator[Records | Labels, None, None]:
+    """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is not a feature.
 
     With an `encoder` the pairs are raw records, which it makes numbers of. What it settles for a batch is taken back if
     this is closed before the model has learned anything of it.
@@ -114,42 +102,40 @@ def _batches(stream: Any, model: Any = None, encoder: Encoder | None = None) -> 
     if hasattr(stream, "batches"):
         yield from cast(Stream, stream).batches()
         return
-    key, held = (model.key, model.shared_is_held) if isinstance(model, Fleet) else (None, False)
     pairs, before = iter(stream), 0
     while chunk := list(islice(pairs, _CHUNK)):
         for number, pair in enumerate(chunk, start=before + 1):
             if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Mapping):
                 raise BraidedError(f"record {number} of the stream is {pair!r:.60}: give pairs (dict of features, y)")
         labels = [y.item() if isinstance(y, np.generic) else y for _, y in chunk]
-        keys = None if key is None else [x.get(key) for x, _ in chunk]
-        with nullcontext() if encoder is None else encoder.trial():
-            names, values = _numbers(chunk, key, before) if encoder is None else _encoded(chunk, key, encoder, held)
-            learned = 0 if encoder is None else model.records_learned
-            try:
-                yield Records(names, values, labels, keys=keys)
-            except GeneratorExit:
-                if encoder is not None and model.records_learned > learned:
-                    return  # what was learned of it needs what was settled
-                raise
+        rows, keys = [dict(x) for x, _ in chunk], None
+        if isinstance(model, Fleet):
+            keys = [row.pop(model.key, None) for row in rows]
+        if encoder is None:
+            names = tuple(dict.fromkeys(chain(*rows)))
+            values = [[as_number(name, row.get(name), before + i) for name in names] for i, row in enumerate(rows, 1)]
+            yield Records(names, np.array(values, dtype=np.float64).reshape(len(rows), len(names)), labels, keys=keys)
+        else:
+            yield from _encoded(rows, labels, keys, model, encoder)
         before += len(chunk)
 
 
-def _numbers(chunk: list[Any], key: Hashable | None, before: int) -> tuple[tuple[Hashable, ...], NDArray[np.float64]]:
-    """The features of pairs, and their values, (n, names); `before` records came before them."""
-    names = tuple(dict.fromkeys(name for x, _ in chunk for name in x if key is None or name != key))
-    rows = [[as_number(name, x.get(name), before + i) for name in names] for i, (x, _) in enumerate(chunk, start=1)]
-    return names, np.array(rows, dtype=np.float64).reshape(len(chunk), len(names))
-
-
 def _encoded(
-    chunk: list[Any], key: Hashable | None, encoder: Encoder, held: bool
-) -> tuple[tuple[Hashable, ...], NDArray[np.float64]]:
-    """The same of raw records; one without a label is not learned, and settles nothing; if `held`, none does."""
-    rows = [flatten({name: value for name, value in x.items() if key is None or name != key}) for x, _ in chunk]
-    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(*rows))}
-    settles = np.array([y is not None and not held for _, y in chunk])
-    names, values = encoder.encode_table(columns, len(chunk), True if settles.all() else settles)
-    return tuple(names), values
+    rows: list[Any], labels: list[Any], keys: list[Any] | None, model: MODL | Fleet, encoder: Encoder
+) -> Generator[Records, None, None]:
+    """A batch of raw records; one without a label is not learned, and settles nothing; nor any of a held fleet."""
+    flat, learned = [flatten(row) for row in rows], model.records_learned
+    columns = {name: [row.get(name) for row in flat] for name in dict.fromkeys(chain(*flat))}
+    held = isinstance(model, Fleet) and model.shared_is_held
+    settles = np.array([label is not None and not held for label in labels])
+    with encoder.trial():
+        names, values = encoder.encode_table(columns, len(rows), True if settles.all() else settles)
+        try:
+            yield Records(tuple(names), values, labels, keys=keys)
+        except GeneratorExit:
+            if model.records_learned == learned:
+                raise
+            # What was learned of it needs what was settled.
 
 
 def records_of(stream: Any) -> int | None:
@@ -161,33 +147,27 @@ def records_of(stream: Any) -> int | None:
     return len(stream) if hasattr(stream, "__len__") else None
 
 
-@contextmanager
-def progress_bar(total: int | None) -> Iterator[Advance]:
-    """Shows progress on standard error, or in a notebook, until the end of the block."""
+def _with_progress(
+    batches: Iterable[Records | Labels], history: History, total: int | None
+) -> Iterator[Records | Labels]:
+    """The same batches; after each was observed it shows how far they are, on standard error or in a notebook."""
     try:
         from tqdm.auto import tqdm
     except ModuleNotFoundError:
-        yield _lines(total)
-        return
-    with tqdm(total=total, unit=" records", unit_scale=True) as bar:
-
-        def advance(n: int, words: str) -> None:
-            bar.set_postfix_str(words, refresh=False)
-            bar.update(n)
-
-        yield advance
-
-
-def _lines(total: int | None) -> Advance:
-    """A line every few seconds, and at the end if that is known."""
+        bar = None
+    else:
+        bar = tqdm(total=total, unit=" records", unit_scale=True)
     seen, printed = 0, time.monotonic()
-
-    def advance(n: int, words: str) -> None:
-        nonlocal seen, printed
-        seen += n
-        if time.monotonic() - printed > _LINE_S or seen == total:
-            printed = time.monotonic()
-            of = "" if total is None else f" of {total:,}"
-            print(f"{seen:,}{of} records, {words}", file=sys.stderr, flush=True)
-
-    return advance
+    with nullcontext() if bar is None else bar:
+        for batch in batches:
+            yield batch
+            n = len(batch) if isinstance(batch, Records) else 0
+            error = f"error {error_text(history.tally, history.error)}"
+            seen += n
+            if bar is not None:
+                bar.set_postfix_str(error, refresh=False)
+                bar.update(n)
+            elif time.monotonic() - printed > _LINE_S or seen == total:
+                printed = time.monotonic()
+                of = "" if total is None else f" of {total:,}"
+                print(f"{seen:,}{of} records, {error}", file=sys.stderr, flush=True)

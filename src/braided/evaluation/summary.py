@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,44 +23,26 @@ def summary_of(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means and standard deviations over the seeds of one model, whose results are `result_of`'s."""
     figures: dict[str, Any] = {"seconds_mean": statistics.fmean(result["seconds"] for result in results)}
     if "errors" in results[0]:
-        errors = [result["errors"] for result in results]
-        figures = {"errors_mean": statistics.fmean(errors), "errors_sd": _deviation(errors), **figures}
-    means: dict[str, float | None] = {}
-    deviations: dict[str, float | None] = {}
-    for metric in results[0]["metrics"]:
-        values = [result["metrics"][metric] for result in results]
-        known = None not in values
-        means[metric] = _mean(values) if known else None
-        deviations[metric] = _deviation(values) if known else None
-    return {**figures, "metrics": means, "metrics_sd": deviations}
+        mean, deviation = _over_seeds([result["errors"] for result in results])
+        figures = {"errors_mean": mean, "errors_sd": deviation, **figures}
+    found = {name: _over_seeds([result["metrics"][name] for result in results]) for name in results[0]["metrics"]}
+    means = {name: mean for name, (mean, _) in found.items()}
+    return {**figures, "metrics": means, "metrics_sd": {name: deviation for name, (_, deviation) in found.items()}}
+
+
+def _over_seeds(values: Sequence[Any]) -> tuple[float, float] | tuple[None, None]:
+    """Mean and standard deviation, also of values whose sum a double cannot hold; None where one is not defined."""
+    if None in values:
+        return None, None
+    return float(statistics.mean(values)), float(statistics.stdev(values)) if len(values) > 1 else 0.0
 
 
 def plain_guess(tallies: Sequence[Tally], loss: int) -> float:
     """What a plain guess got wrong, or its mean absolute error: the mean over seeds, whose orders may differ."""
-    mean = _mean([float(tally.totals[loss]) for tally in tallies])
+    mean = float(statistics.mean(float(tally.totals[loss]) for tally in tallies))
     if tallies[0].regression:
         return mean / tallies[0].records
     return int(mean) if mean.is_integer() else mean
-
-
-def _mean(values: list[float]) -> float:
-    """The mean over seeds, also of values whose sum a double cannot hold."""
-    try:
-        return statistics.fmean(values)
-    except OverflowError:
-        return sum(value / len(values) for value in values)
-
-
-def _deviation(values: list[float]) -> float:
-    """The standard deviation over seeds, also of values whose squares a double cannot hold."""
-    if len(values) < 2:
-        return 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = float(np.std(values, ddof=1))
-    if math.isfinite(found):
-        return found
-    largest = max(map(abs, values))
-    return min(float(np.std([value / largest for value in values], ddof=1)) * largest, sys.float_info.max)
 
 
 def error_text(tally: Tally, value: float) -> str:
@@ -82,27 +63,21 @@ def history_card(name: str, tally: Tally, windowed: NDArray[np.float64], window:
         (error_text(tally, running[ANSWER]), f"{what} in all"),
         (f"{tally.records:,}", "records"),
     ]
-    named = [("all together", ANSWER), *((guess, USUAL + i) for i, guess in enumerate(tally.guesses.names))]
-    rows = [[label, error_text(tally, last[loss]), error_text(tally, running[loss])] for label, loss in named]
-    rows += [[f"{label} alone", error_text(tally, last[LEARNERS + i]), error_text(tally, running[LEARNERS + i])]
-             for i, label in enumerate(tally.learners)]  # fmt: skip
+    named = [("all together", ANSWER), *((guess, USUAL + i) for i, guess in enumerate(tally.guess_names))]
+    listed = [*named, *((f"{label} alone", LEARNERS + i) for i, label in enumerate(tally.learners))]
+    rows = [[label, error_text(tally, last[loss]), error_text(tally, running[loss])] for label, loss in listed]
     metrics, task = tally.metrics(), REGRESSION if tally.regression else CLASSIFICATION
-    listed = ", ".join(
-        f"{METRICS[key].title} {METRICS[key].shown(metrics[key])}" for key in MAIN[task] if key in metrics
-    )
-    lines = [(label, _points(windowed, loss, window)) for label, loss in named]
-    title = f"error of the last {window:,} records; dashed: {' and '.join(tally.guesses.names)}"
+    main = ", ".join(f"{METRICS[key].title} {METRICS[key].shown(metrics[key])}" for key in MAIN[task])
+    lines = []
+    for label, loss in named:
+        points = windowed[np.isfinite(windowed[:, 1 + loss])][:, [0, 1 + loss]] / (1, window)
+        some = np.unique(np.linspace(0, max(len(points) - 1, 0), min(len(points), _MAX_POINTS)).astype(int))
+        lines.append((label, points[some].tolist()))
+    title = f"error of the last {window:,} records; dashed: {' and '.join(tally.guess_names)}"
     return cards.card(
         "History",
-        f"of {name}: {listed}",
+        f"of {name}: {main}",
         figures,
         cards.line_picture(title, lines),
         cards.table(["", f"last {tally.n_last:,}", "in all"], rows),
     )
-
-
-def _points(windowed: NDArray[np.float64], loss: int, window: int) -> Sequence[tuple[float, float]]:
-    """Some points of a line, the last one with them."""
-    rows = windowed[np.isfinite(windowed[:, 1 + loss])]
-    places = np.unique(np.linspace(0, max(len(rows) - 1, 0), min(len(rows), _MAX_POINTS)).astype(int)).tolist()
-    return [(float(rows[place, 0]), float(rows[place, 1 + loss]) / window) for place in places]

@@ -10,48 +10,51 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from braided.evaluation.curve import Curve
-from braided.evaluation.guesses import PlainGuesses
-from braided.evaluation.metrics import class_metrics, per_class, value_metrics
+from braided.evaluation.metrics import class_metrics, share, value_metrics
 from braided.kernels.tally import (
     ANSWER,
     ANSWERED,
     CALIBRATION_BINS,
     CLASS_SUMS,
+    COUNT,
     LARGEST,
     LEARNERS,
     ODDS_BINS,
     VALUE_SUMS,
+    guess_classes,
+    guess_values,
     tally_classes,
     tally_values,
 )
 from braided.records import Predictions
-from braided.store import MAX_COUNT, Array, check, counts, pack_name, prefixed, unpack_names, unprefixed
+from braided.store import MAX_COUNT, Array, check, pack_name, prefixed, unpack_names, unprefixed
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+#: What the two plain guesses are called, in the order of their losses.
+CLASS_GUESSES, VALUE_GUESSES = ("majority so far", "last label"), ("mean so far", "last value")
 #: How many of the last records have metrics of their own.
 WINDOW = 1_000
 #: With more classes than this there is no ROC AUC, and the last records are kept without their probabilities.
 MAX_CLASSES_FOLLOWED = 100
-#: In the place of decided classes: the answer is the likeliest one.
-_LIKELIEST = np.zeros(0, dtype=np.int64)
 #: Attributes that a state holds; of the second, rings of the last records, as many as there are.
-_ARRAYS = ("confusion", "bins", "_odds", "_sums")
-_LAST = ("_last_losses", "_last_truth", "_last_predictions", "_last_decided")
-_WHAT = "state of a tally"
+_ARRAYS = ("confusion", "bins", "_odds", "_sums", "_arrived", "_guesses")
+_RINGS = ("_last_losses", "_last_truth", "_last_predictions", "_last_decided")
 
 
 class Tally:
-    """Errors of a model and of each of its learners, and what the metrics are worked out from.
+    """Errors of a model, of each of its learners and of two plain guesses, and what metrics are worked out from.
 
     The losses of a record are 1 for a wrong answer and 0 for a right one, or for regression the absolute error: those
-    of the answer, of the two plain guesses (the most frequent class, or the mean, of the labels that have arrived; and
-    the one that arrived last), and of each learner alone. A sum that would be beyond the largest double stays there,
-    and the last records are added up again: one target of 1e308 leaves numbers, and the window is right again as soon
-    as it has left it.
+    of the answer, of the two plain guesses, and of each learner alone. The plain guesses look at no feature, only at
+    the labels that have arrived: the most frequent class, or the mean; and the label that arrived last. Before the
+    first has arrived, no class is right, and the guess of a number is 0.
+
+    A sum that would be beyond the largest double stays there, and the last records are added up again: one target of
+    1e308 leaves numbers, and the window is right again as soon as it has left it.
 
     Parameters
     ----------
@@ -64,8 +67,6 @@ class Tally:
     ----------
     loss_curve
         Sums of the losses along the stream.
-    guesses
-        The plain guesses.
     classes
         Labels, in the order of the rows of `confusion`.
     confusion
@@ -78,7 +79,8 @@ class Tally:
     --------
     >>> tally = Tally(["olr"])
     >>> predictions = Predictions(np.array([[0.0, 0.0], [1.0, 0.0], [0.2, 0.8]]), np.array([[-1.0], [0.0], [1.0]]))
-    >>> _ = tally.add(predictions, ["idle", "idle", "busy"], ["idle", "busy"])
+    >>> tally.add(predictions, ["idle", "idle", "busy"], ["idle", "busy"]).tolist()
+    [[1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0]]
     >>> tally.records, tally.metrics()["accuracy"], tally.learner_errors
     (3, 0.6666666666666666, {'olr': 0.3333333333333333})
     """
@@ -88,17 +90,20 @@ class Tally:
         self.regression = regression
         width = LEARNERS + len(self.learners)
         self.loss_curve = Curve(width)
-        self.guesses = PlainGuesses(regression)
         self.classes: list[Hashable] = []
+        self._place_of: dict[Hashable, int] = {None: -1}
         self.confusion = np.zeros((0, 1), dtype=np.int64)
         self.bins = np.zeros((CALIBRATION_BINS, 3))
         self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
         self._sums = np.zeros(VALUE_SUMS if regression else CLASS_SUMS)
+        #: Of the labels that have arrived: the count of each class, or count and sum; and the two plain guesses.
+        self._arrived: NDArray[Any] = np.zeros(2) if regression else np.zeros(0, dtype=np.int64)
+        self._guesses: NDArray[Any] = np.zeros(2) if regression else np.full(2, -1, dtype=np.int64)
         self._last_losses = np.zeros((WINDOW, width))
         self._last_truth = np.zeros(WINDOW)
         self._last_predictions = np.zeros((WINDOW, 1 if regression else 0))
-        #: The places of the answers, where these are not the likeliest classes.
-        self._last_decided = _LIKELIEST
+        #: The places of the classes that were answered.
+        self._last_decided = np.full(WINDOW, -1, dtype=np.int64)
 
     @property
     def records(self) -> int:
@@ -119,6 +124,11 @@ class Tally:
     def learner_errors(self) -> dict[str, float]:
         """The same of each learner alone."""
         return dict(zip(self.learners, (self.totals[LEARNERS:] / max(self.records, 1)).tolist(), strict=True))
+
+    @property
+    def guess_names(self) -> tuple[str, str]:
+        """What the two plain guesses are called, in the order of their losses."""
+        return VALUE_GUESSES if self.regression else CLASS_GUESSES
 
     @property
     def calibration_error(self) -> float:
@@ -144,81 +154,84 @@ class Tally:
     ) -> Floats:
         """Count records that were predicted, with their labels; `classes` are the columns of the predictions.
 
-        The plain guesses know the labels that have arrived: `arrived` has for each record the one that arrives after it
-        and before the next, None for none. If it is not given, each label arrives at once. Returns the losses,
-        (n, columns).
+        `arrived` has for each record the label that arrived just before it, of an earlier record, None for none. If it
+        is not given, each label arrives at once. Returns the losses, (n, columns).
         """
         losses = np.empty((len(labels), len(self.totals)))
         own = predictions.own
         if self.regression:
             truth: NDArray[Any] = np.array(labels, dtype=np.float64)
-            values, decided = np.ascontiguousarray(predictions.values, dtype=np.float64), _LIKELIEST
+            values = np.ascontiguousarray(predictions.values, dtype=np.float64)
+            decided = np.full(len(labels), -1, dtype=np.int64)
             tally_values(values[:, 0], truth, own, self._sums, losses)
         else:
             truth, values, decided = self._by_class(labels, classes, predictions)
             tally_classes(values, decided, truth, own, self.confusion, self.bins, self._odds, self._sums, losses)
-        self.guesses.count(truth, truth if arrived is None else self._coded(arrived), losses)
+        come = truth
+        if arrived is not None:
+            self.add_labels(arrived[:1])
+            come = self._coded([*arrived[1:], None])
+        self._guess(truth, come, losses)
         self._remember(truth, values, decided, losses)
         self.loss_curve.extend(losses)
         return losses
 
     def add_labels(self, labels: Sequence[Any]) -> None:
         """Count labels of earlier records that have arrived, None for none, with no record in between."""
-        self.guesses.add_labels(self._coded(labels))
+        arrived = self._coded(labels)
+        self._guess(arrived, arrived, np.empty((len(labels), LEARNERS)))
+
+    def _guess(self, truth: NDArray[Any], arrived: NDArray[Any], losses: Floats) -> None:
+        """Fill in what the plain guesses lose; `arrived` after each record and before the next, -1 or NaN for none."""
+        guess = guess_values if self.regression else guess_classes
+        guess(truth, arrived, self._arrived, self._guesses, losses)
 
     def _coded(self, labels: Sequence[Any]) -> NDArray[Any]:
-        """Labels of records that were counted as the plain guesses take them."""
+        """Labels of records that were counted as numbers, or as places of classes; NaN or -1 for None."""
         if self.regression:
             return np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
-        place: dict[Any, int] = {label: i for i, label in enumerate(self.classes)} | {None: -1}
-        return np.array([place[label] for label in labels], dtype=np.int64)
+        return np.array([self._place_of[label] for label in labels], dtype=np.int64)
 
     def _by_class(
         self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Predictions
     ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
-        """The labels' places, the predictions with a column for each class known here, in its order, and the answers.
-
-        These are the places of the classes that were answered; none where they are the likeliest.
-        """
+        """Places of the labels; predictions with the columns of the classes known here; places of the answers."""
         given = predictions.values
         known = dict.fromkeys([*self.classes, *classes, *labels])
         if len(known) > len(self.classes):
             self._grow(list(known))
-        place = {label: i for i, label in enumerate(self.classes)}
-        columns = [place[label] for label in classes[: given.shape[1]]]
+        columns = [self._place_of[label] for label in classes[: given.shape[1]]]
         if columns == list(range(len(columns))):
             values = np.ascontiguousarray(given[:, : len(columns)], dtype=np.float64)
         else:
             values = np.zeros((len(given), len(self.classes)))
             values[:, columns] = given[:, : len(columns)]
-        decided = _LIKELIEST
         if predictions.decided is not None:
             decided = np.array([*columns, -1], dtype=np.int64)[predictions.decided]
-        return np.array([place[label] for label in labels], dtype=np.int64), values, decided
+        else:
+            decided = values.argmax(axis=1) if values.shape[1] else np.full(len(values), -1, dtype=np.int64)
+        return self._coded(labels), values, decided
 
     def _grow(self, classes: list[Hashable]) -> None:
         """Make room for new classes, to which every earlier answer gave the probability 0."""
         old, new = len(self.classes), len(classes)
         self.classes = classes
+        self._place_of = {label: place for place, label in enumerate(classes)} | {None: -1}
         confusion = np.zeros((new, new + 1), dtype=np.int64)
         confusion[:old, :old], confusion[:old, -1] = self.confusion[:, :-1], self.confusion[:, -1]
         self.confusion = confusion
-        self.guesses.grow(new)
+        self._arrived = np.pad(self._arrived, (0, new - old))
         if new > MAX_CLASSES_FOLLOWED:
             self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
             self._last_predictions = np.zeros((WINDOW, 0))
             return
-        odds = np.zeros((new, 2, ODDS_BINS), dtype=np.int64)
-        odds[:old] = self._odds
-        odds[old:, 0, 0] = int(self._sums[ANSWERED])
-        self._odds = odds
+        self._odds = np.pad(self._odds, ((0, new - old), (0, 0), (0, 0)))
+        self._odds[old:, 0, 0] = int(self._sums[ANSWERED])
         self._last_predictions = np.pad(self._last_predictions, ((0, 0), (0, new - old)))
 
     def _remember(self, truth: NDArray[Any], values: Floats, decided: NDArray[np.int64], losses: Floats) -> None:
-        """Keep the last records in a ring."""
+        """Keep the last records in rings."""
         width = min(values.shape[1], self._last_predictions.shape[1])
-        if decided.size and not self._last_decided.size:
-            self._last_decided = np.full(WINDOW, -1, dtype=np.int64)
         start = max(len(truth) - WINDOW, 0)
         while start < len(truth):
             place = (self.records + start) % WINDOW
@@ -226,8 +239,7 @@ class Tally:
             ring, part = slice(place, place + size), slice(start, start + size)
             self._last_truth[ring] = truth[part]
             self._last_losses[ring] = losses[part]
-            if decided.size:
-                self._last_decided[ring] = decided[part]
+            self._last_decided[ring] = decided[part]
             self._last_predictions[ring, :width] = values[part, :width]
             self._last_predictions[ring, width:] = 0.0
             start += size
@@ -247,12 +259,10 @@ class Tally:
             errors = float(self._last_losses[last, ANSWER].sum())
             known = {"errors": errors, "error_rate": errors / n, "accuracy": (n - errors) / n}
             return {**dict.fromkeys(window.metrics()), **known}
-        if not self.regression:
-            window._grow(list(self.classes))
-        truth = self._last_truth[last]
-        labels = truth.tolist() if self.regression else [self.classes[int(place)] for place in truth]
-        decided = self._last_decided[last] if self._last_decided.size else None
-        window.add(Predictions(self._last_predictions[last], np.zeros((n, 0)), decided), labels, self.classes)
+        truth = self._last_truth[last].tolist()
+        labels = truth if self.regression else [self.classes[int(place)] for place in truth]
+        predictions = Predictions(self._last_predictions[last], np.zeros((n, 0)), self._last_decided[last])
+        window.add(predictions, labels, self.classes)
         return window.metrics()
 
     def window_errors(self) -> list[float]:
@@ -270,61 +280,49 @@ class Tally:
         """For each class how many of the last records had it, and the share of these that was predicted as it."""
         last = self._last_places()
         truth, wrong = self._last_truth[last], self._last_losses[last, ANSWER]
-        found: dict[Hashable, tuple[int, float | None]] = {}
-        for place, label in enumerate(self.classes):
-            own = wrong[truth == place]
-            found[label] = (own.size, float(1.0 - own.mean()) if own.size else None)
-        return found
+        own = {label: wrong[truth == place] for place, label in enumerate(self.classes)}
+        return {label: (one.size, float(1.0 - one.mean()) if one.size else None) for label, one in own.items()}
 
     def per_class(self) -> dict[Hashable, dict[str, Any]]:
-        """Precision, recall, F1 and support of each class."""
-        return dict(zip(self.classes, per_class(self.confusion), strict=True))
+        """Precision, recall, F1 and support of each class; None where one is not defined."""
+        rows, columns = self.confusion.sum(axis=1), self.confusion[:, :-1].sum(axis=0)
+        right = np.diagonal(self.confusion)
+        return {
+            label: {
+                "precision": share(right[k], columns[k]),
+                "recall": share(right[k], rows[k]),
+                "f1": share(2 * right[k], rows[k] + columns[k]),
+                "support": int(rows[k]),
+            }
+            for k, label in enumerate(self.classes)
+        }
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
         last = self._last_places()
-        arrays |= {name: getattr(self, name)[last] for name in _LAST if len(getattr(self, name))}
-        arrays |= prefixed("curve", self.loss_curve.state()) | prefixed("guesses", self.guesses.state())
+        arrays = {name: getattr(self, name) for name in _ARRAYS} | {name: getattr(self, name)[last] for name in _RINGS}
+        arrays |= prefixed("curve", self.loss_curve.state())
         return {"classes": [pack_name(label) for label in self.classes]}, arrays
 
-    def schema(self, classes: int, n_last: int) -> dict[str, Array]:
-        """What the arrays of a `state` must be, apart from curve and guesses; `n_last` records are in the window."""
-        followed = classes if classes <= MAX_CLASSES_FOLLOWED else 0
-        # The first of the sums is how many there are.
-        first = np.arange(self._sums.size) == 0
-        truth = Array((n_last,), "float64", 0.0, classes - 1.0)
-        return {
-            "confusion": counts(classes, classes + 1),
-            "bins": Array((CALIBRATION_BINS, 3), low=0.0, high=MAX_COUNT),
-            "_odds": counts(followed, 2, ODDS_BINS),
-            "_sums": Array(
-                first.shape,
-                low=np.where(first, 0.0, -np.inf),
-                high=np.where(first, MAX_COUNT, np.inf),
-                finite=first if self.regression else True,
-            ),
-            "_last_losses": Array((n_last, len(self.totals))),
-            "_last_truth": Array((n_last,)) if self.regression else truth,
-            "_last_predictions": Array((n_last, 1 if self.regression else followed), finite=not self.regression),
-            "_last_decided": Array((n_last,), "int64", -1, classes - 1),
-        }
-
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state` of a tally of the same learners."""
-        classes = unpack_names("classes that were counted", metadata.get("classes"))
-        curve = Curve(len(self.totals))
-        curve.load_state(unprefixed("curve", arrays))
-        schema = self.schema(len(classes), min(curve.records, WINDOW))
-        if "_last_decided" not in arrays:  # the likeliest class was always decided for
-            del schema["_last_decided"]
-        check(_WHAT, schema, arrays)
-        self.guesses.load_state(unprefixed("guesses", arrays), len(classes))
-        self.loss_curve, self.classes = curve, classes
-        for name in _ARRAYS:
-            setattr(self, name, arrays[name].copy())
-        for name in _LAST:
-            if name in schema:
-                ring = np.zeros((WINDOW, *arrays[name].shape[1:]), dtype=arrays[name].dtype)
-                ring[self._last_places()] = arrays[name]
-                setattr(self, name, ring)
+        """Take over a `state` of a tally of the same learners; this one has counted nothing yet."""
+        self._grow(unpack_names("classes that were counted", metadata.get("classes")))
+        self.loss_curve.load_state(unprefixed("curve", arrays))
+        last, n = self._last_places(), len(self.classes)
+        # What is used as an index, a count or a divisor.
+        bounds: dict[str, tuple[ArrayLike, ArrayLike]] = {
+            "_guesses": (-1, n - 1),
+            "_last_truth": (0, n - 1),
+            "_last_decided": (-1, n - 1),
+            "_sums": (0, MAX_COUNT),
+        }
+        if self.regression:
+            counted = np.where(np.arange(VALUE_SUMS) == COUNT, 0.0, -np.inf)
+            bounds = {"_sums": (counted, np.inf), "_arrived": ([0.0, -np.inf], np.inf)}
+        for name in (*_ARRAYS, *_RINGS):
+            own = getattr(self, name)
+            at = last if name in _RINGS else np.arange(len(own))
+            low, high = bounds.get(name, (-np.inf, np.inf))
+            rule = Array((len(at), *own.shape[1:]), own.dtype.name, low, high, finite=not self.regression)
+            check("state of a tally", {name: rule}, arrays)
+            own[at] = arrays[name]

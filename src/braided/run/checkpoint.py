@@ -330,7 +330,7 @@ def _finished(item: Any, history: History, arrays: Arrays) -> FinishedRun:
     kept = {"unlabelled": 0, "state_sha256": None, **checked(_WHAT, item, "result", dict)}
     keys = None
     if item.get("keys") is not None:
-        keys = KeyTally(history.regression, SHARED in history.learners)
+        keys = KeyTally(SHARED in history.learners)
         keys.load_state(item["keys"], arrays)
     learners = checked(_WHAT, kept, "learners", dict)
     health = {

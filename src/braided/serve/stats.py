@@ -144,7 +144,7 @@ class Stats:
                 "alarm": self.alarm.reason,
                 "alarms": self.alarm.raised,
                 "alarm_marks": [list(mark) for mark in self.alarm.marks],
-                "plain_guesses": named(tally.guesses.names, USUAL),
+                "plain_guesses": named(tally.guess_names, USUAL),
                 "learners": named(tally.learners, LEARNERS),
                 "records_per_second": self._rate(),
                 "availability": [

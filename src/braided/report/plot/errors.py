@@ -72,7 +72,7 @@ def guesses(histories: Sequence[History]) -> dict[str, int]:
     What is usual is left out where a model of the zoo that says it is among the histories: it is that line already.
     """
     first = histories[0]
-    named = {name: USUAL + i for i, name in enumerate(first.tally.guesses.names)}
+    named = {name: USUAL + i for i, name in enumerate(first.tally.guess_names)}
     said = any(history.name in _USUAL_MODELS for history in histories)
     return {
         name: loss
