@@ -90,7 +90,7 @@ def test_keys_on_disk_answer_as_those_in_memory(task: str, share: str, tmp_path:
         expected = whole.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
         found = few.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
         np.testing.assert_array_equal(found.values, expected.values)
-    assert few._inside.cache._file._end > 0
+    assert few._inside._file._end > 0
     for x in records(values, keys)[:20]:
         assert _told(few, x) == _told(whole, x)
     np.testing.assert_array_equal(
@@ -379,7 +379,7 @@ def test_many_classes_and_features_stay_within_their_bytes() -> None:
     model = fleet(CLASSIFICATION)
     progress = model.predict_learn_many(values, labels, keys=[i % 5 for i in range(300)])
     np.testing.assert_allclose(progress.values[1:].sum(axis=1), 1.0, atol=1e-9)
-    layout = model._inside.own.rows.layout  # type: ignore[union-attr]
+    layout = model._inside.layout  # type: ignore[union-attr]
     assert (layout.features, layout.classes) == (32, 32)
     assert 4 * layout.size < 25_000
 

@@ -233,6 +233,6 @@ def test_a_file_with_keys_beside_an_untaught_shared_model_is_refused(task: str) 
         with pytest.raises(BraidedError, match="has learned nothing that keys could share"):
             Fleet.restore({**metadata, "learned": 5, "held": True}, arrays)
     model = fleet(task)
-    model._inside.cache.places(["pump"], [True])
+    model._inside.use(["pump"], [True])
     with pytest.raises(BraidedError, match="has keys, and its shared model has learned nothing"):
         Fleet.restore(*model.snapshot())

@@ -6,29 +6,35 @@ import errno
 import os
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
+from braided.estimators.model import Model
+from braided.fleet.schema import restored_keys
 from braided.records import Records
-from braided.store import Checkpoint, decode, encode
+from braided.store import REMEDY, Arrays, Checkpoint, checked, decode, encode, prefixed, unprefixed
 from braided.values import shown
 
-#: What some keys have: rows of two tables, or a list of models.
-Values = TypeVar("Values")
+#: What a key has: a row of each of two tables, or a model.
+Value = TypeVar("Value")
+#: What the shared model alone is called among the learners.
+SHARED = "shared"
+#: What messages call what a file holds of a fleet.
+WHAT = "state of the fleet"
 #: What a key has in the file takes a multiple of this many bytes, so that others find room where it was.
 _BLOCK = 512
 #: The length of the number before it.
 _NUMBER = 8
-_MIN_PLACES = 64
 
 
 class KeysNotWrittenError(BraidedError):
@@ -120,64 +126,27 @@ class KeyFile:
 
 @dataclass(frozen=True)
 class KeyLimits:
-    """How many keys there may be.
+    """How many keys there may be."""
 
-    Attributes
-    ----------
-    in_memory
-        The largest number of keys in memory.
-    folder
-        Where the others go; the folder of temporary files if not given.
-    max_keys
-        The largest number of keys.
-    forget
-        Whether the key that has learned nothing for longest is forgotten where there would be more.
-    key
-        The name of the field that keys come in, for messages.
-    """
-
+    #: The largest number of keys in memory.
     in_memory: int
+    #: Where the others go; the folder of temporary files if not given.
     folder: str | os.PathLike[str] | None = None
+    #: The largest number of keys.
     max_keys: int = 1_000_000
+    #: Whether the key that has learned nothing for longest is forgotten where there would be more.
     forget: bool = False
+    #: The name of the field that keys come in, for messages.
     key: Hashable = "key"
 
 
-class Places(Protocol[Values]):
-    """What keys in memory have, each in a numbered place, and how files hold it."""
-
-    #: What a checkpoint of one key is called.
-    kind: str
-
-    def resize(self, n: int) -> None:
-        """Have n places, of which the first keep what they hold."""
-
-    def fresh(self, n: int) -> Values:
-        """What n new keys have."""
-
-    def get(self, places: list[int]) -> Values:
-        """What the keys in some places have."""
-
-    def put(self, places: list[int], values: Values) -> None:
-        """Let some places hold something."""
-
-    def clear(self, place: int) -> None:
-        """A place is free."""
-
-    def pack(self, values: Values) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The metadata and arrays of one key's checkpoint."""
-
-    def unpack(self, checkpoint: Checkpoint) -> Values:
-        """What the checkpoint of one key has, checked."""
-
-
-class KeyCache(Generic[Values]):
+class KeyCache(ABC, Generic[Value]):
     """The keys of a fleet with what each has: those used last in memory, the others on disk.
 
     Parameters
     ----------
-    held
-        Where what keys in memory have is held.
+    model
+        What keys share, or start as; it has learned nothing yet.
     limits
         How many keys there may be.
 
@@ -186,37 +155,76 @@ class KeyCache(Generic[Values]):
     known
         The keys, those that learned last at the end.
     resident
-        The place of each key that is in memory, those used last at the end.
+        What each key in memory has, as `take_in` returns it; those used last at the end.
+    learned
+        How many records were learned.
+    held
+        Whether keys alone learn.
     """
 
-    def __init__(self, held: Places[Values], limits: KeyLimits) -> None:
-        self.held = held
+    #: What a checkpoint of one key is called.
+    kind: str
+
+    def __init__(self, model: Model, limits: KeyLimits) -> None:
+        self.model = model
         self.limits = limits
+        self.learned = 0
+        self.held = False
         self.known: OrderedDict[str, None] = OrderedDict()
-        self.resident: OrderedDict[str, int] = OrderedDict()
+        self.resident: OrderedDict[str, Any] = OrderedDict()
         #: What went wrong while keys learned, so that they are not what they should be; empty if nothing did.
         self.broken = ""
-        self._size = 0
-        self._free: list[int] = []
         #: What keys were when they left memory, as long as they have learned nothing since.
         self._file = KeyFile(limits.folder)
 
-    def __len__(self) -> int:
-        return len(self.known)
+    @abstractmethod
+    def fresh(self) -> Value:
+        """What a new key has."""
+
+    @abstractmethod
+    def pack(self, value: Value) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The metadata and arrays of one key's checkpoint."""
+
+    @abstractmethod
+    def unpack(self, checkpoint: Checkpoint) -> Value:
+        """What the checkpoint of one key holds, checked."""
+
+    def take_in(self, value: Value) -> Any:
+        """Keep what a key has in memory; returns how to find it."""
+        return value
+
+    def value_of(self, resident: Any) -> Value:
+        """What was taken in."""
+        value: Value = resident
+        return value
+
+    def release(self, resident: Any) -> None:
+        """A key has left memory, and its room there is free."""
+
+    def snapshot_key(self, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The metadata and arrays of what a key has."""
+        return self.pack(self.look(key))
+
+    def forget_key(self, key: str) -> None:
+        """Forget a key that is known."""
+        self.forget(key)
+
+    def hold(self) -> None:
+        """Let keys alone learn from now on."""
+        self.held = True
 
     def check_room(self, records: Records) -> None:
         """Refuse records to be learned that have no key, or bring too many."""
-        keys, weights = records.keys or [], records.weights
-        learned = [True] * len(keys) if weights is None else (weights > 0.0).tolist()
-        new: set[str] = set()
-        for row, (key, counts) in enumerate(zip(keys, learned, strict=True)):
-            if counts and key is None:
+        new = set()
+        for row in counted_rows(records).tolist():
+            key = None if records.keys is None else records.keys[row]
+            if key is None:
                 raise BraidedError(
                     f"record {records.first + row} has no key {shown(self.limits.key)}: give every record that is "
                     "learned one, or leave it out"
                 )
-            if counts and key not in self.known:
-                new.add(str(key))
+            if key not in self.known:
+                new.add(key)
         self.check_room_for(new, records.first)
 
     def check_room_for(self, new: Collection[str], record: int) -> None:
@@ -228,7 +236,7 @@ class KeyCache(Generic[Values]):
                 "`max_keys`, or give `evict='oldest'`"
             )
 
-    def parts(self, keys: Sequence[str | None], learned: Sequence[bool] | None) -> Iterator[tuple[int, int]]:
+    def parts(self, keys: Sequence[str | None], learned: Sequence[bool]) -> Iterator[tuple[int, int]]:
         """Cut records into parts whose keys fit into memory together, each to be run before the next is asked for.
 
         Where a key comes that is one too many, the oldest at that point is forgotten.
@@ -240,71 +248,66 @@ class KeyCache(Generic[Values]):
                 key = keys[end]
                 if key not in seen and len(seen) == self.limits.in_memory:
                     break
-                if learned is not None and learned[end] and key not in self.known and key not in new:
+                if learned[end] and key not in self.known and key not in new:
                     if len(self.known) + len(new) >= self.limits.max_keys:
                         if end > start:
                             break
-                        self._forget_oldest()
+                        self.forget(next(iter(self.known)))
                     new.add(key)
                 seen.add(key)
                 end += 1
             yield start, end
             start = end
 
-    def places(self, keys: Sequence[str | None], learned: Sequence[bool] | None) -> NDArray[np.int64]:
-        """The place of each record's key, -1 for one that is not known; all of these keys are in memory then.
+    def use(self, keys: Sequence[str | None], learned: Sequence[bool]) -> list[Any]:
+        """What each record's key has in memory, where all of these keys are then; None for one that is not known.
 
         Parameters
         ----------
         keys
             One per record, at most `in_memory` of them different; None for a record without one.
         learned
-            Whether each record is learned, which makes its key known; None if no record is.
+            Whether each record is learned, which makes its key known.
         """
-        learned = [False] * len(keys) if learned is None else learned
         wanted = OrderedDict.fromkeys(
             key for key, new in zip(keys, learned, strict=True) if key is not None and (new or key in self.known)
         )
-        self._bring(list(wanted))
+        absent = [key for key in wanted if key not in self.resident]
+        for known in wanted.keys() & self.resident.keys():
+            self.resident.move_to_end(known)
+        self._make_room(len(absent), len(wanted) - len(absent))
+        for new_key in absent:
+            self.resident[new_key] = self.take_in(self.look(new_key))
         for key, new in zip(keys, learned, strict=True):
             if new and key is not None:
-                self.changed(key)
-                self.known[key] = None
-                self.known.move_to_end(key)
-        return np.array([-1 if key is None else self.resident.get(key, -1) for key in keys], dtype=np.int64)
+                self.has_learned(key)
+        return [None if key is None else self.resident.get(key) for key in keys]
 
-    def set(self, keys: Sequence[str], values: Values) -> None:
-        """Let keys have values, which must have been checked, and be those that learned last.
+    def set(self, key: str, value: Value) -> None:
+        """Let a key have a value, which must have been checked, and be the one that learned last.
 
-        Where there are too many keys, the oldest are forgotten.
+        Where there are too many keys, the oldest is forgotten.
         """
-        for key in keys:
-            if key not in self.known and len(self.known) >= self.limits.max_keys:
-                self._forget_oldest()
-            self.known[key] = None
-            self.known.move_to_end(key)
-        absent = [key for key in keys if self._touch(key)]
-        self._make_room(len(absent), len(keys) - len(absent))
-        for key in absent:
-            self.resident[key] = self._free.pop()
-        self.held.put([self.resident[key] for key in keys], values)
-        for key in keys:
-            self.changed(key)
+        if key not in self.known and len(self.known) >= self.limits.max_keys:
+            self.forget(next(iter(self.known)))
+        if key in self.resident:
+            self._leave(key)
+        self._make_room(1, 0)
+        self.resident[key] = self.take_in(value)
+        self.has_learned(key)
 
-    def changed(self, key: str) -> None:
-        """What a key has is no longer what the file has."""
+    def has_learned(self, key: str) -> None:
+        """Let a key be the one that learned last: what it has is no longer what the file has."""
+        self.known[key] = None
+        self.known.move_to_end(key)
         self._file.remove(key)
 
     def forget(self, key: str) -> None:
         """Forget a key that is known."""
         del self.known[key]
-        self.changed(key)
+        self._file.remove(key)
         if key in self.resident:
-            self._free_places([key])
-
-    def _forget_oldest(self) -> None:
-        """Forget the key that has learned nothing for longest."""
-        self.forget(next(iter(self.known)))
+            self._leave(key)
 
     def make_ready(self) -> None:
         """Refuse to learn, before anything has changed, if keys that are too many cannot leave memory.
@@ -312,7 +315,7 @@ class KeyCache(Generic[Values]):
         Keys that cannot be written in the middle of a step stay in memory until the next one.
         """
         self.check_whole()
-        self._put_away(list(islice(self.resident, max(len(self.resident) - self.limits.in_memory, 0))))
+        self._put_away(max(len(self.resident) - self.limits.in_memory, 0))
 
     @contextmanager
     def learning(self, behind: str) -> Iterator[None]:
@@ -329,67 +332,55 @@ class KeyCache(Generic[Values]):
         if self.broken:
             raise BraidedError(f"{self.broken}: load its last file")
 
-    def look(self, keys: Sequence[str]) -> Iterator[tuple[list[int], Values]]:
-        """What some keys have, which stay where they are: which of these keys, and their values, some at a time.
-
-        A key that is neither in memory nor on disk has what new ones have.
-        """
-        here = [i for i, key in enumerate(keys) if key in self.resident]
-        if here:
-            yield here, self.held.get([self.resident[keys[i]] for i in here])
-        new = [i for i, key in enumerate(keys) if key not in self.resident and key not in self._file]
-        if new:
-            yield new, self.held.fresh(len(new))
-        for i, key in enumerate(keys):
-            if key not in self.resident and key in self._file:
-                yield [i], self.held.unpack(decode(self._file.read(key), f"of key {key!r}", self.held.kind))
-
-    def _touch(self, key: str) -> bool:
-        """Count a key as used last if it is in memory; whether it is not."""
+    def look(self, key: str) -> Value:
+        """What a key has, which stays where it is; one that is neither in memory nor on disk has what new ones have."""
         if key in self.resident:
-            self.resident.move_to_end(key)
-            return False
-        return True
+            return self.value_of(self.resident[key])
+        if key in self._file:
+            return self.unpack(decode(self._file.read(key), f"of key {key!r}", self.kind))
+        return self.fresh()
 
-    def _bring(self, keys: Sequence[str]) -> None:
-        """Have keys in memory: from their files, each of which is read once, or as new ones."""
-        absent = [key for key in keys if self._touch(key)]
-        self._make_room(len(absent), len(keys) - len(absent))
-        for some, values in self.look(absent):
-            places = [self._free.pop() for _ in some]
-            self.held.put(places, values)
-            self.resident |= {absent[i]: place for i, place in zip(some, places, strict=True)}
+    def load(self, metadata: Any, arrays: Arrays) -> None:
+        """Take over a `snapshot` of the model; keys are for `_load_keys`."""
+        self.model.load(checked(WHAT, metadata, "model", dict), unprefixed(SHARED, arrays))
+
+    def _load_keys(self, metadata: Any, n: int, values: Iterable[Value]) -> None:
+        """Take over n keys; refused if those that are too many for memory cannot be put on disk."""
+        keys = restored_keys(WHAT, metadata, n)
+        if n > self.limits.max_keys:
+            raise BraidedError(f"{WHAT} has {n} keys, and that is too many; {REMEDY}")
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+            self.make_ready()
+
+    def _snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The keys, and the model without its parameters."""
+        model, arrays = self.model.snapshot()
+        del model["parameters"]
+        return {"model": model, "texts": list(self.known)}, dict(prefixed(SHARED, arrays))
 
     def _make_room(self, n: int, kept: int) -> None:
-        """Have n free places: by putting keys on disk where there would be too many, and by more places.
+        """Put keys on disk where there would be too many with n more; the `kept` that were used last stay."""
+        over = min(len(self.resident) + n - self.limits.in_memory, len(self.resident) - kept)
+        try:
+            self._put_away(over)
+        except BraidedError:  # `make_ready` reports it before the next step that learns
+            over = len(self.resident) + n - self.limits.in_memory
+            movable = islice(self.resident, len(self.resident) - kept)
+            for key in [key for key in movable if key in self._file][:over]:
+                self._leave(key)
 
-        The last `kept` keys that were used stay in memory.
-        """
-        over = len(self.resident) + n - self.limits.in_memory
-        if over > 0:
-            movable = max(len(self.resident) - kept, 0)
-            try:
-                self._put_away(list(islice(self.resident, min(over, movable))))
-            except BraidedError:  # `make_ready` reports it before the next step that learns
-                over, movable = len(self.resident) + n - self.limits.in_memory, max(len(self.resident) - kept, 0)
-                unchanged = [key for key in islice(self.resident, movable) if key in self._file]
-                self._free_places(unchanged[:over])
-        missing = n - len(self._free)
-        if missing > 0:
-            have = self._size
-            self._size = max(min(max(2 * have, _MIN_PLACES), self.limits.in_memory), have + missing)
-            self.held.resize(self._size)
-            self._free += range(self._size - 1, have - 1, -1)
-
-    def _put_away(self, keys: Iterable[str]) -> None:
-        """Free the places of keys; those that have learned since they were read are written to disk."""
-        for key in keys:
+    def _put_away(self, n: int) -> None:
+        """Let the n keys leave memory that were not used for longest; those that have learned are written to disk."""
+        for key in list(islice(self.resident, max(n, 0))):
             if key not in self._file:
-                self._file.write(key, encode(self.held.kind, *self.held.pack(self.held.get([self.resident[key]]))))
-            self._free_places([key])
+                self._file.write(key, encode(self.kind, *self.pack(self.look(key))))
+            self._leave(key)
 
-    def _free_places(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            place = self.resident.pop(key)
-            self.held.clear(place)
-            self._free.append(place)
+    def _leave(self, key: str) -> None:
+        self.release(self.resident.pop(key))
+
+
+def counted_rows(records: Records) -> NDArray[np.int64]:
+    """The rows of records that are learned: those of weight 0 are only predicted."""
+    return np.arange(len(records)) if records.weights is None else np.flatnonzero(records.weights)

@@ -86,8 +86,9 @@ class RowLayout:
         room = [0] * (keyed.VALUE_OWN - self.n_own)
         return np.array([*sizes, *places, *means, *room, *covariances, *room, int(held)], dtype=np.int64)
 
+    @cached_property
     def fresh(self) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """The row of a key that has learned nothing."""
+        """The row of a key that has learned nothing, to be copied."""
         single, double = np.zeros(self.size, dtype=np.float32), np.zeros(keyed.DOUBLES)
         for own in range(self.n_own):
             start, _ = self.parts[f"covariance {own}"]
@@ -101,7 +102,7 @@ class RowLayout:
         """Rows of a smaller layout, in this one."""
         if old == self:
             return rows
-        found = np.repeat(self.fresh()[0][None], len(rows), axis=0)
+        found = np.repeat(self.fresh[0][None], len(rows), axis=0)
         for name, (start, length) in old.parts.items():
             at, part = self.parts[name][0], rows[:, start : start + length]
             if name.startswith("mean") or name == "past":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,18 +40,6 @@ def restored_keys(what: str, metadata: Mapping[str, Any], n: int | None = None) 
     if len(set(keys)) != len(keys):
         raise BraidedError(f"{what} has the same key twice; {REMEDY}")
     return keys
-
-
-def check_same_settings(
-    what: str, one: Mapping[str, Any], other: Mapping[str, Any], but_for: Sequence[str] = ()
-) -> None:
-    """Refuse two models of one fleet that were not made with the same settings."""
-    settings = [dict(checked(what, metadata, "parameters", dict)) for metadata in (one, other)]
-    for parameters in settings:
-        for name in but_for:
-            parameters.pop(name, None)
-    if settings[0] != settings[1]:
-        raise BraidedError(f"{what}: its models have different settings; {REMEDY}")
 
 
 def check_rows(what: str, layout: RowLayout, arrays: Mapping[str, NDArray[Any]]) -> None:
