@@ -131,7 +131,7 @@ def _learned(task: str) -> Fleet:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["inside"]["texts"].append("i1"), "has 8 keys and learned state for 7"),
+        (lambda m: m["inside"]["texts"].append("i1"), "should have shape"),
         (lambda m: m["inside"]["texts"].__setitem__(0, " x1"), "' x1' is not a key"),
         (lambda m: m["inside"]["texts"].__setitem__(0, 1), "1 is not a key"),
         (lambda m: m["inside"].pop("texts"), "'texts' is missing"),
@@ -142,7 +142,7 @@ def _learned(task: str) -> Fleet:
         (lambda m: m.pop("inside"), "is missing"),
         (lambda m: m["parameters"].__setitem__("share", "all"), "not known"),
         (lambda m: m["parameters"].__setitem__("in_memory", "many"), "in_memory is 'many': give a whole number"),
-        (lambda m: m["parameters"].__setitem__("max_keys", 2), "too many"),
+        (lambda m: m["parameters"].__setitem__("max_keys", 2), "brings key number 3, and max_keys is 2"),
         (lambda m: m["parameters"].pop("evict"), "its parameters are key, share"),
         (lambda m: m["parameters"].__setitem__("folder", "/"), "its parameters are key, share"),
         (lambda m: m.__setitem__("estimator", "Exec"), "not known to this braided"),

@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.model import Model
-from braided.fleet.schema import restored_keys
 from braided.records import Records
-from braided.store import REMEDY, Arrays, Checkpoint, checked, decode, encode, prefixed, unprefixed
-from braided.values import shown
+from braided.store import REMEDY, Checkpoint, checked, decode, encode
+from braided.values import key_text, shown
 
 #: What a key has: a row of each of two tables, or a model.
 Value = TypeVar("Value")
@@ -48,10 +47,7 @@ class KeysLostError(BraidedError):
 class KeyFile:
     """Bytes by key in a file that has no name: its room on the disk is free when this process ends, however it ends.
 
-    Parameters
-    ----------
-    folder
-        Where to make it; the folder of temporary files if not given. Both are made with the first key.
+    The file is made with the first key, as is its folder: the one of temporary files if none is given.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
@@ -68,19 +64,17 @@ class KeyFile:
     def __contains__(self, key: str) -> bool:
         return key in self._places
 
-    def _open(self) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            file = tempfile.TemporaryFile(prefix="braided-keys-", dir=self._folder)  # noqa: SIM115
-        except OSError as error:
-            raise KeysNotWrittenError(f"folder {self._folder} cannot be written: {error.strerror or error}") from None
-        self._process, self._descriptor = os.getpid(), file.fileno()
-        weakref.finalize(self, file.close)
-
     def write(self, key: str, content: bytes) -> None:
         """Keep something for a key that has nothing here."""
         if self._descriptor < 0:
-            self._open()
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                file = tempfile.TemporaryFile(prefix="braided-keys-", dir=self._folder)  # noqa: SIM115
+            except OSError as error:
+                why = error.strerror or error
+                raise KeysNotWrittenError(f"folder {self._folder} cannot be written: {why}") from None
+            self._process, self._descriptor = os.getpid(), file.fileno()
+            weakref.finalize(self, file.close)
         if os.getpid() != self._process:
             raise KeysNotWrittenError(
                 f"this process was forked from the one that puts keys into {self._folder}: load the fleet's file here"
@@ -141,36 +135,22 @@ class KeyLimits:
 
 
 class KeyCache(ABC, Generic[Value]):
-    """The keys of a fleet with what each has: those used last in memory, the others on disk.
-
-    Parameters
-    ----------
-    model
-        What keys share, or start as; it has learned nothing yet.
-    limits
-        How many keys there may be.
-
-    Attributes
-    ----------
-    known
-        The keys, those that learned last at the end.
-    resident
-        What each key in memory has, as `take_in` returns it; those used last at the end.
-    learned
-        How many records were learned.
-    held
-        Whether keys alone learn.
-    """
+    """The keys of a fleet with what each has: those used last in memory, the others on disk."""
 
     #: What a checkpoint of one key is called.
     kind: str
 
     def __init__(self, model: Model, limits: KeyLimits) -> None:
+        #: What keys share, or start as.
         self.model = model
         self.limits = limits
-        self.learned = 0
-        self.held = False
+        #: Whether there is a model that learns every record, unless it is held.
+        self.shares = True
+        #: How many records were learned; and whether keys alone learn.
+        self.learned, self.held = 0, False
+        #: The keys, those that learned last at the end.
         self.known: OrderedDict[str, None] = OrderedDict()
+        #: What each key in memory has, as `take_in` returns it; those used last at the end.
         self.resident: OrderedDict[str, Any] = OrderedDict()
         #: What went wrong while keys learned, so that they are not what they should be; empty if nothing did.
         self.broken = ""
@@ -201,13 +181,14 @@ class KeyCache(ABC, Generic[Value]):
     def release(self, resident: Any) -> None:
         """A key has left memory, and its room there is free."""
 
+    @property
+    def learner_names(self) -> list[str]:
+        """Those of a model; and that of the shared one, if there is one."""
+        return [*self.model.learner_names, *([SHARED] if self.shares else [])]
+
     def snapshot_key(self, key: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The metadata and arrays of what a key has."""
         return self.pack(self.look(key))
-
-    def forget_key(self, key: str) -> None:
-        """Forget a key that is known."""
-        self.forget(key)
 
     def hold(self) -> None:
         """Let keys alone learn from now on."""
@@ -225,89 +206,85 @@ class KeyCache(ABC, Generic[Value]):
                 )
             if key not in self.known:
                 new.add(key)
-        self.check_room_for(new, records.first)
+        if new:
+            self._check_number(len(self.known) + len(new), f"record {records.first} or one after it")
 
-    def check_room_for(self, new: Collection[str], record: int) -> None:
-        """Refuse new keys where there would be too many."""
+    def _check_number(self, n: int, what: str) -> None:
+        """Refuse to have so many keys, unless the oldest are forgotten."""
         most = self.limits.max_keys
-        if not self.limits.forget and len(self.known) + len(new) > most:
+        if n > most and not self.limits.forget:
             raise BraidedError(
-                f"record {record} or one after it brings key number {most + 1:,}, and max_keys is {most:,}: raise "
-                "`max_keys`, or give `evict='oldest'`"
+                f"{what} brings key number {most + 1:,}, and max_keys is {most:,}: raise `max_keys`, or give "
+                "`evict='oldest'`"
             )
 
-    def parts(self, keys: Sequence[str | None], learned: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    def parts(self, keys: Sequence[str | None], learned: Sequence[bool]) -> Iterator[slice]:
         """Cut records into parts whose keys fit into memory together, each to be run before the next is asked for.
 
         Where a key comes that is one too many, the oldest at that point is forgotten.
         """
-        start = 0
-        while start < len(keys):
-            end, seen, new = start, set[str | None](), set[str | None]()
-            while end < len(keys):
-                key = keys[end]
-                if key not in seen and len(seen) == self.limits.in_memory:
-                    break
-                if learned[end] and key not in self.known and key not in new:
-                    if len(self.known) + len(new) >= self.limits.max_keys:
-                        if end > start:
-                            break
-                        self.forget(next(iter(self.known)))
-                    new.add(key)
-                seen.add(key)
-                end += 1
-            yield start, end
-            start = end
+        start, seen, new = 0, set[str | None](), set[str | None]()
+        for row, key in enumerate(keys):
+            comes = learned[row] and key not in self.known and key not in new
+            full = comes and len(self.known) + len(new) >= self.limits.max_keys
+            if row > start and (full or (key not in seen and len(seen) == self.limits.in_memory)):
+                yield slice(start, row)
+                start, seen, new = row, set(), set()
+            if full:
+                self.drop(next(iter(self.known)))
+            if comes:
+                new.add(key)
+            seen.add(key)
+        yield slice(start, len(keys))
 
     def use(self, keys: Sequence[str | None], learned: Sequence[bool]) -> list[Any]:
         """What each record's key has in memory, where all of these keys are then; None for one that is not known.
 
-        Parameters
-        ----------
-        keys
-            One per record, at most `in_memory` of them different; None for a record without one.
-        learned
-            Whether each record is learned, which makes its key known.
+        At most `in_memory` of them may be different; a record that is `learned` makes its key known.
         """
         wanted = OrderedDict.fromkeys(
             key for key, new in zip(keys, learned, strict=True) if key is not None and (new or key in self.known)
         )
         absent = [key for key in wanted if key not in self.resident]
-        for known in wanted.keys() & self.resident.keys():
-            self.resident.move_to_end(known)
+        for found in wanted:
+            if found in self.resident:
+                self.resident.move_to_end(found)
         self._make_room(len(absent), len(wanted) - len(absent))
-        for new_key in absent:
-            self.resident[new_key] = self.take_in(self.look(new_key))
+        for found in absent:
+            self.resident[found] = self.take_in(self.look(found))
         for key, new in zip(keys, learned, strict=True):
             if new and key is not None:
-                self.has_learned(key)
+                self._has_learned(key)
         return [None if key is None else self.resident.get(key) for key in keys]
 
     def set(self, key: str, value: Value) -> None:
-        """Let a key have a value, which must have been checked, and be the one that learned last.
-
-        Where there are too many keys, the oldest is forgotten.
-        """
-        if key not in self.known and len(self.known) >= self.limits.max_keys:
-            self.forget(next(iter(self.known)))
+        """Let a key have a value, which must have been checked, and be the one that learned last."""
+        if key not in self.known:
+            self._check_number(len(self.known) + 1, f"key {key!r}")
+            if len(self.known) >= self.limits.max_keys:
+                self.drop(next(iter(self.known)))
         if key in self.resident:
             self._leave(key)
         self._make_room(1, 0)
         self.resident[key] = self.take_in(value)
-        self.has_learned(key)
+        self._has_learned(key)
 
-    def has_learned(self, key: str) -> None:
+    def _has_learned(self, key: str) -> None:
         """Let a key be the one that learned last: what it has is no longer what the file has."""
         self.known[key] = None
         self.known.move_to_end(key)
         self._file.remove(key)
 
-    def forget(self, key: str) -> None:
-        """Forget a key that is known."""
+    def drop(self, key: str) -> None:
+        """Know a key no longer."""
         del self.known[key]
         self._file.remove(key)
         if key in self.resident:
             self._leave(key)
+
+    def forget_key(self, key: str) -> None:
+        """Forget a key as if it had never come."""
+        self.drop(key)
 
     def make_ready(self) -> None:
         """Refuse to learn, before anything has changed, if keys that are too many cannot leave memory.
@@ -318,13 +295,13 @@ class KeyCache(ABC, Generic[Value]):
         self._put_away(max(len(self.resident) - self.limits.in_memory, 0))
 
     @contextmanager
-    def learning(self, behind: str) -> Iterator[None]:
-        """Within this, keys learn; on failure the fleet is marked unusable, and `behind` says what its keys lack."""
+    def learning(self) -> Iterator[None]:
+        """Within this, keys learn; on failure the fleet is marked unusable."""
         try:
             yield
         except BaseException as error:
             why = str(error) or type(error).__name__
-            self.broken = f"the fleet has failed in the middle of a step ({why}), and its keys {behind}"
+            self.broken = f"the fleet has failed in the middle of a step ({why}), which its keys have learned in part"
             raise
 
     def check_whole(self) -> None:
@@ -339,25 +316,6 @@ class KeyCache(ABC, Generic[Value]):
         if key in self._file:
             return self.unpack(decode(self._file.read(key), f"of key {key!r}", self.kind))
         return self.fresh()
-
-    def load(self, metadata: Any, arrays: Arrays) -> None:
-        """Take over a `snapshot` of the model; keys are for `_load_keys`."""
-        self.model.load(checked(WHAT, metadata, "model", dict), unprefixed(SHARED, arrays))
-
-    def _load_keys(self, metadata: Any, n: int, values: Iterable[Value]) -> None:
-        """Take over n keys; refused if those that are too many for memory cannot be put on disk."""
-        keys = restored_keys(WHAT, metadata, n)
-        if n > self.limits.max_keys:
-            raise BraidedError(f"{WHAT} has {n} keys, and that is too many; {REMEDY}")
-        for key, value in zip(keys, values, strict=True):
-            self.set(key, value)
-            self.make_ready()
-
-    def _snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The keys, and the model without its parameters."""
-        model, arrays = self.model.snapshot()
-        del model["parameters"]
-        return {"model": model, "texts": list(self.known)}, dict(prefixed(SHARED, arrays))
 
     def _make_room(self, n: int, kept: int) -> None:
         """Put keys on disk where there would be too many with n more; the `kept` that were used last stay."""
@@ -384,3 +342,25 @@ class KeyCache(ABC, Generic[Value]):
 def counted_rows(records: Records) -> NDArray[np.int64]:
     """The rows of records that are learned: those of weight 0 are only predicted."""
     return np.arange(len(records)) if records.weights is None else np.flatnonzero(records.weights)
+
+
+def likeliest(values: NDArray[np.float64], regression: bool) -> NDArray[Any]:
+    """The numbers that a model predicts, or the places of the classes, -1 where nothing is known."""
+    if regression:
+        return values[:, 0]
+    return np.where(values.any(axis=1), values.argmax(axis=1) if values.shape[1] else 0, -1)
+
+
+def restored_key(what: str, text: Any) -> str:
+    """A key in a file, which is a text that a fleet would make of it."""
+    if not isinstance(text, str) or key_text(text, "key") != text:
+        raise BraidedError(f"{what}: {text!r:.60} is not a key; {REMEDY}")
+    return text
+
+
+def restored_keys(what: str, metadata: Mapping[str, Any]) -> list[str]:
+    """The keys in a file's metadata, each checked."""
+    keys = [restored_key(what, text) for text in checked(what, metadata, "texts", list)]
+    if len(set(keys)) != len(keys):
+        raise BraidedError(f"{what} has the same key twice; {REMEDY}")
+    return keys

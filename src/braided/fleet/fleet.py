@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -22,9 +22,8 @@ from braided.estimators.arrays import column_of, frame_of, is_sparse, n_records,
 from braided.estimators.base import MODL
 from braided.estimators.lock import ModelLock
 from braided.estimators.params import REGRESSION
-from braided.fleet.cache import KeyLimits
+from braided.fleet.cache import SHARED, KeyLimits, restored_key
 from braided.fleet.key_learners import KeyLearners
-from braided.fleet.schema import restored_key
 from braided.fleet.separate import KeyModels
 from braided.records import Predictions, Records, join_predictions
 from braided.store import REMEDY, checked, pack_name, parts_of, prefixed, read, unpack_name, unprefixed, write
@@ -46,7 +45,7 @@ _IN_MEMORY = {BRAID: 100_000, START: 500, NONE: 500}
 _MAX_KEYS = 10**9
 #: Of a chunk as many records are learned at a time as take these seconds of processor time: first and at least so many.
 _SECONDS, _FIRST, _LEAST = 0.005, 32, 4
-_TEMPLATE = "template"
+_TEMPLATE, _KEYS = "template", "keys"
 _WHAT = "the fleet"
 
 
@@ -95,9 +94,9 @@ class Fleet(base.Wrapper[Any], base.Estimator):
 
     def __new__(cls, model: Any = None, *arguments: Any, **settings: Any) -> Self:
         """One that River takes for a classifier, or for a regressor, as the model is."""
-        if cls is not Fleet:
-            return super().__new__(cls)
-        kind: Any = FleetRegressor if getattr(model, "task", None) == REGRESSION else FleetClassifier
+        kind: Any = cls
+        if cls is Fleet:
+            kind = FleetRegressor if getattr(model, "task", None) == REGRESSION else FleetClassifier
         made: Self = super().__new__(kind)
         return made
 
@@ -148,10 +147,8 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         checks.choice("share", self.share, SHARES)
         if self.evict not in (None, OLDEST):
             raise BraidedError(f"evict is {shown(self.evict)}: give None or {OLDEST!r}")
-        for name in ("in_memory", "max_keys"):
-            value = getattr(self, name)
-            if name == "in_memory" and value is None:
-                continue
+        in_memory = 1 if self.in_memory is None else self.in_memory
+        for name, value in (("in_memory", in_memory), ("max_keys", self.max_keys)):
             if type(value) is not int or not 1 <= value <= _MAX_KEYS:
                 raise BraidedError(f"{name} is {shown(value)}: give a whole number from 1 to {_MAX_KEYS:,}")
         pack_name(self.key)
@@ -318,9 +315,9 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         learn: bool = False,
     ) -> tuple[Records, Frame | None]:
         """A chunk as checked records of numbers with their keys, and the data frame that X is without them."""
-        given, X, names = _without_keys(X, names, self.key, keys)
         if is_sparse(X):
             raise BraidedError("X is a sparse matrix, and a fleet takes arrays and frames: give X.toarray()")
+        given, X, names = _without_keys(X, names, self.key, keys)
         first = self._inside.learned + 1
         texts = [key_text(value, self.key, first + row) for row, value in enumerate(given)]
         if learn:
@@ -350,9 +347,12 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         with self._lock.writing, self._growing():
             records, frame = self._records(X, names, keys, y, sample_weight, learn=True)
             admitted = self._inside.check(records)
-            parts = []
-            for rows in _pieces(len(records)):
-                parts.append(self._inside.learn(admitted.part(rows.start, rows.stop)))
+            parts, start, size = list[Predictions](), 0, _FIRST
+            while not parts or start < len(records):
+                began = time.thread_time()
+                parts.append(self._inside.learn(admitted.part(start, start + size)))
+                seconds = max(time.thread_time() - began, 1e-6)
+                start, size = start + size, max(_LEAST, min(2 * size, int(size * _SECONDS / seconds)))
                 self._lock.let_readers_in()
             predictions = join_predictions(parts)
             return predictions if frame is None else self._framed(frame, predictions)
@@ -365,12 +365,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         return predictions._replace(values=frame.frame(values, self.classes[: values.shape[1]]), own=own)
 
     def learn_many(
-        self,
-        X: Any,
-        y: Any,
-        names: Sequence[Hashable] | None = None,
-        sample_weight: Any = None,
-        keys: Any = None,
+        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, keys: Any = None
     ) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         self.predict_learn_many(X, y, names, sample_weight, keys)
@@ -454,8 +449,6 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             raise BraidedError("the key has learned with another shared model: give the fleet that it is from")
         own = checked(_WHAT, metadata, "own", dict)
         with self._lock.writing:
-            if key not in self._inside.known:
-                self._inside.check_room_for([key], self._inside.learned + 1)
             self._inside.restore_key(key, own, arrays)
 
     def snapshot(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -474,7 +467,9 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         template, arrays = self.model.snapshot()
         with self._lock:
             self._inside.check_whole()
-            inside, more = self._inside.snapshot()
+            model, shared = self._inside.model.snapshot()
+            del model["parameters"]  # those of the template
+            own, own_arrays = self._inside.snapshot()
             if encode is None and self._encoder is not None:
                 encode = pack_encoder(self._encoder)
             metadata: dict[str, Any] = {
@@ -482,13 +477,13 @@ class Fleet(base.Wrapper[Any], base.Estimator):
                 "parameters": {name: getattr(self, name) for name in _SETTINGS} | {"key": pack_name(self.key)},
                 "learned": self._inside.learned,
                 "template": template if encode is None else {**template, "encode": encode},
-                "inside": inside,
+                "inside": {"model": model, **own},
                 "held": self.shared_is_held,
                 # For a digest of all that was learned.
                 "features": [pack_name(name) for name in self.feature_names],
                 "classes": [pack_name(label) for label in self.classes],
             }
-        return metadata, {**prefixed(_TEMPLATE, arrays), **more}
+        return metadata, {**prefixed(_TEMPLATE, arrays), **prefixed(SHARED, shared), **prefixed(_KEYS, own_arrays)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fleet, with the keys on disk, to one file, atomically; see `MODLClassifier.save`."""
@@ -534,7 +529,9 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         template = kind.restore(checked(_WHAT, metadata, "template", dict), unprefixed(_TEMPLATE, arrays), learners)
         fleet = cls(template, folder=folder, **{**given, "key": unpack_name(given["key"])})
         fleet._encoder = template.encoder
-        fleet._inside.load(checked(_WHAT, metadata, "inside", dict), arrays)
+        inside = checked(_WHAT, metadata, "inside", dict)
+        fleet._inside.model.load(checked(_WHAT, inside, "model", dict), unprefixed(SHARED, arrays))
+        fleet._inside.load(inside, unprefixed(_KEYS, arrays))
         fleet._inside.learned = checked(_WHAT, metadata, "learned", int)
         if checked(_WHAT, metadata, "held", bool):
             fleet.hold_shared()
@@ -562,51 +559,28 @@ def _without_keys(
     X: Any, names: Sequence[Hashable] | None, key: Hashable, keys: Any = None
 ) -> tuple[list[Any], Any, Sequence[Hashable] | None]:
     """The keys of an array's or frame's records as they were given, and the rest with its names."""
+    frame = frame_of(X)
     if keys is not None:
-        frame = None if is_sparse(X) else frame_of(X)
         columns = names if names is not None else [] if frame is None else frame.columns
         if key in columns:
             raise BraidedError(f"keys are given, and X has the column {key!r} as well: give one of the two")
-        return _listed_keys(keys, n_records(X)), X, names
-    if is_sparse(X):
-        raise BraidedError(f"X is a sparse matrix, which has no column {key!r}: give keys=[...] as well")
-    frame = frame_of(X)
+        given = column_of(keys, "keys")
+        if isinstance(given, str | Set | Mapping) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+            raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key a record")
+        # Times as a list would be whole numbers of nanoseconds, and keys.
+        listed = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind not in "mM" else list(given)
+        if len(listed) != n_records(X):
+            raise BraidedError(f"X has {n_records(X)} records and keys has {len(listed)}: the lengths must match")
+        return listed, X, names
     if frame is not None:
-        if names is not None:
-            raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
         rest, found = frame.without(key)
-        return found, rest, None
+        return found, rest, names
     array = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
     known: list[Hashable] = list(range(array.shape[1] if array.ndim == 2 else 0) if names is None else names)
     if array.ndim != 2 or key not in known or len(known) != array.shape[1]:
         raise BraidedError(f"X has no column {key!r}: name its columns, one of them by the key, or give keys=[...]")
     place = known.index(key)
     return array[:, place].tolist(), np.delete(array, place, axis=1), known[:place] + known[place + 1 :]
-
-
-def _pieces(n: int) -> Iterator[slice]:
-    """The rows of a chunk, as many at a time as are learned in some milliseconds; there is one piece at least."""
-    done, size = 0, _FIRST
-    while True:
-        began, stop = time.thread_time(), min(done + size, n)
-        yield slice(done, stop)
-        if stop == n:
-            return
-        seconds = time.thread_time() - began
-        size = max(_LEAST, min(2 * size, int((stop - done) * _SECONDS / max(seconds, 1e-6))))
-        done = stop
-
-
-def _listed_keys(keys: Any, n: int) -> list[Any]:
-    """The keys of n records as a list."""
-    given = column_of(keys, "keys")
-    if isinstance(given, str | Set | Mapping) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
-        raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key a record")
-    # Times as a list would be whole numbers of nanoseconds, and keys.
-    found = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind not in "mM" else list(given)
-    if len(found) != n:
-        raise BraidedError(f"X has {n} records and keys has {len(found)}: the lengths must match")
-    return found
 
 
 def warm_up_fleet(fleet: Fleet) -> None:

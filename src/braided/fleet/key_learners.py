@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.model import Model
-from braided.fleet.cache import SHARED, WHAT, KeyCache, KeyLimits, counted_rows
-from braided.fleet.layout import MAX_FEATURES, RowLayout
-from braided.fleet.schema import check_rows, shared_weights
+from braided.fleet.cache import WHAT, KeyCache, KeyLimits, counted_rows, likeliest, restored_keys
+from braided.fleet.layout import MAX_FEATURES, RowLayout, shared_weights
 from braided.kernels import keyed
 from braided.kernels.random import fill_normal, fill_uniform, key_of, mix, unit_interval
 from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, STATISTICS
@@ -26,29 +25,19 @@ from braided.store import (
     InParts,
     check,
     checked,
-    length,
     pack_name,
-    prefixed,
-    reject_malformed,
     state_digest,
     unpack_names,
-    unprefixed,
 )
 
 Floats = NDArray[np.float64]
 #: What a key has: a row of `single`, with its learners, and one of `double`, with what needs the precision.
 Row = tuple[NDArray[np.float32], NDArray[np.float64]]
 _NO_WEIGHTS = np.zeros(0)
-_KEYS = "keys"
 #: How many keys are read at a time where all are saved or loaded.
 _KEYS_AT_A_TIME = 256
 #: How many keys the tables have room for at least.
 _MIN_PLACES = 64
-
-
-def _unit(seat: np.uint64, place: int) -> float:
-    """A draw from [0, 1)."""
-    return float(unit_interval(np.uint64(mix(seat, np.uint64(place)))))
 
 
 class KeyLearners(KeyCache[Row]):
@@ -85,32 +74,17 @@ class KeyLearners(KeyCache[Row]):
     A record of weight c is one step of c times the curvature; beyond 1, it moves a score by 4 at most. The features are
     the first 32 that came, the classes the first 32: for others the shared model speaks alone. A key takes 3.5 kB with
     8 features and two classes or a number, 8 to 10 kB with 32 features, and 20.5 kB with 32 features and 32 classes.
-
-    Parameters
-    ----------
-    model
-        The shared model; it has learned nothing yet.
-    limits
-        How many keys there may be, and how many in memory.
-
-    Attributes
-    ----------
-    layout
-        The sizes of rows.
-    single, double
-        The rows of keys in memory, one per place; `resident` has the place of each key.
-    names, n_classes
-        The features that keys' own learners see, and their places; and how many classes are known.
     """
 
     kind = "FleetRows"
 
     def __init__(self, model: Model, limits: KeyLimits) -> None:
         super().__init__(model, limits)
+        #: The sizes of rows; and the rows of keys in memory, one per place: `resident` has the place of each key.
         self.layout = RowLayout.for_sizes(model.regression, 0, 0)
-        self.single = np.zeros((0, self.layout.size), dtype=np.float32)
-        self.double = np.zeros((0, keyed.DOUBLES))
+        self.single, self.double = np.zeros((0, self.layout.size), np.float32), np.zeros((0, keyed.DOUBLES))
         self._free: list[int] = []
+        #: The features that keys' own learners see, and their places; and how many classes are known.
         self.names: dict[Hashable, int] = {}
         self.n_classes = 0
         self.statistics = np.zeros((MAX_FEATURES, STATISTICS))
@@ -127,11 +101,6 @@ class KeyLearners(KeyCache[Row]):
     def classes(self) -> list[Hashable]:
         """The labels seen so far."""
         return self.model.labels
-
-    @property
-    def learner_names(self) -> list[str]:
-        """Those of the shared model, and that model itself."""
-        return [*self.model.learner_names, SHARED]
 
     def _first_weights(self) -> Floats:
         n, first = self.layout.n_weights, 0 if self.model.regression else 1
@@ -157,7 +126,9 @@ class KeyLearners(KeyCache[Row]):
             for side in range(2):
                 # The feature in place i takes the seat with probability 1 / (i + 1): each has it as often in the end.
                 seat = np.uint64(key_of(self._seed, "fleet", "pairs", 2 * k + side))
-                taken = [i for i in range(n_features) if _unit(seat, i) * (i + 1) < 1.0]
+                taken = [
+                    i for i in range(n_features) if unit_interval(np.uint64(mix(seat, np.uint64(i)))) * (i + 1) < 1.0
+                ]
                 self._pairs[k, side] = taken[-1] if taken else 0
 
     def fresh(self) -> Row:
@@ -191,10 +162,10 @@ class KeyLearners(KeyCache[Row]):
 
     def unpack(self, checkpoint: Checkpoint) -> Row:
         """The row in a file, checked, in the present layout."""
-        sizes, arrays = checkpoint.metadata, checkpoint.arrays
-        with reject_malformed("a key on disk"):
-            old = RowLayout(self.layout.regression, int(sizes["features"]), int(sizes["classes"]))
-        check_rows("a key on disk", old, arrays)
+        metadata, arrays = checkpoint.metadata, checkpoint.arrays
+        sizes = [checked("a key on disk", metadata, name, int) for name in ("features", "classes")]
+        old = RowLayout(self.layout.regression, *sizes)
+        old.check("a key on disk", 1, arrays)
         return self.layout.grown(arrays["single"], old)[0], arrays["double"][0]
 
     def hold(self) -> None:
@@ -204,11 +175,8 @@ class KeyLearners(KeyCache[Row]):
 
     def digest(self) -> str:
         """A SHA-256 over all that keys share."""
-        digest = hashlib.sha256(state_digest(self.model).encode())
-        digest.update(repr(list(self.names)).encode())
-        for array in (self.statistics, self.fleet):
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        shared = f"{state_digest(self.model)}{list(self.names)!r}".encode()
+        return hashlib.sha256(shared + self.statistics.tobytes() + self.fleet.tobytes()).hexdigest()
 
     def _admit(self, names: Sequence[Hashable], n_classes: int) -> None:
         """Let keys' own learners see some more features, as far as there is room, and this number of classes."""
@@ -234,8 +202,7 @@ class KeyLearners(KeyCache[Row]):
         learned = [False] * n if codes is None else (weights > 0.0).tolist() if weights.size else [True] * n
         targets = np.zeros(n) if codes is None else codes
         found = np.zeros_like(shared)
-        for start, stop in self.parts(keys, learned):
-            part = slice(start, stop)
+        for part in self.parts(keys, learned):
             used = self.use(keys[part], learned[part])
             slots = np.array([-1 if place is None else place for place in used], dtype=np.int64)
             keyed.run(
@@ -266,11 +233,10 @@ class KeyLearners(KeyCache[Row]):
         if not self.model.records_learned:  # nor are the first record that is learned, and those before it
             answered[: int(learned[0]) + 1 if learned.size else None] = False
         if self.held:
-            shared, behind = self.model.predict(admitted.records), "may have learned a part of it"
+            shared = self.model.predict(admitted.records)
         else:
             shared = self.model.learn(admitted, None if x is None else self.model.earlier(x))
-            behind = "have not learned what the shared model has"
-        with self.learning(behind):
+        with self.learning():
             values = self._learn_own(admitted, shared.values, answered)
         self.learned += learned.size
         return self._with_own(shared, values)
@@ -316,27 +282,19 @@ class KeyLearners(KeyCache[Row]):
 
     def _with_own(self, shared: Predictions, values: Floats) -> Predictions:
         """The predictions with the keys' learners, and the shared model's answer as one more learner's."""
-        alone = shared.values
-        if self.model.regression:
-            answers = alone[:, 0]
-        else:
-            answers = np.where(alone.any(axis=1), alone.argmax(axis=1) if alone.shape[1] else 0, -1)
-        return Predictions(values, np.column_stack([shared.own, answers]).astype(np.float64))
+        own = np.column_stack([shared.own, likeliest(shared.values, self.model.regression)])
+        return Predictions(values, own.astype(np.float64))
 
     def restore_key(self, key: str, metadata: Any, arrays: Arrays) -> None:
         """Let a key have what `snapshot_key` gave, in a fleet of the same sizes; one that is too many is forgotten."""
         for name, size in (("features", self.layout.features), ("classes", self.layout.classes)):
             checked(WHAT, metadata, name, int, size, size)
-        for name in ("single", "double"):
-            if length(arrays, name) != 1:
-                raise BraidedError(f"{WHAT}: array {name!r} is not one key's; give what snapshot_key gave")
-        check_rows(WHAT, self.layout, arrays)
+        self.layout.check(WHAT, 1, arrays)
         self.make_ready()
         self.set(key, (arrays["single"][0], arrays["double"][0]))
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Everything needed to go on exactly from here; of the keys' rows some are in memory at a time."""
-        metadata, found = self._snapshot()
         keys, size = list(self.known), self.layout.size
         double = np.zeros((len(keys), keyed.DOUBLES))  # small: filled while the others are read
 
@@ -354,12 +312,11 @@ class KeyLearners(KeyCache[Row]):
             "single": InParts(np.dtype(np.float32), (len(keys), size), single),
             "double": InParts(double.dtype, double.shape, lambda: (double,)),
         }
-        return {**metadata, "names": [pack_name(name) for name in self.names]}, found | prefixed(_KEYS, own)
+        return {"texts": keys, "names": [pack_name(name) for name in self.names]}, own
 
     def load(self, metadata: Any, arrays: Arrays) -> None:
         """Take over a `snapshot`, before anything was learned; what could not be one is refused."""
-        super().load(metadata, arrays)
-        own, names = unprefixed(_KEYS, arrays), unpack_names("names", checked(WHAT, metadata, "names", list))
+        keys, names = restored_keys(WHAT, metadata), unpack_names("names", checked(WHAT, metadata, "names", list))
         if len(names) > MAX_FEATURES:
             raise BraidedError(f"{WHAT} has {len(names)} names, and that is too many; {REMEDY}")
         self._admit(names, len(self.model.classes))
@@ -368,9 +325,11 @@ class KeyLearners(KeyCache[Row]):
             "statistics": Array((len(names), STATISTICS), "float64", *bounds),
             "fleet": shared_weights(self.layout.n_weights),
         }
-        check(WHAT, schema, own)
-        check_rows(WHAT, self.layout, own)
-        self.statistics[: len(names)], self.fleet[:] = own["statistics"], own["fleet"]
-        self._load_keys(metadata, len(own["single"]), zip(own["single"], own["double"], strict=True))
+        check(WHAT, schema, arrays)
+        self.layout.check(WHAT, len(keys), arrays)
+        self.statistics[: len(names)], self.fleet[:] = arrays["statistics"], arrays["fleet"]
+        for place, key in enumerate(keys):
+            self.set(key, (arrays["single"][place], arrays["double"][place]))
+            self.make_ready()
         if self.known and not self.model.records_learned:
             raise BraidedError("the fleet has keys, and its shared model has learned nothing; give a file from save")

@@ -11,8 +11,8 @@ from braided.estimators import MODLClassifier
 from braided.estimators.base import MODL
 from braided.estimators.params import REGRESSION
 from braided.fleet import SHARES, Fleet
+from braided.fleet.cache import restored_keys
 from braided.fleet.layout import RowLayout
-from braided.fleet.schema import restored_keys
 from braided.kernels import keyed
 from braided.learners import CompiledLearner
 from braided.serve.problems import HTTPProblem, shown
