@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.estimators.model import Model
 from braided.records import Records
-from braided.store import REMEDY, Checkpoint, checked, decode, encode
+from braided.store import REMEDY, Arrays, checked, decode, encode
 from braided.values import key_text, shown
 
 #: What a key has: a row of each of two tables, or a model.
@@ -166,8 +166,8 @@ class KeyCache(ABC, Generic[Value]):
         """The metadata and arrays of one key's checkpoint."""
 
     @abstractmethod
-    def unpack(self, checkpoint: Checkpoint) -> Value:
-        """What the checkpoint of one key holds, checked."""
+    def unpack(self, metadata: Any, arrays: Arrays) -> Value:
+        """The inverse of `pack`, of what may come from a stranger."""
 
     def take_in(self, value: Value) -> Any:
         """Keep what a key has in memory; returns how to find it."""
@@ -196,18 +196,16 @@ class KeyCache(ABC, Generic[Value]):
 
     def check_room(self, records: Records) -> None:
         """Refuse records to be learned that have no key, or bring too many."""
-        new = set()
+        keys, new = keys_of(records), set()
         for row in counted_rows(records).tolist():
-            key = None if records.keys is None else records.keys[row]
-            if key is None:
+            if keys[row] is None:
                 raise BraidedError(
                     f"record {records.first + row} has no key {shown(self.limits.key)}: give every record that is "
                     "learned one, or leave it out"
                 )
-            if key not in self.known:
-                new.add(key)
-        if new:
-            self._check_number(len(self.known) + len(new), f"record {records.first} or one after it")
+            if keys[row] not in self.known:
+                new.add(keys[row])
+        self._check_number(len(self.known) + len(new), f"record {records.first} or one after it")
 
     def _check_number(self, n: int, what: str) -> None:
         """Refuse to have so many keys, unless the oldest are forgotten."""
@@ -314,7 +312,8 @@ class KeyCache(ABC, Generic[Value]):
         if key in self.resident:
             return self.value_of(self.resident[key])
         if key in self._file:
-            return self.unpack(decode(self._file.read(key), f"of key {key!r}", self.kind))
+            _, metadata, arrays = decode(self._file.read(key), f"of key {key!r}", self.kind)
+            return self.unpack(metadata, arrays)
         return self.fresh()
 
     def _make_room(self, n: int, kept: int) -> None:
@@ -342,6 +341,11 @@ class KeyCache(ABC, Generic[Value]):
 def counted_rows(records: Records) -> NDArray[np.int64]:
     """The rows of records that are learned: those of weight 0 are only predicted."""
     return np.arange(len(records)) if records.weights is None else np.flatnonzero(records.weights)
+
+
+def keys_of(records: Records) -> list[Any]:
+    """The key of each record, None for one without."""
+    return [None] * len(records) if records.keys is None else records.keys
 
 
 def likeliest(values: NDArray[np.float64], regression: bool) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from braided.estimators.arrays import column_of, frame_of, is_sparse, n_records,
 from braided.estimators.base import MODL
 from braided.estimators.lock import ModelLock
 from braided.estimators.params import REGRESSION
-from braided.fleet.cache import SHARED, KeyLimits, restored_key
+from braided.fleet.cache import SHARED, WHAT, KeyLimits, restored_key
 from braided.fleet.key_learners import KeyLearners
 from braided.fleet.separate import KeyModels
 from braided.records import Predictions, Records, join_predictions
@@ -46,7 +46,6 @@ _MAX_KEYS = 10**9
 #: Of a chunk as many records are learned at a time as take these seconds of processor time: first and at least so many.
 _SECONDS, _FIRST, _LEAST = 0.005, 32, 4
 _TEMPLATE, _KEYS = "template", "keys"
-_WHAT = "the fleet"
 
 
 class Fleet(base.Wrapper[Any], base.Estimator):
@@ -282,7 +281,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
                 weights = None if weight == 1.0 else np.array([weight])
                 admitted = inside.check(Records(tuple(rest), values, [target], weights, [key], first=record))
                 if weight > 0.0:
-                    inside.learn(admitted, rest)
+                    inside.learn_row(admitted, rest)
 
     def _predict_row(self, x: Mapping[Hashable, Any]) -> NDArray[np.float64] | None:
         key, rest = self._keyed(x)
@@ -324,8 +323,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             self._inside.make_ready()
         else:
             self._inside.check_whole()
-        settle = not self._inside.held
-        records, frame = records_of(X, names, y, sample_weight, self._encoder, first, learn, settle)
+        records, frame = records_of(X, names, y, sample_weight, self._encoder, first, learn, not self._inside.held)
         return replace(records, keys=texts), frame
 
     def predict_learn_many(
@@ -442,12 +440,12 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     def restore_key(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Let a key have what `snapshot_key` gave, whatever it had before; what could not be that is refused."""
         self._check_apart()
-        key = restored_key(_WHAT, checked(_WHAT, metadata, "text", str))
-        if checked(_WHAT, metadata, "share", str) != self.share:
+        key = restored_key(WHAT, checked(WHAT, metadata, "text", str))
+        if checked(WHAT, metadata, "share", str) != self.share:
             raise BraidedError(f"the key is of a fleet with share={metadata['share']!r:.60}: give one of this fleet's")
-        if checked(_WHAT, metadata, "shared", str) != self._shared_digest:
+        if checked(WHAT, metadata, "shared", str) != self._shared_digest:
             raise BraidedError("the key has learned with another shared model: give the fleet that it is from")
-        own = checked(_WHAT, metadata, "own", dict)
+        own = checked(WHAT, metadata, "own", dict)
         with self._lock.writing:
             self._inside.restore_key(key, own, arrays)
 
@@ -458,18 +456,20 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         restored takes such.
         """
         with self._lock:
-            metadata, arrays = self.snapshot_in_parts(encode)
+            metadata, arrays = self.snapshot_in_parts(encode, later=False)
             parts = {name: list(parts_of(array)) for name, array in arrays.items()}
         return metadata, {name: found[0] if len(found) == 1 else np.concatenate(found) for name, found in parts.items()}
 
-    def snapshot_in_parts(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def snapshot_in_parts(
+        self, encode: dict[str, Any] | None = None, later: bool = True
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The same, to be written before anything else is done: keys on disk are read as they are written."""
         template, arrays = self.model.snapshot()
         with self._lock:
             self._inside.check_whole()
             model, shared = self._inside.model.snapshot()
             del model["parameters"]  # those of the template
-            own, own_arrays = self._inside.snapshot()
+            own, own_arrays = self._inside.snapshot(later)
             if encode is None and self._encoder is not None:
                 encode = pack_encoder(self._encoder)
             metadata: dict[str, Any] = {
@@ -520,20 +520,20 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         folder: str | os.PathLike[str] | None = None,
     ) -> Self:
         """The inverse of `snapshot`; what could not have come from there is refused."""
-        kind = ESTIMATORS.get(checked(_WHAT, metadata, "estimator", str))
+        kind = ESTIMATORS.get(checked(WHAT, metadata, "estimator", str))
         if kind is None:
-            raise BraidedError(f"{_WHAT}: estimator {metadata['estimator']!r:.60} is not known to this braided")
-        given = checked(_WHAT, metadata, "parameters", dict)
+            raise BraidedError(f"{WHAT}: estimator {metadata['estimator']!r:.60} is not known to this braided")
+        given = checked(WHAT, metadata, "parameters", dict)
         if given.keys() != set(_SETTINGS):
-            raise BraidedError(f"{_WHAT}: its parameters are {', '.join(given):.60}; {REMEDY}")
-        template = kind.restore(checked(_WHAT, metadata, "template", dict), unprefixed(_TEMPLATE, arrays), learners)
+            raise BraidedError(f"{WHAT}: its parameters are {', '.join(given):.60}; {REMEDY}")
+        template = kind.restore(checked(WHAT, metadata, "template", dict), unprefixed(_TEMPLATE, arrays), learners)
         fleet = cls(template, folder=folder, **{**given, "key": unpack_name(given["key"])})
         fleet._encoder = template.encoder
-        inside = checked(_WHAT, metadata, "inside", dict)
-        fleet._inside.model.load(checked(_WHAT, inside, "model", dict), unprefixed(SHARED, arrays))
+        inside = checked(WHAT, metadata, "inside", dict)
+        fleet._inside.model.load(checked(WHAT, inside, "model", dict), unprefixed(SHARED, arrays))
         fleet._inside.load(inside, unprefixed(_KEYS, arrays))
-        fleet._inside.learned = checked(_WHAT, metadata, "learned", int)
-        if checked(_WHAT, metadata, "held", bool):
+        fleet._inside.learned = checked(WHAT, metadata, "learned", int)
+        if checked(WHAT, metadata, "held", bool):
             fleet.hold_shared()
         return fleet
 

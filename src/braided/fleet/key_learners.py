@@ -11,24 +11,13 @@ from numpy.typing import NDArray
 
 from braided.errors import BraidedError
 from braided.estimators.model import Model
-from braided.fleet.cache import WHAT, KeyCache, KeyLimits, counted_rows, likeliest, restored_keys
+from braided.fleet.cache import WHAT, KeyCache, KeyLimits, counted_rows, keys_of, likeliest, restored_keys
 from braided.fleet.layout import MAX_FEATURES, RowLayout, shared_weights
 from braided.kernels import keyed
 from braided.kernels.random import fill_normal, fill_uniform, key_of, mix, unit_interval
 from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, STATISTICS
 from braided.records import Admitted, Predictions, Records
-from braided.store import (
-    REMEDY,
-    Array,
-    Arrays,
-    Checkpoint,
-    InParts,
-    check,
-    checked,
-    pack_name,
-    state_digest,
-    unpack_names,
-)
+from braided.store import Array, Arrays, InParts, check, checked, pack_name, state_digest, unpack_names
 
 Floats = NDArray[np.float64]
 #: What a key has: a row of `single`, with its learners, and one of `double`, with what needs the precision.
@@ -122,14 +111,11 @@ class KeyLearners(KeyCache[Row]):
         self._shape = self.layout.shape(n_features, self.n_classes, self.held)
         self._places = np.arange(n_features, dtype=np.int64)
         self._pairs = np.zeros((keyed.COSINES, 2), dtype=np.int64)
-        for k in range(keyed.COSINES):
-            for side in range(2):
-                # The feature in place i takes the seat with probability 1 / (i + 1): each has it as often in the end.
-                seat = np.uint64(key_of(self._seed, "fleet", "pairs", 2 * k + side))
-                taken = [
-                    i for i in range(n_features) if unit_interval(np.uint64(mix(seat, np.uint64(i)))) * (i + 1) < 1.0
-                ]
-                self._pairs[k, side] = taken[-1] if taken else 0
+        for k, side in np.ndindex(keyed.COSINES, 2):
+            # The feature in place i takes the seat with probability 1 / (i + 1): each has it as often in the end.
+            seat = np.uint64(key_of(self._seed, "fleet", "pairs", 2 * k + side))
+            taken = [i for i in range(n_features) if unit_interval(np.uint64(mix(seat, np.uint64(i)))) * (i + 1) < 1.0]
+            self._pairs[k, side] = taken[-1] if taken else 0
 
     def fresh(self) -> Row:
         """The row of a key that has learned nothing."""
@@ -160,12 +146,11 @@ class KeyLearners(KeyCache[Row]):
         sizes = {"features": self.layout.features, "classes": self.layout.classes}
         return sizes, {"single": value[0][None].copy(), "double": value[1][None].copy()}
 
-    def unpack(self, checkpoint: Checkpoint) -> Row:
-        """The row in a file, checked, in the present layout."""
-        metadata, arrays = checkpoint.metadata, checkpoint.arrays
-        sizes = [checked("a key on disk", metadata, name, int) for name in ("features", "classes")]
+    def unpack(self, metadata: Any, arrays: Arrays) -> Row:
+        """A row in the present layout, of one that was not larger."""
+        sizes = [checked(WHAT, metadata, name, int) for name in ("features", "classes")]
         old = RowLayout(self.layout.regression, *sizes)
-        old.check("a key on disk", 1, arrays)
+        old.check(WHAT, 1, arrays)
         return self.layout.grown(arrays["single"], old)[0], arrays["double"][0]
 
     def hold(self) -> None:
@@ -193,7 +178,7 @@ class KeyLearners(KeyCache[Row]):
         predictions are `shared`, had an answer for.
         """
         n = len(records)
-        keys, weights = records.keys or [None] * n, _NO_WEIGHTS if records.weights is None else records.weights
+        keys, weights = keys_of(records), _NO_WEIGHTS if records.weights is None else records.weights
         places = {name: place for place, name in enumerate(records.names)}
         where = np.array([places.get(name, -1) for name in self.names], dtype=np.int64)
         predictions = np.zeros_like(shared)
@@ -223,23 +208,25 @@ class KeyLearners(KeyCache[Row]):
             return Admitted(records, self.model.codes(records)[0], {}, {})
         return self.model.check(records)
 
-    def learn(self, admitted: Admitted, x: Mapping[Hashable, Any] | None = None) -> Predictions:
-        """Predict each record, then learn it, by the shared model and by the keys.
+    def learn(self, admitted: Admitted) -> Predictions:
+        """Predict each record, then learn it, by the shared model and by the keys."""
+        return self._with_own(*self._learn(admitted, None))
 
-        `x` is a record that is learned alone: where labels are late, coverage is judged by what was said when it came.
-        """
+    def learn_row(self, admitted: Admitted, x: Mapping[Hashable, Any]) -> None:
+        """Learn a record that counts; where labels are late, coverage is judged by what was said when it came."""
+        self._learn(admitted, None if self.held else self.model.earlier(x))
+
+    def _learn(self, admitted: Admitted, earlier: Predictions | None) -> tuple[Predictions, Floats]:
+        """The shared model's predictions, and those with the keys' learners."""
         learned = counted_rows(admitted.records)
         answered = np.ones(len(admitted.records), dtype=np.bool_)
         if not self.model.records_learned:  # nor are the first record that is learned, and those before it
             answered[: int(learned[0]) + 1 if learned.size else None] = False
-        if self.held:
-            shared = self.model.predict(admitted.records)
-        else:
-            shared = self.model.learn(admitted, None if x is None else self.model.earlier(x))
+        shared = self.model.predict(admitted.records) if self.held else self.model.learn(admitted, earlier)
         with self.learning():
             values = self._learn_own(admitted, shared.values, answered)
         self.learned += learned.size
-        return self._with_own(shared, values)
+        return shared, values
 
     def _learn_own(self, admitted: Admitted, shared: Floats, answered: NDArray[np.bool_]) -> Floats:
         """Let the keys learn records for which the shared model, which knows them by now, predicted `shared`."""
@@ -289,12 +276,12 @@ class KeyLearners(KeyCache[Row]):
         """Let a key have what `snapshot_key` gave, in a fleet of the same sizes; one that is too many is forgotten."""
         for name, size in (("features", self.layout.features), ("classes", self.layout.classes)):
             checked(WHAT, metadata, name, int, size, size)
-        self.layout.check(WHAT, 1, arrays)
+        row = self.unpack(metadata, arrays)
         self.make_ready()
-        self.set(key, (arrays["single"][0], arrays["double"][0]))
+        self.set(key, row)
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Everything needed to go on exactly from here; of the keys' rows some are in memory at a time."""
+    def snapshot(self, later: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What keys have and share, to go on exactly from here; rows are read some at a time, later if at all."""
         keys, size = list(self.known), self.layout.size
         double = np.zeros((len(keys), keyed.DOUBLES))  # small: filled while the others are read
 
@@ -317,17 +304,15 @@ class KeyLearners(KeyCache[Row]):
     def load(self, metadata: Any, arrays: Arrays) -> None:
         """Take over a `snapshot`, before anything was learned; what could not be one is refused."""
         keys, names = restored_keys(WHAT, metadata), unpack_names("names", checked(WHAT, metadata, "names", list))
-        if len(names) > MAX_FEATURES:
-            raise BraidedError(f"{WHAT} has {len(names)} names, and that is too many; {REMEDY}")
         self._admit(names, len(self.model.classes))
         bounds = MIN_STATISTICS[:STATISTICS], MAX_STATISTICS[:STATISTICS]
         schema = {
-            "statistics": Array((len(names), STATISTICS), "float64", *bounds),
+            "statistics": Array((len(self.names), STATISTICS), "float64", *bounds),
             "fleet": shared_weights(self.layout.n_weights),
         }
         check(WHAT, schema, arrays)
         self.layout.check(WHAT, len(keys), arrays)
-        self.statistics[: len(names)], self.fleet[:] = arrays["statistics"], arrays["fleet"]
+        self.statistics[: len(self.names)], self.fleet[:] = arrays["statistics"], arrays["fleet"]
         for place, key in enumerate(keys):
             self.set(key, (arrays["single"][place], arrays["double"][place]))
             self.make_ready()

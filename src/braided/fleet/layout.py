@@ -60,7 +60,8 @@ class RowLayout:
     def parts(self) -> dict[str, tuple[int, int]]:
         """The start and length of each part of a row, in order."""
         sizes = {f"mean {own}": self.classes * self.inputs(own) for own in range(self.n_own)}
-        sizes |= {f"covariance {own}": _half(self.inputs(own)) for own in range(self.n_own)}
+        # Of a symmetric matrix the lower half, row after row.
+        sizes |= {f"covariance {own}": sum(range(1 + self.inputs(own))) for own in range(self.n_own)}
         sizes["past"] = 0 if self.regression else len(keyed.RATES) * self.classes
         sizes |= {"weights": self.n_weights, "weight covariance": self.n_weights**2}
         found, start = {}, 0
@@ -146,10 +147,6 @@ def shared_weights(n: int) -> Array:
     high = np.concatenate([np.full(n + n * n, np.inf), more])
     low = np.concatenate([np.full(n, -np.inf), variances.ravel(), np.zeros(keyed.FLEET_MORE)])
     return Array(high.shape, "float64", low, high)
-
-
-def _half(n: int) -> int:
-    return n * (n + 1) // 2
 
 
 def _diagonal(n: int) -> NDArray[np.int64]:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from braided.errors import BraidedError
 from braided.estimators.model import Model
 from braided.estimators.names import ClassSpace
-from braided.fleet.cache import WHAT, KeyCache, KeyLimits, counted_rows, likeliest, restored_keys
+from braided.fleet.cache import WHAT, KeyCache, KeyLimits, counted_rows, keys_of, likeliest, restored_keys
 from braided.records import Admitted, Predictions, Records
-from braided.store import REMEDY, Arrays, Checkpoint, InParts, checked, pack_name, prefixed, state_digest, unpack_names
+from braided.store import REMEDY, Arrays, InParts, checked, pack_name, prefixed, state_digest, unpack_names
 
 
 class KeyModels(KeyCache[Model]):
@@ -41,12 +41,8 @@ class KeyModels(KeyCache[Model]):
         """The metadata and arrays of one model."""
         return value.snapshot()
 
-    def unpack(self, checkpoint: Checkpoint) -> Model:
-        """The model in a file, checked."""
-        return self._restored(checkpoint.metadata, checkpoint.arrays)
-
-    def _restored(self, metadata: Any, arrays: Arrays) -> Model:
-        """A model out of a file."""
+    def unpack(self, metadata: Any, arrays: Arrays) -> Model:
+        """A model with the fleet's parameters."""
         model = Model(self.model.task, self.model.params)
         model.load(metadata, arrays)
         return model
@@ -85,48 +81,55 @@ class KeyModels(KeyCache[Model]):
         twin.features.arrivals(records.values[earlier], records.names)
         return twin
 
-    def learn(self, admitted: Admitted, x: Mapping[Hashable, Any] | None = None) -> Predictions:
-        """Predict each record, then learn it, from one new key to the next.
-
-        `x` is a record that is learned alone: where labels are late, coverage is judged by what was said when it came.
-        """
-        records = admitted.records
+    def learn(self, admitted: Admitted) -> Predictions:
+        """Predict each record, then learn it, from one new key to the next."""
+        records, counted = admitted.records, counted_rows(admitted.records)
+        keys = [*keys_of(records), None]
         for label in admitted.new_labels.values():
             self._space.admit(label)
         predictions, start = self._no_answers(len(records)), 0
         with self.learning():
-            for row in [*counted_rows(records).tolist(), len(records)]:
-                key = None if row == len(records) or records.keys is None else records.keys[row]
-                if key in self.known:
+            for row in [*counted.tolist(), len(records)]:
+                if keys[row] in self.known:
                     continue
-                self._run(records.part(start, row), predictions.part(start, row), True, x)
-                if key is not None:
-                    self.set(key, self.fresh())
+                self._run(records.part(start, row), predictions.part(start, row), learn=True)
+                if row < len(records):
+                    self.set(keys[row], self.fresh())
                 start = row
-        self.learned += counted_rows(records).size
+        self.learned += counted.size
         return predictions
 
-    def _run(
-        self, records: Records, predictions: Predictions, learn: bool, x: Mapping[Hashable, Any] | None = None
-    ) -> None:
+    def learn_row(self, admitted: Admitted, x: Mapping[Hashable, Any]) -> None:
+        """Learn a record that counts; where labels are late, coverage is judged by what was said when it came."""
+        records = admitted.records
+        (key,), (y,) = keys_of(records), records.known_targets
+        weight = 1.0 if records.weights is None else float(records.weights[0])
+        for label in admitted.new_labels.values():
+            self._space.admit(label)
+        with self.learning():
+            if key not in self.known:
+                self.set(key, self.fresh())
+            (own,) = self.use([key], [True])
+            for model in (self.model, own) if self.shares and not self.held else (own,):
+                model.learn_row(x, y, weight)
+        self.learned += 1
+
+    def _run(self, records: Records, predictions: Predictions, learn: bool) -> None:
         """Enter what models answer to records among which no key is new, each asked for those of its key."""
 
         def ask(model: Model, some: Records, learn: bool = learn) -> Predictions:
-            if not learn:
-                return model.predict(some)
-            # Not refused any more: it is asked what is new to this model, as it is by now.
-            return model.learn(model.check(some), None if x is None else model.earlier(x))
+            # `check` has admitted the whole chunk; here it finds what of it is new to this model as it is by now.
+            return model.learn(model.check(some)) if learn else model.predict(some)
 
         if not len(records):
             return
-        n, learned = len(self.model.learner_names), counted_rows(records) if learn else np.zeros(0, dtype=np.int64)
-        keys: list[Any] = records.keys or [None] * len(records)
+        n, keys, weights = len(self.model.learner_names), keys_of(records), records.weights
         if self.shares:
             shared = ask(self.model, records, learn and not self.held)
             predictions.own[:, n] = self._placed(self.model, likeliest(shared.values, self.model.regression))
         for key, rows in _rows_by_key(records, np.arange(len(records))).items():
             if key in self.known:
-                (model,) = self.use([key], [bool(np.isin(rows, learned).any())])
+                (model,) = self.use([key], [learn and (weights is None or bool(weights[rows].any()))])
                 found = ask(model, records.at(rows))
             elif self.shares:
                 model, found = self.model, Predictions(shared.values[rows], shared.own[rows])
@@ -135,7 +138,7 @@ class KeyModels(KeyCache[Model]):
             columns = np.arange(found.values.shape[1])
             predictions.values[np.ix_(np.array(rows), self._placed(model, columns))] = found.values
             predictions.own[rows, :n] = self._placed(model, found.own)
-        for row in learned.tolist():
+        for row in counted_rows(records).tolist() if learn else ():
             self.known.move_to_end(keys[row])
 
     def predict_row(self, key: str | None, x: Mapping[Hashable, Any]) -> NDArray[np.float64] | None:
@@ -149,8 +152,7 @@ class KeyModels(KeyCache[Model]):
         row: NDArray[np.float64] = answered.predictions[0]
         if model.regression:
             return row
-        found = np.zeros(len(self._space))
-        n = len(model.classes)
+        n, found = len(model.classes), np.zeros(len(self._space))
         found[self._placed(model, np.arange(n))] = 1.0 if n == 1 else row[:n]
         return found
 
@@ -185,7 +187,7 @@ class KeyModels(KeyCache[Model]):
         given, own = checked(WHAT, metadata, "parameters", dict), self.model.params.to_json()
         if json.dumps(given, sort_keys=True) != json.dumps(own, sort_keys=True):
             raise BraidedError("the key's model has other settings than the fleet's: give the fleet that it is from")
-        model = self._restored(metadata, arrays)
+        model = self.unpack(metadata, arrays)
         self._space.check_room([label for label in model.labels if label not in self._space.places])
         before = self.look(key).records_learned if key in self.known else 0
         self.make_ready()
@@ -195,14 +197,14 @@ class KeyModels(KeyCache[Model]):
         if not self.shares:
             self.learned += model.records_learned - before
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Everything needed to go on exactly from here, with the arrays of one key's model at a time in memory."""
+    def snapshot(self, later: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What keys have, to go on exactly from here; `later`: with the arrays of one model at a time in memory."""
         models, found = [], dict[str, Any]()
         for place, key in enumerate(self.known):
             one, arrays = self.snapshot_key(key)
             del one["parameters"]
             models.append(one)
-            found |= prefixed(f"key {place}", self._later(key, arrays))
+            found |= prefixed(f"key {place}", self._later(key, arrays) if later else arrays)
         labels = [pack_name(label) for label in self.classes]
         return {"texts": list(self.known), "models": models, "labels": labels}, found
 
@@ -224,7 +226,7 @@ class KeyModels(KeyCache[Model]):
         self._space.check_room(labels)
         for label in labels:
             self._space.admit(label)
-        self._check_labels(self.model)
+        used = set(self.model.labels)
         keys, models = restored_keys(WHAT, metadata), checked(WHAT, metadata, "models", list)
         if len(keys) != len(models):
             raise BraidedError(f"{WHAT} has {len(keys)} keys and {len(models)} models; {REMEDY}")
@@ -235,19 +237,17 @@ class KeyModels(KeyCache[Model]):
         for place, (key, one) in enumerate(zip(keys, models, strict=True)):
             if not isinstance(one, dict):
                 raise BraidedError(f"{WHAT}: the model of a key is {one!r:.60}; {REMEDY}")
-            model = self._restored(one, own[f"key {place}"])
-            self._check_labels(model)
+            model = self.unpack(one, own[f"key {place}"])
+            used.update(model.labels)
             self.set(key, model)
             self.make_ready()
-
-    def _check_labels(self, model: Model) -> None:
-        if not model.classes.places.keys() <= self._space.places.keys():
+        if not used <= self._space.places.keys():
             raise BraidedError(f"{WHAT}: a model has classes that the fleet does not; {REMEDY}")
 
 
 def _rows_by_key(records: Records, rows: NDArray[np.int64]) -> dict[str | None, list[int]]:
     """Some rows of records, by their key."""
-    groups: dict[str | None, list[int]] = {}
+    keys, groups = keys_of(records), dict[str | None, list[int]]()
     for row in rows.tolist():
-        groups.setdefault(None if records.keys is None else records.keys[row], []).append(row)
+        groups.setdefault(keys[row], []).append(row)
     return groups
