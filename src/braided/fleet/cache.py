@@ -126,7 +126,6 @@ class KeyLimits:
     in_memory: int
     #: Where the others go; the folder of temporary files if not given.
     folder: str | os.PathLike[str] | None = None
-    #: The largest number of keys.
     max_keys: int = 1_000_000
     #: Whether the key that has learned nothing for longest is forgotten where there would be more.
     forget: bool = False
@@ -144,7 +143,7 @@ class KeyCache(ABC, Generic[Value]):
         #: What keys share, or start as.
         self.model = model
         self.limits = limits
-        #: Whether there is a model that learns every record, unless it is held.
+        #: Whether one model learns every record, until it is held.
         self.shares = True
         #: How many records were learned; and whether keys alone learn.
         self.learned, self.held = 0, False
@@ -233,7 +232,8 @@ class KeyCache(ABC, Generic[Value]):
             if comes:
                 new.add(key)
             seen.add(key)
-        yield slice(start, len(keys))
+        if keys:
+            yield slice(start, len(keys))
 
     def use(self, keys: Sequence[str | None], learned: Sequence[bool]) -> list[Any]:
         """What each record's key has in memory, where all of these keys are then; None for one that is not known.
@@ -274,14 +274,14 @@ class KeyCache(ABC, Generic[Value]):
         self._file.remove(key)
 
     def drop(self, key: str) -> None:
-        """Know a key no longer."""
+        """Remove a key."""
         del self.known[key]
         self._file.remove(key)
         if key in self.resident:
             self._leave(key)
 
     def forget_key(self, key: str) -> None:
-        """Forget a key as if it had never come."""
+        """Forget a key, as if it were new."""
         self.drop(key)
 
     def make_ready(self) -> None:
@@ -290,7 +290,7 @@ class KeyCache(ABC, Generic[Value]):
         Keys that cannot be written in the middle of a step stay in memory until the next one.
         """
         self.check_whole()
-        self._put_away(max(len(self.resident) - self.limits.in_memory, 0))
+        self._put_away(len(self.resident) - self.limits.in_memory)
 
     @contextmanager
     def learning(self) -> Iterator[None]:
@@ -299,7 +299,7 @@ class KeyCache(ABC, Generic[Value]):
             yield
         except BaseException as error:
             why = str(error) or type(error).__name__
-            self.broken = f"the fleet has failed in the middle of a step ({why}), which its keys have learned in part"
+            self.broken = f"the fleet failed in the middle of a step ({why}), and its keys may lack a part of it"
             raise
 
     def check_whole(self) -> None:
