@@ -373,6 +373,20 @@ def test_it_is_cloned_and_shown_as_rivers_estimators_are() -> None:
     assert model._get_params()["key"] == "machine"
 
 
+@pytest.mark.parametrize("share", SHARES)
+def test_an_expected_delay_is_that_of_all_its_models_and_of_its_file(share: str, tmp_path: Path) -> None:
+    model = Fleet(MODLClassifier(preset="lean", encode=True), key="machine", share=share)
+    encoder = model.encoder
+    model.expect_delay(5)
+    assert model.encoder is encoder
+    for i in range(12):
+        model.learn_one({"machine": i % 2, "colour": "red"}, i % 3)
+    model.expect_delay(9)
+    model.save(tmp_path / "fleet")
+    for one in (model, Fleet.load(tmp_path / "fleet")):
+        assert (one.model.delay, one.core.model.delay, one.clone().model.delay) == (5, 5, 5)
+
+
 def test_many_classes_and_features_stay_within_their_bytes() -> None:
     random = np.random.default_rng(3)
     values, labels = random.normal(size=(300, 60)), (np.arange(300) % 40).tolist()
