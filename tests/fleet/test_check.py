@@ -100,13 +100,3 @@ def test_what_a_run_leaves_behind_takes_raw_records(tmp_path: Path, share: str) 
     other = Fleet.restore(*fleet.snapshot())
     blue = {"machine": "m1", "colour": "blue"}
     assert other.predict_one(blue) == fleet.predict_one(blue) != fleet.predict_one({"machine": "m1"})
-
-
-def test_models_of_a_file_must_be_alike() -> None:
-    fleet = Fleet(small(), key="machine", share="none")
-    for i in range(6):
-        fleet.learn_one({"machine": f"m{i % 2}", "a": float(i)}, i % 2)
-    metadata, arrays = fleet.snapshot()
-    metadata["inside"]["models"][1]["parameters"]["seed"] = 7
-    with pytest.raises(BraidedError, match="its models have different settings"):
-        Fleet.restore(metadata, arrays)

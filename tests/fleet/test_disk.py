@@ -104,7 +104,7 @@ def test_a_fleet_that_was_torn_in_a_step_is_not_saved(tmp_path: Path, monkeypatc
     monkeypatch.setattr(os, "pread", _unreadable)
     with pytest.raises(cache.KeysLostError, match="cannot be read from disk: Input/output error; load the fleet's"):
         model.learn_many(values, labels, NAMES, keys=keys)
-    torn = "has failed in the middle of a step .*, and its keys have not learned what the shared model has: load its"
+    torn = "the fleet failed in the middle of a step .*, and its keys may lack a part of it: load its last file"
     for step in (lambda: model.save(tmp_path / "good"), lambda: model.learn_one({"machine": keys[-1], "f0": 1.0}, 2.0)):
         with pytest.raises(BraidedError, match=torn):
             step()
@@ -130,7 +130,7 @@ def test_a_held_fleet_that_was_torn_in_a_step_is_not_saved(learn: Any, monkeypat
     monkeypatch.setattr(os, "pread", _unreadable)
     with pytest.raises(cache.KeysLostError, match="cannot be read from disk"):
         learn(model, values, labels, keys)
-    torn = "has failed in the middle of a step .*, and its keys may have learned a part of it: load its last file"
+    torn = "the fleet failed in the middle of a step .*, and its keys may lack a part of it: load its last file"
     for step in (model.snapshot, lambda: model.learn_one({"machine": keys[-1], "f0": 1.0}, 2.0)):
         with pytest.raises(BraidedError, match=torn):
             step()

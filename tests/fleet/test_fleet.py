@@ -90,7 +90,7 @@ def test_keys_on_disk_answer_as_those_in_memory(task: str, share: str, tmp_path:
         expected = whole.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
         found = few.predict_learn_many(values[part], labels[part], NAMES, keys=keys[part])
         np.testing.assert_array_equal(found.values, expected.values)
-    assert few._inside.cache._file._end > 0
+    assert few._inside._file._end > 0
     for x in records(values, keys)[:20]:
         assert _told(few, x) == _told(whole, x)
     np.testing.assert_array_equal(
@@ -373,13 +373,27 @@ def test_it_is_cloned_and_shown_as_rivers_estimators_are() -> None:
     assert model._get_params()["key"] == "machine"
 
 
+@pytest.mark.parametrize("share", SHARES)
+def test_an_expected_delay_is_that_of_all_its_models_and_of_its_file(share: str, tmp_path: Path) -> None:
+    model = Fleet(MODLClassifier(preset="lean", encode=True), key="machine", share=share)
+    encoder = model.encoder
+    model.expect_delay(5)
+    assert model.encoder is encoder
+    for i in range(12):
+        model.learn_one({"machine": i % 2, "colour": "red"}, i % 3)
+    model.expect_delay(9)
+    model.save(tmp_path / "fleet")
+    for one in (model, Fleet.load(tmp_path / "fleet")):
+        assert (one.model.delay, one.core.model.delay, one.clone().model.delay) == (5, 5, 5)
+
+
 def test_many_classes_and_features_stay_within_their_bytes() -> None:
     random = np.random.default_rng(3)
     values, labels = random.normal(size=(300, 60)), (np.arange(300) % 40).tolist()
     model = fleet(CLASSIFICATION)
     progress = model.predict_learn_many(values, labels, keys=[i % 5 for i in range(300)])
     np.testing.assert_allclose(progress.values[1:].sum(axis=1), 1.0, atol=1e-9)
-    layout = model._inside.own.rows.layout  # type: ignore[union-attr]
+    layout = model._inside.layout  # type: ignore[union-attr]
     assert (layout.features, layout.classes) == (32, 32)
     assert 4 * layout.size < 25_000
 

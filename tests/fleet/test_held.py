@@ -219,7 +219,7 @@ def test_what_cannot_be_taken_apart_or_put_together_is_refused() -> None:
         model.restore_key({**metadata, "share": "start"}, arrays)
     with pytest.raises(BraidedError, match="' x' is not a key"):
         model.restore_key({**metadata, "text": " x"}, arrays)
-    with pytest.raises(BraidedError, match="array 'double' is not one key's"):
+    with pytest.raises(BraidedError, match="array 'double' is missing"):
         model.restore_key(metadata, {"single": arrays["single"]})
     with pytest.raises(BraidedError, match="nan"):
         model.restore_key(metadata, {**arrays, "single": np.full_like(arrays["single"], np.nan)})
@@ -233,6 +233,6 @@ def test_a_file_with_keys_beside_an_untaught_shared_model_is_refused(task: str) 
         with pytest.raises(BraidedError, match="has learned nothing that keys could share"):
             Fleet.restore({**metadata, "learned": 5, "held": True}, arrays)
     model = fleet(task)
-    model._inside.cache.places(["pump"], [True])
+    model._inside.use(["pump"], [True])
     with pytest.raises(BraidedError, match="has keys, and its shared model has learned nothing"):
         Fleet.restore(*model.snapshot())

@@ -9,8 +9,10 @@ import pytest
 from help_fleet import NAMES, REGRESSION, TASKS, fleet, stream
 
 from braided import BraidedError, Fleet
-from braided.fleet.cache import KeyCache, KeyLimits
-from braided.fleet.key_learners import KeyLearners, KeyRows
+from braided.estimators.model import Model
+from braided.estimators.params import ModelParams
+from braided.fleet.cache import KeyLimits
+from braided.fleet.key_learners import KeyLearners
 from braided.fleet.layout import RowLayout
 from braided.kernels import keyed
 from braided.records import Admitted, Records
@@ -36,7 +38,7 @@ def test_the_first_own_learner_is_kalmans_recursion_around_the_shared_score() ->
     random = np.random.default_rng(5)
     values, shared = random.normal(size=(60, 3)), random.dirichlet([2.0, 2.0], size=60)
     labels = [0, 1, *(values[2:, 0] > 0).astype(int)]
-    own = KeyLearners(regression=False, seed=0, limits=KeyLimits(10))
+    own = KeyLearners(Model("classification", ModelParams("lean")), KeyLimits(10))
     mean, covariance = np.zeros((2, 4)), np.eye(4) * keyed.VARIANCES[0] / 2.0
     for t in range(60):
         n_classes = min(t + 1, 2)
@@ -52,9 +54,9 @@ def test_the_first_own_learner_is_kalmans_recursion_around_the_shared_score() ->
             mean[k] += gain * ((labels[t] == k) - p[k])
         covariance = covariance - v * np.outer(gain, covariance @ u)
         record = _admitted(values[t : t + 1], labels[t : t + 1], {0: t} if t < 2 else {})
-        own.learn(record, shared[t : t + 1, :n_classes], first=t == 0)
-    start, length = own.rows.layout.parts["mean 0"]
-    found = own.rows.single[own.cache.resident["a"], start : start + length].reshape(2, -1)[:, :4]
+        own._learn_own(record, shared[t : t + 1, :n_classes], np.array([t > 0]))
+    start, length = own.layout.parts["mean 0"]
+    found = own.single[own.resident["a"], start : start + length].reshape(2, -1)[:, :4]
     np.testing.assert_allclose(found, mean, rtol=1e-3, atol=1e-5)
 
 
@@ -84,14 +86,13 @@ def _part(layout: RowLayout, name: str) -> tuple[int, int]:
 
 
 def test_a_key_is_what_it_was_when_it_comes_back() -> None:
-    rows = KeyRows(RowLayout(True, 8, 1))
-    cache = KeyCache(rows, KeyLimits(4))
+    own = KeyLearners(Model("regression", ModelParams("lean")), KeyLimits(4))
     random = np.random.default_rng(0)
     for _ in range(600):
         key = f"s{random.integers(40)}"
-        place = cache.places([key], [True])[0]
-        rows.double[place, 0] += 1.0
-    assert sum(double[:, 0].sum() for _, (_, double) in cache.look(list(cache.known))) == 600
+        (place,) = own.use([key], [True])
+        own.double[place, 0] += 1.0
+    assert sum(own.look(key)[1][0] for key in own.known) == 600
 
 
 def _change(arrays: dict[str, Any], name: str, value: float, place: tuple[int, ...]) -> None:
@@ -130,17 +131,20 @@ def _learned(task: str) -> Fleet:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["inside"]["own"]["texts"].append("i1"), "has 8 keys and learned state for 7"),
-        (lambda m: m["inside"]["own"]["texts"].__setitem__(0, " x1"), "' x1' is not a key"),
-        (lambda m: m["inside"]["own"]["texts"].__setitem__(0, 1), "1 is not a key"),
-        (lambda m: m["inside"]["own"].pop("texts"), "'texts' is missing"),
-        (lambda m: m["inside"]["own"]["texts"].__setitem__(0, m["inside"]["own"]["texts"][1]), "twice"),
-        (lambda m: m["inside"]["own"]["names"].append("more"), "should have shape"),
-        (lambda m: m["inside"]["own"].pop("names"), "is missing"),
-        (lambda m: m["inside"].pop("own"), "is missing"),
+        (lambda m: m["inside"]["texts"].append("i1"), "should have shape"),
+        (lambda m: m["inside"]["texts"].__setitem__(0, " x1"), "' x1' is not a key"),
+        (lambda m: m["inside"]["texts"].__setitem__(0, 1), "1 is not a key"),
+        (lambda m: m["inside"].pop("texts"), "'texts' is missing"),
+        (lambda m: m["inside"]["texts"].__setitem__(0, m["inside"]["texts"][1]), "twice"),
+        (lambda m: m["inside"]["names"].append("more"), "should have shape"),
+        (lambda m: m["inside"].pop("names"), "is missing"),
+        (lambda m: m["inside"].pop("model"), "is missing"),
+        (lambda m: m.pop("inside"), "is missing"),
         (lambda m: m["parameters"].__setitem__("share", "all"), "not known"),
-        (lambda m: m["parameters"].__setitem__("in_memory", "many"), "should be a int"),
-        (lambda m: m["parameters"].__setitem__("max_keys", 2), "too many"),
+        (lambda m: m["parameters"].__setitem__("in_memory", "many"), "in_memory is 'many': give a whole number"),
+        (lambda m: m["parameters"].__setitem__("max_keys", 2), "brings key number 3, and max_keys is 2"),
+        (lambda m: m["parameters"].pop("evict"), "its parameters are key, share"),
+        (lambda m: m["parameters"].__setitem__("folder", "/"), "its parameters are key, share"),
         (lambda m: m.__setitem__("estimator", "Exec"), "not known to this braided"),
         (lambda m: m.__setitem__("learned", -1), "should be from 0"),
     ],

@@ -189,11 +189,8 @@ def test_every_prediction_is_that_of_the_version_it_names(tmp_path: Path) -> Non
 
 
 def changed_inside(metadata: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """With other keys, wherever a way of sharing has them."""
-    inside = metadata["inside"]
-    if "own" in inside:
-        return {**metadata, "inside": {**inside, "own": {**inside["own"], **changes}}}
-    return {**metadata, "inside": {**inside, **changes}}
+    """With other keys."""
+    return {**metadata, "inside": {**metadata["inside"], **changes}}
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -210,7 +207,7 @@ def test_changed_exports_are_refused_in_a_sentence(tmp_path: Path, share: str) -
             return answer.status_code
 
         parameters, inside = metadata["parameters"], metadata["inside"]
-        keys = inside.get("own", inside)["texts"]
+        keys = inside["texts"]
         for name, value in (
             ("key", ""), ("key", None), ("key", {"tuple": ["a"]}), ("share", "all"), ("share", 1), ("max_keys", 0),
             ("max_keys", "5"), ("max_keys", 2), ("in_memory", 0), ("in_memory", "1"), ("evict", "newest"),

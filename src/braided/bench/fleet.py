@@ -68,7 +68,7 @@ def measure(records: int, console: Console) -> dict[str, Any]:
         in_memory = _ask(fleet, list(range(0, n_keys, max(n_keys // _ASKED, 1)))[:_ASKED])
         small = Fleet(model, key="key", in_memory=n_keys // 10)
         disk_speed = _learn(small, n, n_keys, seed=1)
-        known = set(small._inside.cache.resident)
+        known = set(small._inside.resident)
         away = [key for key in range(n_keys) if f"i{key}" not in known][:_ASKED]
         on_disk = _ask(small, away)
         points.append(

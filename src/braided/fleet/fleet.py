@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -20,17 +21,14 @@ from braided.estimators import ESTIMATORS, MODLClassifier, cards
 from braided.estimators.arrays import column_of, frame_of, is_sparse, n_records, records_of
 from braided.estimators.base import MODL
 from braided.estimators.lock import ModelLock
-from braided.estimators.model import Model
 from braided.estimators.params import REGRESSION
-from braided.fleet.cache import KeyLimits
-from braided.fleet.pieces import pieces
-from braided.fleet.schema import check_same_settings, restored_key
-from braided.fleet.separate import SeparateModels
-from braided.fleet.shared import SharedModel
+from braided.fleet.cache import SHARED, WHAT, KeyLimits, restored_key
+from braided.fleet.key_learners import KeyLearners
+from braided.fleet.separate import KeyModels
 from braided.records import Predictions, Records, join_predictions
-from braided.store import REMEDY, checked, pack_name, prefixed, read, unpack_name, unprefixed, write
+from braided.store import REMEDY, checked, pack_name, parts_of, prefixed, read, unpack_name, unprefixed, write
 from braided.streams.encode.encoder import Encoder as RawEncoder
-from braided.streams.encode.saved import pack_encoder, restored_encoder
+from braided.streams.encode.saved import pack_encoder
 from braided.values import as_weight, key_text, shown
 
 if TYPE_CHECKING:
@@ -38,13 +36,16 @@ if TYPE_CHECKING:
 
 BRAID, START, NONE = SHARES = ("braid", "start", "none")
 OLDEST = "oldest"
+#: The parameters but for the model, and the folder, which is of one machine.
+_SETTINGS = ("key", "share", "in_memory", "max_keys", "evict")
 #: What a checkpoint calls a fleet.
 KIND = "Fleet"
 #: The number of keys, or whole models, in memory if none is given.
 _IN_MEMORY = {BRAID: 100_000, START: 500, NONE: 500}
 _MAX_KEYS = 10**9
-_TEMPLATE = "template"
-_WHAT = "the fleet"
+#: Of a chunk as many records are learned at a time as take these seconds of processor time: first and at least so many.
+_SECONDS, _FIRST, _LEAST = 0.005, 32, 4
+_TEMPLATE, _KEYS = "template", "keys"
 
 
 class Fleet(base.Wrapper[Any], base.Estimator):
@@ -92,9 +93,9 @@ class Fleet(base.Wrapper[Any], base.Estimator):
 
     def __new__(cls, model: Any = None, *arguments: Any, **settings: Any) -> Self:
         """One that River takes for a classifier, or for a regressor, as the model is."""
-        if cls is not Fleet:
-            return super().__new__(cls)
-        kind: Any = FleetRegressor if getattr(model, "task", None) == REGRESSION else FleetClassifier
+        kind: Any = cls
+        if cls is Fleet:
+            kind = FleetRegressor if getattr(model, "task", None) == REGRESSION else FleetClassifier
         made: Self = super().__new__(kind)
         return made
 
@@ -117,14 +118,20 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         self.evict = evict
         self._check_settings()
         self._lock = ModelLock()
-        limits = KeyLimits(in_memory or _IN_MEMORY[share], folder, max_keys, evict == OLDEST, key)
-        fresh = model.clone()
-        self._encoder = fresh.encoder
-        self._inside: SharedModel | SeparateModels
-        kind: Any = SharedModel if share == BRAID else SeparateModels
-        self._inside = kind(fresh.core, limits, *self._started)
+        self._start_over()
         #: A digest of what keys share, once it is held.
         self._shared_digest = ""
+
+    def _start_over(self) -> None:
+        """Make what is inside of copies of the model."""
+        fresh, in_memory = self.model.clone(), self.in_memory or _IN_MEMORY[self.share]
+        limits = KeyLimits(in_memory, self.folder, self.max_keys, self.evict == OLDEST, self.key)
+        self._encoder = fresh.encoder
+        self._inside: KeyLearners | KeyModels
+        if self.share == BRAID:
+            self._inside = KeyLearners(fresh.core, limits)
+        else:
+            self._inside = KeyModels(fresh.core, limits, self.share == START)
 
     def _check_settings(self) -> None:
         if not isinstance(self.model, MODL):
@@ -139,18 +146,11 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         checks.choice("share", self.share, SHARES)
         if self.evict not in (None, OLDEST):
             raise BraidedError(f"evict is {shown(self.evict)}: give None or {OLDEST!r}")
-        for name in ("in_memory", "max_keys"):
-            value = getattr(self, name)
-            if name == "in_memory" and value is None:
-                continue
+        in_memory = 1 if self.in_memory is None else self.in_memory
+        for name, value in (("in_memory", in_memory), ("max_keys", self.max_keys)):
             if type(value) is not int or not 1 <= value <= _MAX_KEYS:
                 raise BraidedError(f"{name} is {shown(value)}: give a whole number from 1 to {_MAX_KEYS:,}")
         pack_name(self.key)
-
-    @property
-    def _started(self) -> tuple[bool, ...]:
-        """What the constructor of the fleet inside takes more where keys have whole models."""
-        return () if self.share == BRAID else (self.share == START,)
 
     @property
     def _wrapped_model(self) -> Any:
@@ -174,7 +174,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         return self.model.task
 
     @property
-    def core(self) -> SharedModel | SeparateModels:
+    def core(self) -> KeyLearners | KeyModels:
         """The fleet of numbers behind the conversions; whoever uses it holds `lock`."""
         return self._inside
 
@@ -197,17 +197,17 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     @property
     def keys(self) -> list[str]:
         """The keys that have learned something, as their text, those that did last at the end."""
-        return list(self._inside.cache.known)
+        return list(self._inside.known)
 
     @property
     def n_keys(self) -> int:
         """How many keys there are."""
-        return len(self._inside.cache)
+        return len(self._inside.known)
 
     @property
     def n_in_memory(self) -> int:
         """How many of them are in memory; the others are on disk."""
-        return len(self._inside.cache.resident)
+        return len(self._inside.resident)
 
     @property
     def classes(self) -> list[Hashable]:
@@ -228,7 +228,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     @property
     def n_features(self) -> int:
         """How many features the shared model has seen; 0 where there is none."""
-        return 0 if self.share == NONE else len(self._inside.model.features)
+        return len(self.feature_names)
 
     @property
     def feature_names(self) -> list[Hashable]:
@@ -243,10 +243,10 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     def expect_delay(self, delay: int) -> None:
         """Set the delay of labels, before the first record is learned, unless it was given."""
         with self._lock.writing:
-            model = self._inside.model
-            if not self._inside.learned and not model.delay:
-                fresh = Model(model.task, replace(model.params, delay=delay))
-                self._inside = type(self._inside)(fresh, self._inside.cache.limits, *self._started)
+            if not self._inside.learned and not self._inside.model.delay:
+                self.model, encoder = self.model.clone({"delay": delay}), self._encoder
+                self._start_over()
+                self._encoder = encoder
 
     @property
     def encoder(self) -> RawEncoder | None:
@@ -270,20 +270,25 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record; arguments as of `MODLClassifier.learn_one`, with the key in x."""
         with self._lock.writing:
-            weight = as_weight(w, self._inside.learned + 1)
+            inside, record = self._inside, self._inside.learned + 1
+            weight = as_weight(w, record)
             key, rest = self._keyed(x)
-            self._inside.cache.make_ready()
+            inside.make_ready()
             with self._growing():
                 if self._encoder is not None:
-                    rest = self._encoder.encode_one(rest, weight > 0.0 and not self._inside.held)
-                self._inside.learn_row(key, rest, y, weight)
+                    rest = self._encoder.encode_one(rest, weight > 0.0 and not inside.held)
+                values, target = inside.model.features.values_of(rest, record), inside.model.target(y, record)
+                weights = None if weight == 1.0 else np.array([weight])
+                admitted = inside.check(Records(tuple(rest), values, [target], weights, [key], first=record))
+                if weight > 0.0:
+                    inside.learn_row(admitted, rest)
 
     def _predict_row(self, x: Mapping[Hashable, Any]) -> NDArray[np.float64] | None:
         key, rest = self._keyed(x)
-        self._inside.cache.check_whole()
-        return self._inside.predict_row(
-            key, rest if self._encoder is None else self._encoder.encode_one(rest, learn=False)
-        )
+        self._inside.check_whole()
+        if self._encoder is not None:
+            rest = self._encoder.encode_one(rest, learn=False)
+        return self._inside.predict_row(key, rest)
 
     def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of each class; empty before anything was learned."""
@@ -309,17 +314,16 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         learn: bool = False,
     ) -> tuple[Records, Frame | None]:
         """A chunk as checked records of numbers with their keys, and the data frame that X is without them."""
-        given, X, names = _without_keys(X, names, self.key, keys)
         if is_sparse(X):
             raise BraidedError("X is a sparse matrix, and a fleet takes arrays and frames: give X.toarray()")
+        given, X, names = _without_keys(X, names, self.key, keys)
         first = self._inside.learned + 1
         texts = [key_text(value, self.key, first + row) for row, value in enumerate(given)]
         if learn:
-            self._inside.cache.make_ready()
+            self._inside.make_ready()
         else:
-            self._inside.cache.check_whole()
-        settle = not self._inside.held
-        records, frame = records_of(X, names, y, sample_weight, self._encoder, first, learn, settle)
+            self._inside.check_whole()
+        records, frame = records_of(X, names, y, sample_weight, self._encoder, first, learn, not self._inside.held)
         return replace(records, keys=texts), frame
 
     def predict_learn_many(
@@ -341,12 +345,12 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         with self._lock.writing, self._growing():
             records, frame = self._records(X, names, keys, y, sample_weight, learn=True)
             admitted = self._inside.check(records)
-            # What keys learn of the first record depends on whether there was one before it.
-            weights = np.ones(1) if records.weights is None else records.weights
-            first = 0 if self._inside.model.records_learned else int((weights > 0.0).argmax()) + 1
-            parts = []
-            for rows in pieces(len(records), first):
-                parts.append(self._inside.learn(admitted.part(rows.start, rows.stop)))
+            parts, start, size = list[Predictions](), 0, _FIRST
+            while not parts or start < len(records):
+                began = time.thread_time()
+                parts.append(self._inside.learn(admitted.part(start, start + size)))
+                seconds = max(time.thread_time() - began, 1e-6)
+                start, size = start + size, max(_LEAST, min(2 * size, int(size * _SECONDS / seconds)))
                 self._lock.let_readers_in()
             predictions = join_predictions(parts)
             return predictions if frame is None else self._framed(frame, predictions)
@@ -359,12 +363,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         return predictions._replace(values=frame.frame(values, self.classes[: values.shape[1]]), own=own)
 
     def learn_many(
-        self,
-        X: Any,
-        y: Any,
-        names: Sequence[Hashable] | None = None,
-        sample_weight: Any = None,
-        keys: Any = None,
+        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None, keys: Any = None
     ) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`."""
         self.predict_learn_many(X, y, names, sample_weight, keys)
@@ -416,7 +415,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
 
     def _known(self, key: Any) -> str:
         text = key_text(key, self.key)
-        if text is None or text not in self._inside.cache.known:
+        if text is None or text not in self._inside.known:
             raise BraidedError(f"key {shown(key)} is not known to the fleet: give one of its keys")
         return text
 
@@ -441,16 +440,14 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     def restore_key(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Let a key have what `snapshot_key` gave, whatever it had before; what could not be that is refused."""
         self._check_apart()
-        key = restored_key(_WHAT, checked(_WHAT, metadata, "text", str))
-        if checked(_WHAT, metadata, "share", str) != self.share:
+        key = restored_key(WHAT, checked(WHAT, metadata, "text", str))
+        if checked(WHAT, metadata, "share", str) != self.share:
             raise BraidedError(f"the key is of a fleet with share={metadata['share']!r:.60}: give one of this fleet's")
-        if checked(_WHAT, metadata, "shared", str) != self._shared_digest:
+        if checked(WHAT, metadata, "shared", str) != self._shared_digest:
             raise BraidedError("the key has learned with another shared model: give the fleet that it is from")
-        own = checked(_WHAT, metadata, "own", dict)
+        own = checked(WHAT, metadata, "own", dict)
         with self._lock.writing:
-            if key not in self._inside.cache.known:
-                self._inside.cache.check_room_for([key], self._inside.learned + 1)
-            self._inside.restore_key(key, own, arrays, self.model.learners)
+            self._inside.restore_key(key, own, arrays)
 
     def snapshot(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays.
@@ -458,34 +455,35 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         With `encode`, what makes numbers of raw records (`streams.encode.saved.pack_encoder`), the fleet that is
         restored takes such.
         """
-        return self._snapshot(encode, in_parts=False)
-
-    def snapshot_in_parts(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The same, to be written before anything else is done: keys on disk are read as they are written."""
-        return self._snapshot(encode, in_parts=True)
-
-    def _snapshot(self, encode: dict[str, Any] | None, in_parts: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-        template, arrays = self.model.snapshot()
-        parameters = {name: getattr(self, name) for name in ("share", "in_memory", "max_keys", "evict")}
         with self._lock:
-            inside, more = self._inside.snapshot(in_parts)
+            metadata, arrays = self.snapshot_in_parts(encode, later=False)
+            parts = {name: list(parts_of(array)) for name, array in arrays.items()}
+        return metadata, {name: found[0] if len(found) == 1 else np.concatenate(found) for name, found in parts.items()}
+
+    def snapshot_in_parts(
+        self, encode: dict[str, Any] | None = None, later: bool = True
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The same, to be written before anything else is done: keys on disk are read as they are written."""
+        template, arrays = self.model.snapshot()
+        with self._lock:
+            self._inside.check_whole()
+            model, shared = self._inside.model.snapshot()
+            del model["parameters"]  # those of the template
+            own, own_arrays = self._inside.snapshot(later)
             if encode is None and self._encoder is not None:
                 encode = pack_encoder(self._encoder)
-            if encode is not None:
-                inside["model"]["encode"] = encode
-                template.setdefault("encode", encode)
             metadata: dict[str, Any] = {
                 "estimator": type(self.model).__name__,
-                "parameters": {"key": pack_name(self.key), **parameters},
+                "parameters": {name: getattr(self, name) for name in _SETTINGS} | {"key": pack_name(self.key)},
                 "learned": self._inside.learned,
-                "template": template,
-                "inside": inside,
-                **({"held": True} if self.shared_is_held else {}),
+                "template": template if encode is None else {**template, "encode": encode},
+                "inside": {"model": model, **own},
+                "held": self.shared_is_held,
                 # For a digest of all that was learned.
                 "features": [pack_name(name) for name in self.feature_names],
                 "classes": [pack_name(label) for label in self.classes],
             }
-        return metadata, {**prefixed(_TEMPLATE, arrays), **more}
+        return metadata, {**prefixed(_TEMPLATE, arrays), **prefixed(SHARED, shared), **prefixed(_KEYS, own_arrays)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fleet, with the keys on disk, to one file, atomically; see `MODLClassifier.save`."""
@@ -522,33 +520,20 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         folder: str | os.PathLike[str] | None = None,
     ) -> Self:
         """The inverse of `snapshot`; what could not have come from there is refused."""
-        kind = ESTIMATORS.get(checked(_WHAT, metadata, "estimator", str))
+        kind = ESTIMATORS.get(checked(WHAT, metadata, "estimator", str))
         if kind is None:
-            raise BraidedError(f"{_WHAT}: estimator {metadata['estimator']!r:.60} is not known to this braided")
-        given = checked(_WHAT, metadata, "parameters", dict)
-        template = kind.restore(checked(_WHAT, metadata, "template", dict), unprefixed(_TEMPLATE, arrays), learners)
-        if "key" not in given:
-            raise BraidedError(f"{_WHAT}: its key is missing; {REMEDY}")
-        optional = {
-            name: None if given.get(name) is None else checked(_WHAT, given, name, kind_of)
-            for name, kind_of in (("in_memory", int), ("evict", str))
-        }
-        made: Any = cls
-        fleet: Self = made(
-            template,
-            unpack_name(given["key"]),
-            checked(_WHAT, given, "share", str),
-            folder=folder,
-            max_keys=checked(_WHAT, given, "max_keys", int, 1, _MAX_KEYS),
-            **optional,
-        )
-        inside = checked(_WHAT, metadata, "inside", dict)
-        check_same_settings(_WHAT, metadata["template"], checked(_WHAT, inside, "model", dict), but_for=("delay",))
-        fleet._inside.load(inside, arrays, learners)
-        fleet._inside.learned = checked(_WHAT, metadata, "learned", int)
-        settled = inside["model"].get("encode")
-        fleet._encoder = None if settled is None else restored_encoder(settled)
-        if "held" in metadata and checked(_WHAT, metadata, "held", bool):
+            raise BraidedError(f"{WHAT}: estimator {metadata['estimator']!r:.60} is not known to this braided")
+        given = checked(WHAT, metadata, "parameters", dict)
+        if given.keys() != set(_SETTINGS):
+            raise BraidedError(f"{WHAT}: its parameters are {', '.join(given):.60}; {REMEDY}")
+        template = kind.restore(checked(WHAT, metadata, "template", dict), unprefixed(_TEMPLATE, arrays), learners)
+        fleet = cls(template, folder=folder, **{**given, "key": unpack_name(given["key"])})
+        fleet._encoder = template.encoder
+        inside = checked(WHAT, metadata, "inside", dict)
+        fleet._inside.model.load(checked(WHAT, inside, "model", dict), unprefixed(SHARED, arrays))
+        fleet._inside.load(inside, unprefixed(_KEYS, arrays))
+        fleet._inside.learned = checked(WHAT, metadata, "learned", int)
+        if checked(WHAT, metadata, "held", bool):
             fleet.hold_shared()
         return fleet
 
@@ -574,38 +559,28 @@ def _without_keys(
     X: Any, names: Sequence[Hashable] | None, key: Hashable, keys: Any = None
 ) -> tuple[list[Any], Any, Sequence[Hashable] | None]:
     """The keys of an array's or frame's records as they were given, and the rest with its names."""
+    frame = frame_of(X)
     if keys is not None:
-        frame = None if is_sparse(X) else frame_of(X)
         columns = names if names is not None else [] if frame is None else frame.columns
         if key in columns:
             raise BraidedError(f"keys are given, and X has the column {key!r} as well: give one of the two")
-        return _listed_keys(keys, n_records(X)), X, names
-    if is_sparse(X):
-        raise BraidedError(f"X is a sparse matrix, which has no column {key!r}: give keys=[...] as well")
-    frame = frame_of(X)
+        given = column_of(keys, "keys")
+        if isinstance(given, str | Set | Mapping) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+            raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key a record")
+        # Times as a list would be whole numbers of nanoseconds, and keys.
+        listed = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind not in "mM" else list(given)
+        if len(listed) != n_records(X):
+            raise BraidedError(f"X has {n_records(X)} records and keys has {len(listed)}: the lengths must match")
+        return listed, X, names
     if frame is not None:
-        if names is not None:
-            raise BraidedError("names are given with a data frame, which has its own: rename its columns instead")
         rest, found = frame.without(key)
-        return found, rest, None
+        return found, rest, names
     array = X if isinstance(X, np.ndarray) else np.asarray(X, dtype=object)
     known: list[Hashable] = list(range(array.shape[1] if array.ndim == 2 else 0) if names is None else names)
     if array.ndim != 2 or key not in known or len(known) != array.shape[1]:
         raise BraidedError(f"X has no column {key!r}: name its columns, one of them by the key, or give keys=[...]")
     place = known.index(key)
     return array[:, place].tolist(), np.delete(array, place, axis=1), known[:place] + known[place + 1 :]
-
-
-def _listed_keys(keys: Any, n: int) -> list[Any]:
-    """The keys of n records as a list."""
-    given = column_of(keys, "keys")
-    if isinstance(given, str | Set | Mapping) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
-        raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key a record")
-    # Times as a list would be whole numbers of nanoseconds, and keys.
-    found = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind not in "mM" else list(given)
-    if len(found) != n:
-        raise BraidedError(f"X has {n} records and keys has {len(found)}: the lengths must match")
-    return found
 
 
 def warm_up_fleet(fleet: Fleet) -> None:

@@ -1,4 +1,4 @@
-"""Where the numbers of a key are in its row, and how rows grow."""
+"""Where the numbers of a key are in its row, how rows grow, and what a file may hold of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.kernels import keyed
+from braided.store import MAX_COUNT, Array, Arrays, check
 
 #: How many features, those that came first, and classes a key's own learners have room for.
 MAX_FEATURES, MAX_CLASSES = 32, 32
 _FEATURES, _CLASSES = (8, 16, MAX_FEATURES), (2, 4, 8, 16, MAX_CLASSES)
+#: How far rounding takes a variance below 0, in prior variances.
+_ROUNDING = 1e-3
 
 
 def _room(n: int, steps: tuple[int, ...]) -> int:
@@ -57,7 +60,8 @@ class RowLayout:
     def parts(self) -> dict[str, tuple[int, int]]:
         """The start and length of each part of a row, in order."""
         sizes = {f"mean {own}": self.classes * self.inputs(own) for own in range(self.n_own)}
-        sizes |= {f"covariance {own}": _half(self.inputs(own)) for own in range(self.n_own)}
+        # Of a symmetric matrix the lower half, row after row.
+        sizes |= {f"covariance {own}": sum(range(1 + self.inputs(own))) for own in range(self.n_own)}
         sizes["past"] = 0 if self.regression else len(keyed.RATES) * self.classes
         sizes |= {"weights": self.n_weights, "weight covariance": self.n_weights**2}
         found, start = {}, 0
@@ -72,10 +76,6 @@ class RowLayout:
         start, length = self.parts["weight covariance"]
         return start + length
 
-    def variance(self, own: int) -> float:
-        """The prior variance of a weight of one of a key's own learners; classes share it between two of them."""
-        return keyed.VARIANCES[own] / (1.0 if self.regression else 2.0)
-
     def shape(self, n_features: int, n_classes: int, held: bool = False) -> NDArray[np.int64]:
         """The kernel's view of a row: the sizes in use, where parts start, and whether what keys share is held."""
         places = [self.parts[name][0] for name in ("past", "weights", "weight covariance")]
@@ -86,12 +86,15 @@ class RowLayout:
         room = [0] * (keyed.VALUE_OWN - self.n_own)
         return np.array([*sizes, *places, *means, *room, *covariances, *room, int(held)], dtype=np.int64)
 
+    @cached_property
     def fresh(self) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """The row of a key that has learned nothing."""
+        """The row of a key that has learned nothing, to be copied."""
         single, double = np.zeros(self.size, dtype=np.float32), np.zeros(keyed.DOUBLES)
         for own in range(self.n_own):
             start, _ = self.parts[f"covariance {own}"]
-            single[start + diagonal(self.inputs(own))] = self.variance(own)
+            # Classes share the prior variance of a weight between two of them.
+            variance = keyed.VARIANCES[own] / (1.0 if self.regression else 2.0)
+            single[start + _diagonal(self.inputs(own))] = variance
         start, length = self.parts["weight covariance"]
         single[start : start + length] = (np.eye(self.n_weights) * keyed.KEY_VARIANCE).ravel()
         double[keyed.NOISE] = 1.0
@@ -101,7 +104,7 @@ class RowLayout:
         """Rows of a smaller layout, in this one."""
         if old == self:
             return rows
-        found = np.repeat(self.fresh()[0][None], len(rows), axis=0)
+        found = np.repeat(self.fresh[0][None], len(rows), axis=0)
         for name, (start, length) in old.parts.items():
             at, part = self.parts[name][0], rows[:, start : start + length]
             if name.startswith("mean") or name == "past":
@@ -115,12 +118,38 @@ class RowLayout:
                 found[:, at : at + length] = part
         return found
 
+    def check(self, what: str, n: int, arrays: Arrays) -> None:
+        """Refuse the rows of n keys, `single` and `double`, unless kernels can go on from them."""
+        low = np.full(self.size, -np.inf)
+        for own in range(self.n_own):
+            start, _ = self.parts[f"covariance {own}"]
+            low[start + _diagonal(self.inputs(own))] = 0.0
+        start, length = self.parts["past"]
+        low[start : start + length] = 0.0
+        start, length = self.parts["weight covariance"]
+        low[start : start + length : self.n_weights + 1] = -_ROUNDING * keyed.KEY_VARIANCE
+        smallest, largest = np.full(keyed.DOUBLES, -np.inf), np.full(keyed.DOUBLES, np.inf)
+        smallest[[keyed.COUNT, keyed.NOISE]] = 0.0
+        largest[keyed.COUNT] = MAX_COUNT
+        schema = {
+            "single": Array((n, self.size), "float32", low),
+            "double": Array((n, keyed.DOUBLES), "float64", smallest, largest),
+        }
+        check(what, schema, arrays)
 
-def _half(n: int) -> int:
-    return n * (n + 1) // 2
+
+def shared_weights(n: int) -> Array:
+    """What all keys share: n weights, their covariance, noise and units."""
+    variances = np.full((n, n), -np.inf)
+    np.fill_diagonal(variances, -_ROUNDING * keyed.FLEET_VARIANCE)
+    more = np.full(keyed.FLEET_MORE, np.inf)
+    more[keyed.UNITS] = keyed.MEMORY
+    high = np.concatenate([np.full(n + n * n, np.inf), more])
+    low = np.concatenate([np.full(n, -np.inf), variances.ravel(), np.zeros(keyed.FLEET_MORE)])
+    return Array(high.shape, "float64", low, high)
 
 
-def diagonal(n: int) -> NDArray[np.int64]:
+def _diagonal(n: int) -> NDArray[np.int64]:
     """Where the variances are in the lower half of a covariance, row after row."""
     rows = np.arange(n, dtype=np.int64)
     return rows * (rows + 1) // 2 + rows

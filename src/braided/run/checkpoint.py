@@ -288,17 +288,8 @@ def _restored_fleet(metadata: dict[str, Any], arrays: Arrays, options: RunOption
             "many or more"
         )
     about["parameters"] = {**kept, **limits}
-    for part in ("template", "inside"):
-        about[part] = {key: value for key, value in checked(_WHAT, about, part, dict).items() if key != "encode"}
-    about["template"] = _with_limits(about["template"], options)
-    inside = about["inside"]
-    if isinstance(inside.get("model"), dict):
-        model = {key: value for key, value in inside["model"].items() if key != "encode"}
-        inside["model"] = _with_limits(model, options)
-    if isinstance(inside.get("models"), list):  # of keys that have whole models of their own
-        inside["models"] = [
-            _with_limits(model, options) if isinstance(model, dict) else model for model in inside["models"]
-        ]
+    template = {key: value for key, value in checked(_WHAT, about, "template", dict).items() if key != "encode"}
+    about["template"] = _with_limits(template, options)
     return Fleet.restore(about, arrays)
 
 

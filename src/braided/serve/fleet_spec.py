@@ -11,8 +11,8 @@ from braided.estimators import MODLClassifier
 from braided.estimators.base import MODL
 from braided.estimators.params import REGRESSION
 from braided.fleet import SHARES, Fleet
+from braided.fleet.cache import restored_keys
 from braided.fleet.layout import RowLayout
-from braided.fleet.schema import restored_keys
 from braided.kernels import keyed
 from braided.learners import CompiledLearner
 from braided.serve.problems import HTTPProblem, shown
@@ -76,16 +76,16 @@ def fleet_from(model: MODL, spec: Any, limits: Limits, folder: Path | None) -> F
 
 def models_in(metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What a fleet's file says of each of its models, that of which it was made first."""
-    yield checked(_WHAT, metadata, "template", dict)
+    template = checked(_WHAT, metadata, "template", dict)
+    yield template
     inside = checked(_WHAT, metadata, "inside", dict)
-    yield checked(_WHAT, inside, "model", dict)
     models = checked(_WHAT, {"models": [], **inside}, "models", list)
     if len(models) > _MAX_WHOLE_MODELS:
         raise HTTPProblem(422, f"the checkpoint has {len(models)} models: at most {_MAX_WHOLE_MODELS} are allowed")
-    for model in models:
+    for model in (inside.get("model"), *models):
         if not isinstance(model, dict):
             raise HTTPProblem(422, f"the checkpoint has {shown(model)} for a model: {REMEDY}")
-        yield model
+        yield {**model, "parameters": template["parameters"]}
 
 
 def check_fleet(metadata: dict[str, Any], model: MODL, limits: Limits) -> None:
@@ -105,7 +105,7 @@ def check_fleet(metadata: dict[str, Any], model: MODL, limits: Limits) -> None:
     if checked(_WHAT, metadata, "learned", int) > _MAX_COUNTED:
         raise BraidedError(f"{_WHAT}: 'learned' is {metadata['learned']}, and nothing did; {REMEDY}")
     inside = checked(_WHAT, metadata, "inside", dict)
-    texts = restored_keys(_WHAT, checked(_WHAT, inside, "own", dict) if share == BRAID else inside)
+    texts = restored_keys(_WHAT, inside)
     if len(texts) > parameters["max_keys"]:
         raise HTTPProblem(
             422, f"the checkpoint has {len(texts):,} keys, and this service allows {parameters['max_keys']:,} of such: "

@@ -190,7 +190,7 @@ class GroupDraft:
             # Models of a fleet's keys may be on disk, and are looked for there as predictions do.
             with told_as_problems(), self.state.lock:
                 if isinstance(self.state.model, Fleet):
-                    self.state.model.core.cache.make_ready()
+                    self.state.model.core.make_ready()
                 for rows, table in records.tables():
                     weights = None if records.weights is None else records.weights[rows]
                     keys = records.key_of(rows).get("keys")

@@ -215,7 +215,7 @@ def _model_of(found: Checkpoint, limits: Limits, folder: Path | None) -> Model:
 def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MODL | None = None) -> MODL:
     """Hold what a file says of one model to the bounds of those that the service makes; such a model, untaught.
 
-    The models of a fleet must be `alike`, which is checked when it is restored, so that one of them is made here.
+    The models of a fleet are `alike`, so that one of them is made here.
     """
     parameters = checked("the checkpoint", metadata, "parameters", dict)
     for key, most in (("features", limits.features), ("classes", limits.classes)):
