@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from braided.errors import BraidedError
@@ -16,16 +17,18 @@ __version__ = "0.2.0"
 __all__ = ["BraidedError", "Encoder", "Fleet", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
 
 
-def __getattr__(name: str) -> Any:
-    """What only some programs need is imported when it is asked for, so that the others start sooner."""
-    import importlib
+#: Name -> its module: what only some programs need is imported when it is asked for, so that the others start sooner.
+_LATER = {
+    "Encoder": "braided.estimators.encoder",
+    "Fleet": "braided.fleet",
+    "History": "braided.evaluation",
+    "record": "braided.evaluation",
+}
 
-    if name == "Encoder":
-        return importlib.import_module("braided.estimators.encoder").Encoder
-    if name in {"History", "record"}:
-        return getattr(importlib.import_module("braided.evaluation"), name)
-    if name == "Fleet":
-        return importlib.import_module("braided.fleet").Fleet
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     if name == "plot":
-        return importlib.import_module("braided.plot")
+        return import_module("braided.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

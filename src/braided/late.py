@@ -19,7 +19,18 @@ from braided.errors import BraidedError
 from braided.kernels.coverage import LEVELS
 from braided.kernels.doubt import DOUBTS
 from braided.records import Confidence, Predictions, Records, join_predictions
-from braided.store import REMEDY, Array, check, checked, counts, length, pack_name, unpack_name, unpack_names
+from braided.store import (
+    REMEDY,
+    Array,
+    check,
+    checked,
+    counts,
+    length,
+    pack_name,
+    reject_malformed,
+    unpack_name,
+    unpack_names,
+)
 
 Arrays = dict[str, NDArray[Any]]
 MAX_COUNT, MAX_SECONDS, MAX_VALUES = 10_000, 86_400.0, 2_000_000
@@ -49,6 +60,11 @@ class Waiting(NamedTuple):
     records: Records | None
     predictions: Predictions
 
+    @property
+    def size(self) -> int:
+        """How many values it has."""
+        return 0 if self.records is None else self.records.values.size
+
 
 class LateLabels:
     """The records that wait for their labels, bounded in number, in values and in time.
@@ -60,10 +76,9 @@ class LateLabels:
     ----------
     max_count, max_seconds, max_values
         How many records may wait, how long, and with how many values in all.
-    alike
-        Whether several records of one key may wait, first in, first out; else a later one takes the earlier's place.
-    remember
-        Whether the last keys of records that wait no longer are remembered, for the counts.
+    unique
+        Whether a key is that of one record: a later one takes the earlier's place, and the last keys of records that
+        wait no longer are remembered for the counts. Else alike records wait, first in, first out.
 
     Attributes
     ----------
@@ -86,14 +101,12 @@ class LateLabels:
         max_count: float = MAX_COUNT,
         max_seconds: float = MAX_SECONDS,
         max_values: float = MAX_VALUES,
-        alike: bool = False,
-        remember: bool = True,
+        unique: bool = True,
     ) -> None:
         self.max_count = max_count
         self.max_seconds = max_seconds
         self.max_values = max_values
-        self.alike = alike
-        self.remember = remember
+        self.unique = unique
         self.counts = dict.fromkeys(COUNTS, 0)
         #: By the number under which each was kept, the oldest first; and the numbers of each key.
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
@@ -118,7 +131,7 @@ class LateLabels:
         """
         self.counts["asked"] += 1
         if key in self._numbers:
-            if not self.alike:
+            if self.unique:
                 self._remove(key)
             elif self._waiting[self._numbers[key][-1]].time == time:
                 return
@@ -129,7 +142,7 @@ class LateLabels:
         self._waiting[self._next] = waiting
         self._numbers.setdefault(waiting.key, deque()).append(self._next)
         self._next += 1
-        self._values += _size(waiting)
+        self._values += waiting.size
 
     def get(self, key: Hashable) -> Waiting | None:
         """The record that waits under a key, and goes on waiting; None where there is none."""
@@ -184,11 +197,11 @@ class LateLabels:
         found = self._waiting.pop(numbers.popleft())
         if not numbers:
             del self._numbers[key]
-        self._values -= _size(found)
+        self._values -= found.size
         return found
 
     def _remember(self, key: Hashable, label_came: bool) -> None:
-        if self.remember:
+        if self.unique:
             self._gone.pop(key, None)
             self._gone[key] = label_came
             while len(self._gone) > self.max_count:
@@ -228,12 +241,11 @@ class LateLabels:
 
     def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> None:
         """Go on from a `state` of a model with so many learners; one that does not fit is refused."""
-        given = checked(_WHAT, about, "counts", dict)
-        waiting, gone = _rows(about, "waiting", 3), _rows(about, "gone", 2)
-        names = unpack_names("names of features", checked(_WHAT, about, "names", list))
-        entries = _unpacked(waiting, names, arrays, n_learners) if waiting else []
-        self.counts = {name: checked(_WHAT, given, name, int) for name in COUNTS}
-        self._gone = OrderedDict((unpack_name(key), bool(label_came)) for key, label_came in gone)
+        with reject_malformed(_WHAT):
+            given = {name: checked(_WHAT, about["counts"], name, int) for name in COUNTS}
+            gone = OrderedDict((unpack_name(key), bool(label_came)) for key, label_came in about["gone"])
+            entries = _restored(about, arrays, n_learners) if about["waiting"] else []
+        self.counts, self._gone = given, gone
         self._waiting, self._numbers, self._values = OrderedDict(), {}, 0
         for one in entries:
             self._put(one)
@@ -261,10 +273,6 @@ def late_labels_line(counts: Mapping[str, int]) -> str:
     return f"labels that came later: {came}; records that still wait for theirs: {waiting}"
 
 
-def _size(waiting: Waiting) -> int:
-    return 0 if waiting.records is None else waiting.records.values.size
-
-
 def _alone(records: Records) -> Records:
     """A record with its own values alone: what waits is then small, and the same after a restart."""
     present = np.flatnonzero(~np.isnan(records.values[0]))
@@ -286,20 +294,9 @@ def _decided(predictions: Predictions) -> int:
     return -1 if answer is None else answer
 
 
-def _rows(about: Any, name: str, width: int) -> list[Any]:
-    """A list of lists of so many items each, from the JSON of a state."""
-    rows: list[Any] = checked(_WHAT, about, name, list)
-    if not all(isinstance(row, list | tuple) and len(row) == width for row in rows):
-        raise BraidedError(f"{_WHAT}: {name!r} should hold lists of {width}; {REMEDY}")
-    return rows
-
-
-def _unpacked(
-    waiting: list[Any], names: list[Hashable], arrays: Mapping[str, NDArray[Any]], n_learners: int
-) -> list[Waiting]:
-    """What waited when a `state` was made."""
-    n, size = len(waiting), length(arrays, "values")
-    ids = unpack_names("records that wait", [row[0] for row in waiting])
+def _restored(about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> list[Waiting]:
+    """What waited when a `state` was made; of JSON that is none, any error."""
+    names, n, size = unpack_names("names of features", about["names"]), len(about["waiting"]), length(arrays, "values")
     rules = {
         "times": Array((n,), finite=False),
         "weights": Array((n,), low=0.0),
@@ -318,24 +315,25 @@ def _unpacked(
     ends = arrays["sizes"].cumsum()
     if ends[-1] != size:
         raise BraidedError(f"{_WHAT} do not have {size} values: {REMEDY}")
+    keys, record_keys, targets = zip(*about["waiting"], strict=True)
+    if not all(isinstance(key, str | None) for key in record_keys):
+        raise TypeError(record_keys)
     confidence = Confidence(arrays["doubts"], arrays["scales"], arrays["bounds"])
     predictions = Predictions(arrays["predictions"], arrays["own"], arrays["decided"], confidence)
     found: list[Waiting] = []
-    for row, (_, key, target) in enumerate(waiting):
-        if not isinstance(key, str | None):
-            raise BraidedError(f"{_WHAT}: key {key!r:.60} is no text; {REMEDY}")
+    for row, key in enumerate(unpack_names("records that wait", list(keys))):
         inside = slice(ends[row] - arrays["sizes"][row], ends[row])
         weights = arrays["weights"][row : row + 1]
         record = Records(
             tuple(names[place] for place in arrays["columns"][inside].tolist()),
             arrays["values"][None, inside].copy(),
-            [unpack_name(target)],
+            [unpack_name(targets[row])],
             None if weights[0] == 1.0 else weights,
-            None if key is None else [key],
+            None if record_keys[row] is None else [record_keys[row]],
         )
         one = predictions.part(row, row + 1)
         one = one._replace(values=one.values[:, : arrays["widths"][row]])
         if np.isnan(arrays["scales"][row]):
             one = one._replace(confidence=None)
-        found.append(Waiting(ids[row], float(arrays["times"][row]), record, one))
+        found.append(Waiting(key, float(arrays["times"][row]), record, one))
     return found

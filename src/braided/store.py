@@ -22,12 +22,13 @@ import json
 import math
 import os
 import struct
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,7 +42,7 @@ VERSION = 2
 _START = struct.Struct("<8sIQQ")
 _DIGEST = 32
 _DTYPES = ("<f4", "<f8", "<i8")
-_MAX_DIMENSIONS, _MAX_NUMBERS = 8, 2**40
+_MAX_NUMBERS = 2**40
 #: How deep a name may be, which is a tuple of tuples.
 _MAX_DEPTH = 20
 #: Whole numbers in float64 are exact up to here: no count is larger.
@@ -50,6 +51,7 @@ MAX_COUNT = 2.0**53
 REMEDY = "the file is corrupt or was modified"
 Arrays = Mapping[str, NDArray[Any]]
 _Item = TypeVar("_Item")
+_hints = cache(get_type_hints)
 
 
 class Checkpoint(NamedTuple):
@@ -114,28 +116,18 @@ def write(
     kind: str,
     metadata: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any] | InParts],
-    durable: bool = True,
 ) -> None:
-    """Write a checkpoint atomically; `durable` as of `write_atomically`. What it holds is not copied."""
+    """Write a checkpoint atomically. What it holds is not copied."""
     try:
-        write_atomically(path, _pieces(kind, metadata, arrays), durable)
+        write_atomically(path, _pieces(kind, metadata, arrays))
     except OSError as error:
         raise BraidedError(f"checkpoint {path} cannot be written: {error.strerror or error}") from None
 
 
 def decode(content: bytes, name: str, *kinds: str, max_header: int | None = None) -> Checkpoint:
-    """Read a checkpoint from bytes.
+    """Read a checkpoint of one of these kinds from bytes; errors call it by `name`.
 
-    Parameters
-    ----------
-    content
-        All of it.
-    name
-        What errors call it.
-    kinds
-        What it may be.
-    max_header
-        The largest length of its header, in bytes; None for any.
+    `max_header` is the largest length of its header, in bytes; None for any.
     """
     if content[: len(MAGIC)] != MAGIC:
         raise BraidedError(
@@ -167,47 +159,35 @@ def decode(content: bytes, name: str, *kinds: str, max_header: int | None = None
     return Checkpoint(header["kind"], header["metadata"], _arrays(header["arrays"], content[first:-_DIGEST], name))
 
 
-def _malformed(name: str, what: str) -> BraidedError:
-    return BraidedError(f"checkpoint {name} is malformed: {what}; {REMEDY}")
-
-
 def _header(content: bytes, name: str) -> dict[str, Any]:
     """The header of a file whose checksum is right, which says nothing of who made it."""
-
-    def no_constant(text: str) -> NoReturn:
-        raise ValueError(text)
-
-    try:
-        header = json.loads(content, parse_constant=no_constant)
-    except (ValueError, RecursionError):  # also where it is no text, or a number has too many digits
-        raise _malformed(name, "its header is not JSON, or nested too deeply") from None
-    for key, kind in (("kind", str), ("metadata", dict), ("arrays", list)):
-        if not isinstance(header, dict) or not isinstance(header.get(key), kind):
-            raise _malformed(name, f"its header has no {key!r}")
-    found: dict[str, Any] = header
-    return found
+    header: dict[str, Any] = {}
+    with reject_malformed(f"the header of checkpoint {name}"):
+        header = json.loads(content, parse_constant=int)  # which takes no NaN and no infinity
+        for key, kind in (("kind", str), ("metadata", dict), ("arrays", list)):
+            if not isinstance(header[key], kind):
+                raise TypeError(key)
+    return header
 
 
 def _arrays(directory: list[Any], content: bytes, name: str) -> dict[str, NDArray[Any]]:
     """The arrays that a file's directory lists; together they are no larger than what the file has of them."""
     arrays: dict[str, NDArray[Any]] = {}
-    total = 0
-    for entry in directory:
-        found = entry if isinstance(entry, dict) else {}
-        array, dtype, shape, start = (found.get(key) for key in ("name", "dtype", "shape", "start"))
-        if not isinstance(array, str) or array in arrays or dtype not in _DTYPES:
-            raise _malformed(name, f"array {array!r:.60} has no type, or stands there twice")
-        if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS or type(start) is not int or start < 0:
-            raise _malformed(name, f"array {array!r:.60} has no sound shape and place")
-        # An empty one may be as long as it likes in its other dimensions, but NumPy must be able to count it.
-        if not all(type(n) is int and n >= 0 for n in shape) or math.prod(max(n, 1) for n in shape) > _MAX_NUMBERS:
-            raise _malformed(name, f"array {array!r:.60} has no sound shape and place")
-        count, size = math.prod(shape), np.dtype(dtype).itemsize
-        total += count * size
-        if start + count * size > len(content) or total > len(content):
-            raise _malformed(name, f"array {array!r:.60} lies outside of it")
-        flat = np.frombuffer(content, dtype=dtype, count=count, offset=start)
-        arrays[array] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+    with reject_malformed(f"the list of arrays of checkpoint {name}"):
+        total = 0
+        for entry in directory:
+            array, dtype, shape, start = (entry[key] for key in ("name", "dtype", "shape", "start"))
+            # Of an empty array NumPy counts the other dimensions, too.
+            size = math.prod(max(n, 1) for n in shape)
+            if not isinstance(array, str) or array in arrays or dtype not in _DTYPES:
+                raise ValueError(array)
+            if min(shape, default=0) < 0 or size > _MAX_NUMBERS:
+                raise ValueError(shape)
+            flat = np.frombuffer(content, dtype, math.prod(shape), start)
+            total += flat.nbytes
+            if total > len(content):
+                raise ValueError(array)
+            arrays[array] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
     return arrays
 
 
@@ -281,22 +261,20 @@ def unpack_names(what: str, packed: Any) -> list[Hashable]:
         raise BraidedError(f"checkpoint has {packed!r:.60} for its {what}, and it should be a list: {REMEDY}")
     names = [unpack_name(name) for name in packed]
     if len(set(names)) != len(names):
-        seen: set[Hashable] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise BraidedError(f"checkpoint has {twice!r:.60} twice among its {what}: {REMEDY}")
     return names
 
 
 def pack_config(config: Any) -> dict[str, Any]:
     """A frozen dataclass as JSON, with its type's name."""
-    values = {field.name: getattr(config, field.name) for field in fields(config)}
-    packed = {
-        name: [pack_config(item) if is_dataclass(item) else item for item in value]
-        if isinstance(value, tuple)
-        else value
-        for name, value in values.items()
-    }
-    return {"type": type(config).__name__, **packed}
+    packed: dict[str, Any] = {"type": type(config).__name__}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, tuple):
+            value = [pack_config(item) if is_dataclass(item) else item for item in value]
+        packed[field.name] = value
+    return packed
 
 
 def unpack_config(packed: Any, kinds: Mapping[str, type], base: type = object) -> Any:
@@ -305,37 +283,27 @@ def unpack_config(packed: Any, kinds: Mapping[str, type], base: type = object) -
     name = values.pop("type", None)
     if not isinstance(name, str) or name not in kinds or not issubclass(kinds[name], base):
         raise BraidedError(f"checkpoint names a configuration {name!r:.60} that this braided does not have")
-    hints, own = _hints(kinds[name]), {field.name: field for field in fields(kinds[name])}
-    for key in values.keys() | own.keys():
-        if key not in own or (key not in values and own[key].default is MISSING):
-            raise BraidedError(f"checkpoint configuration {name}: {key!r:.60} is missing or unknown: {REMEDY}")
-    unpacked = {key: _unpacked_value(value, hints[key], kinds) for key, value in values.items()}
-    for key, value in unpacked.items():
-        if value is MISSING:
-            raise BraidedError(
-                f"checkpoint configuration {name} has {values[key]!r:.60} for {key}, which is of another type: {REMEDY}"
-            )
-    return kinds[name](**unpacked)
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+    try:
+        hints = _hints(kinds[name])
+        return kinds[name](**{key: _unpacked_value(value, hints[key], kinds) for key, value in values.items()})
+    except (KeyError, TypeError):
+        raise BraidedError(
+            f"checkpoint configuration {name} has a field that is missing, unknown or of another type: {REMEDY}"
+        ) from None
 
 
 def _unpacked_value(value: Any, hint: Any, kinds: Mapping[str, type]) -> Any:
-    """A value as a dataclass annotates it; MISSING if it is something else."""
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list | tuple):
-            return MISSING
-        parts = tuple(_unpacked_value(item, get_args(hint)[0], kinds) for item in value)
-        return MISSING if MISSING in parts else parts
-    if get_origin(hint) is Literal:
-        return value if isinstance(value, str) and value in get_args(hint) else MISSING
+    """A value as a dataclass annotates it; a TypeError if it is something else."""
+    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+        return tuple(_unpacked_value(item, get_args(hint)[0], kinds) for item in value)
+    if get_origin(hint) is Literal and isinstance(value, str) and value in get_args(hint):
+        return value
     if hint in (int, float, bool, str):
-        fits = isinstance(value, (int, float) if hint is float else hint) and isinstance(value, bool) <= (hint is bool)
-        return value if fits else MISSING
-    return unpack_config(value, kinds, hint)
+        if isinstance(value, (int, float) if hint is float else hint) and isinstance(value, bool) == (hint is bool):
+            return value
+    elif get_origin(hint) is None:
+        return unpack_config(value, kinds, hint)
+    raise TypeError(hint)
 
 
 class Array(NamedTuple):

@@ -115,35 +115,23 @@ def key_text(value: Any, name: Hashable, record: int | None = None) -> str | Non
         ...
     braided.errors.BraidedError: key 'machine' is 7.5 in record 17: give text or a whole number
     """
+    at = "" if record is None else f" in record {record}"
     if isinstance(value, str):
         text = value.strip()
     elif isinstance(value, bool | np.bool_):
         text = "true" if value else "false"
     elif is_missing(value):
         return None
-    elif _is_whole(value) and abs(whole := int(value)) < 10**MAX_KEY_LENGTH:
-        text = str(whole)
     else:
-        remedy = "give one of fewer digits" if _is_whole(value) else "give text or a whole number"
-        raise BraidedError(f"key {name!r} is {shown(value)}{_in(record)}: {remedy}")
+        number = number_of(value)
+        if number is None or not math.isfinite(number) or int(value) != value:
+            raise BraidedError(f"key {name!r} is {shown(value)}{at}: give text or a whole number")
+        text = str(int(value))
     if len(text) > MAX_KEY_LENGTH:
         raise BraidedError(
-            f"key {name!r} is {shown(value)}{_in(record)}: it may have {MAX_KEY_LENGTH:,} characters, give a shorter "
-            "one"
+            f"key {name!r} is {shown(value)}{at}: it may have {MAX_KEY_LENGTH:,} characters, give a shorter one"
         )
     return text or None
-
-
-def _is_whole(value: Any) -> bool:
-    if isinstance(value, float | np.floating):
-        return float(value).is_integer()
-    if isinstance(value, Decimal):  # one of a million digits is not looked at
-        return value.is_finite() and value.adjusted() < MAX_KEY_LENGTH and value == value.to_integral_value()
-    return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
-
-
-def _in(record: int | None) -> str:
-    return "" if record is None else f" in record {record}"
 
 
 def _order(name: Hashable) -> tuple[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 from braided import checks, presets
 from braided.datasets.protocol import PaperSettings, settings_for
@@ -62,26 +62,23 @@ class ModelOptions:
     @property
     def learners(self) -> tuple[LearnerConfig, ...]:
         """The preset's, or their counterparts for regression."""
-        return (self.preset.for_regression() if self.task == REGRESSION else self.preset).learners
+        return replace(self.params, preset=self.preset).resolved(self.task).learners
 
     def model(
         self, learners: tuple[LearnerConfig, ...] | None = None, first_features: tuple[Hashable, ...] | None = None
-    ) -> MODLClassifier | MODLRegressor:
+    ) -> MODL:
         """A MODL with these learners, or the preset's, after the options; for regression with their counterparts."""
         regression = self.task == REGRESSION
+        if regression and self.decides:
+            raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out")
         if learners is not None and regression:
             learners = tuple(config.for_regression() for config in learners)
         chosen = learners or self.learners
         for option in self.overrides:
             chosen = with_option(chosen, option)
-        if regression and self.decides:
-            raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out")
-        params = replace(
-            self.params,
-            preset=self.preset,
-            learners=learners if chosen == self.learners else chosen,
-            first_features=first_features,
-        )
+        if chosen != self.learners:
+            learners = chosen
+        params = replace(self.params, preset=self.preset, learners=learners, first_features=first_features)
         return (MODLRegressor if regression else MODLClassifier)(**params.arguments(self.task))
 
 
@@ -112,7 +109,7 @@ def _parsed(option: str, text: str, current: Any) -> Any:
         raise BraidedError(f"--option {option!r}: the value must be {kind}") from None
 
 
-Model = MODLClassifier | MODLRegressor | RiverModel
+Model = MODL | RiverModel
 Builder = Callable[[ModelOptions], Model]
 
 
@@ -123,16 +120,15 @@ def _named(*names: str) -> Builder:
     """
 
     def build(options: ModelOptions) -> Model:
-        found: dict[str, LearnerConfig] = {}
         lenders = OURS if options.preset.name in OURS else ()
-        ours = [replace(options, params=ModelParams(presets.get(name))) for name in lenders]
-        for config in (config for lender in (options, *ours) for config in lender.learners):
-            found.setdefault(_called(config), config)
+        found: dict[str, LearnerConfig] = {}
+        for lender in (options, *(replace(options, params=ModelParams(name)) for name in lenders)):
+            for config in lender.learners:
+                found.setdefault(_called(config), config)
         if missing := [name for name in names if name not in found]:
-            name = options.preset.name
             raise BraidedError(
-                f"preset {name!r} has no learner {missing[0]!r} for {options.task}, it has {', '.join(found)}: use one "
-                "of these, or another preset"
+                f"preset {options.preset.name!r} has no learner {missing[0]!r} for {options.task}, it has "
+                f"{', '.join(found)}: use one of these, or another preset"
             )
         return options.model(tuple(found[name] for name in names))
 
@@ -177,8 +173,8 @@ def _five(options: ModelOptions) -> Model:
     return options.model((*options.learners, *deeper))
 
 
-def _hedge_config(options: ModelOptions, fast: bool) -> HedgeConfig:
-    """The layers and the rate that the paper gives to hedge backpropagation."""
+def _hedge(options: ModelOptions, fast: bool) -> HedgeConfig:
+    """Hedge backpropagation with the layers and the rate that the paper gives it."""
     settings = options.settings
     return HedgeConfig(
         layers=settings.auxdrop_layers,
@@ -188,15 +184,11 @@ def _hedge_config(options: ModelOptions, fast: bool) -> HedgeConfig:
     )
 
 
-def _hedge(fast: bool) -> Builder:
-    return lambda options: options.model((_hedge_config(options, fast),))
-
-
 def _auxdrop(base: str) -> Builder:
     def build(options: ModelOptions) -> Model:
         as_released = options.preset.name == "released"
         config = replace(
-            _hedge_config(options, fast=base != "odl"),
+            _hedge(options, fast=base != "odl"),
             exits="last" if base == "ogd" else "hedge",
             aux_layer=3,
             aux_width=options.settings.auxdrop_width,
@@ -207,10 +199,6 @@ def _auxdrop(base: str) -> Builder:
         return options.model((config,), options.base_features or None)
 
     return build
-
-
-def _olvf(options: ModelOptions) -> Model:
-    return options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),))
 
 
 def _river(make: Callable[[str, int], Any], words_for: tuple[str, ...] = ()) -> Builder:
@@ -226,17 +214,8 @@ def _river(make: Callable[[str, int], Any], words_for: tuple[str, ...] = ()) -> 
     return build
 
 
-@dataclass(frozen=True)
-class NamedModel:
-    """A model that has a name.
-
-    Attributes
-    ----------
-    build
-        Makes a fresh one.
-    tasks
-        What it is for.
-    """
+class NamedModel(NamedTuple):
+    """How a fresh model of a name is built, and the tasks that it is for."""
 
     build: Builder
     tasks: tuple[str, ...] = TASKS
@@ -256,12 +235,14 @@ MODELS: dict[str, NamedModel] = {
     "modl-olr+set": NamedModel(_named("olr", "set")),
     "modl-glr": NamedModel(_gradient_logistic),
     "modl-5": NamedModel(_five),
-    "odl": NamedModel(_hedge(fast=False), _CLASSES_ONLY),
-    "fodl": NamedModel(_hedge(fast=True), _CLASSES_ONLY),
+    "odl": NamedModel(lambda options: options.model((_hedge(options, fast=False),)), _CLASSES_ONLY),
+    "fodl": NamedModel(lambda options: options.model((_hedge(options, fast=True),)), _CLASSES_ONLY),
     "auxdrop-odl": NamedModel(_auxdrop("odl"), _CLASSES_ONLY),
     "auxdrop-fodl": NamedModel(_auxdrop("fodl"), _CLASSES_ONLY),
     "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
-    "olvf": NamedModel(_olvf, _CLASSES_ONLY),
+    "olvf": NamedModel(
+        lambda options: options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),)), _CLASSES_ONLY
+    ),
     "folklore": NamedModel(lambda options: options.model((FolkloreConfig(),)), _CLASSES_ONLY),
     "majority": NamedModel(_river(river.majority), _CLASSES_ONLY),
     "mean": NamedModel(_river(river.mean), _VALUES_ONLY),
@@ -279,8 +260,6 @@ MODELS: dict[str, NamedModel] = {
 def names_for(task: str) -> list[str]:
     """The models that can do a task.
 
-    Examples
-    --------
     >>> names_for("regression")[-7:]
     ['mean', 'river-linear', 'river-tree', 'river-arf', 'river-srp', 'river-amf', 'river-knn']
     """
@@ -300,30 +279,22 @@ def check(names: Iterable[str], options: ModelOptions) -> None:
     """Refuse names, options and a combiner that no model of these could use, before any record is read."""
     models = [build(name, replace(options, overrides=())) for name in names]
     ours = [model for model in models if isinstance(model, MODL)]
-    params = options.params
     without_effect = {
         "--decision, --class-weight or --costs": options.decides,
         f"--option {next(iter(options.overrides), None)!r}": options.overrides,
-        f"--combiner {params.combiner!r}": params.combiner,
-        "--drift": params.drift_detector is not None,
+        f"--combiner {options.params.combiner!r}": options.params.combiner,
+        "--drift": options.params.drift_detector is not None,
     }
     if not ours and (given := next((option for option, value in without_effect.items() if value), None)):
         raise BraidedError(f"{given} has no effect on {', '.join(names)}: leave it out")
-    settings = {
-        field.name
-        for model in ours
-        for config in model.learners or options.learners
-        if is_dataclass(config)
-        for field in fields(config)
-    }
+    configs: list[Any] = [config for model in ours for config in model.learners or options.learners]
+    settings = {field.name for config in configs for field in fields(config)}
     for option in options.overrides:
         name, equals, _ = option.partition("=")
         if not equals or name not in settings:
             raise BraidedError(f"--option {option!r}: give NAME=VALUE with one of {', '.join(sorted(settings))}")
     for name in names:
-        model = build(name, options)
-        if isinstance(model, MODL):
-            model.braid  # noqa: B018 (made here, so that a bad combiner or setting is named now)
+        build(name, options)  # which refuses a bad value
 
 
 def build(name: str, options: ModelOptions) -> Model:
