@@ -17,18 +17,11 @@ __version__ = "0.2.0"
 __all__ = ["BraidedError", "Encoder", "Fleet", "History", "MODLClassifier", "MODLRegressor", "__version__", "record"]
 
 
-#: Name -> its module: what only some programs need is imported when it is asked for, so that the others start sooner.
-_LATER = {
-    "Encoder": "braided.estimators.encoder",
-    "Fleet": "braided.fleet",
-    "History": "braided.evaluation",
-    "record": "braided.evaluation",
-}
-
-
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+    """What only some programs need is imported when it is asked for, so that the others start sooner."""
+    modules = {"Encoder": "estimators.encoder", "Fleet": "fleet", "History": "evaluation", "record": "evaluation"}
+    if name in modules:
+        return getattr(import_module(f"braided.{modules[name]}"), name)
     if name == "plot":
         return import_module("braided.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

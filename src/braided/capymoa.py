@@ -72,9 +72,6 @@ class _MODL:
         #: The model itself: to save it, and to look into it.
         self.model: Any = kind(seed=seed, max_features=max(len(self._columns), 1), **parameters)
 
-    def _features(self, instance: Any) -> dict[Hashable, float]:
-        return self._columns.record(instance.x)
-
 
 class MODL(_MODL, Classifier):
     """Multilearner online deep learning for CapyMOA's streams: `braided.MODLClassifier` behind its interface.
@@ -126,11 +123,11 @@ class MODL(_MODL, Classifier):
                 f"the label of instance {self.model.records_learned + 1} is {label}: to be learned it must be a class "
                 f"of the schema, from 0 to {self._n_classes - 1}"
             )
-        self.model.learn_one(self._features(instance), label)
+        self.model.learn_one(self._columns.record(instance.x), label)
 
     def predict_proba(self, instance: Any) -> NDArray[np.float64] | None:
         """The probability of each class, (n_classes,), in the schema's order; None before anything was learned."""
-        known = self.model.predict_proba_one(self._features(instance))
+        known = self.model.predict_proba_one(self._columns.record(instance.x))
         if not known:
             return None
         probabilities = np.zeros(self._n_classes)
@@ -157,8 +154,8 @@ class MODLRegressor(_MODL, Regressor):
 
     def train(self, instance: Any) -> None:
         """Learn one instance."""
-        self.model.learn_one(self._features(instance), float(instance.y_value))
+        self.model.learn_one(self._columns.record(instance.x), float(instance.y_value))
 
     def predict(self, instance: Any) -> float | None:
         """The predicted value; None before anything was learned."""
-        return self.model.predict_one(self._features(instance)) if self.model.records_learned else None
+        return self.model.predict_one(self._columns.record(instance.x)) if self.model.records_learned else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from braided.errors import BraidedError
 
-#: How small and how large a number may be, beside 0: beyond, what float32 makes of it is 0 or infinite.
+#: How small and how large a number other than 0 may be: beyond, float32 makes 0 or infinity of it.
 _SMALLEST, _LARGEST = 1e-30, 1e30
 #: The largest whole number of a setting.
 _MAX_WHOLE = 2**62
@@ -38,29 +38,28 @@ def one_of(owner: Any, field: str, choices: Iterable[str]) -> None:
 
 def at_least(owner: Any, least: float, *names: str) -> None:
     """The fields are finite numbers of at least `least`."""
-    for field in names:
-        _check_magnitude(owner, field, lambda value: value >= least, f"of at least {least}")
+    _check_numbers(owner, names, lambda value: least <= value < math.inf, f"a finite number of at least {least}")
 
 
 def above(owner: Any, bound: float, *names: str) -> None:
     """The fields are finite numbers above `bound`."""
+    _check_numbers(owner, names, lambda value: bound < value < math.inf, f"a finite number above {bound}")
+
+
+def share(owner: Any, *names: str) -> None:
+    """The fields are numbers from 0 to just below 1."""
+    _check_numbers(owner, names, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+
+
+def _check_numbers(owner: Any, names: Iterable[str], fits: Callable[[float], bool], wanted: str) -> None:
     for field in names:
-        _check_magnitude(owner, field, lambda value: value > bound, f"above {bound}")
-
-
-def _check_magnitude(owner: Any, field: str, fits: Callable[[float], bool], wanted: str) -> None:
-    _check_number(owner, field, lambda value: fits(value) and value < math.inf, f"a finite number {wanted}")
-    value = getattr(owner, field)
-    if value != 0 and not _SMALLEST <= abs(value) <= _LARGEST:
-        raise BraidedError(
-            f"{type(owner).__name__}.{field} is {value!r:.60}: use a number of {_SMALLEST:g} to {_LARGEST:g}"
-        )
-
-
-def _check_number(owner: Any, field: str, fits: Callable[[float], bool], wanted: str) -> None:
-    value = getattr(owner, field)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
-        raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use {wanted}")
+        value = getattr(owner, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use {wanted}")
+        if value != 0 and not _SMALLEST <= abs(value) <= _LARGEST:
+            raise BraidedError(
+                f"{type(owner).__name__}.{field} is {value!r:.60}: use a number of {_SMALLEST:g} to {_LARGEST:g}"
+            )
 
 
 def at_most(owner: Any, bound: float, *names: str) -> None:
@@ -71,17 +70,13 @@ def at_most(owner: Any, bound: float, *names: str) -> None:
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a number up to {bound}")
 
 
-def share(owner: Any, *names: str) -> None:
-    """The fields are numbers from 0 to just below 1."""
-    for field in names:
-        _check_number(owner, field, lambda value: 0 <= value < 1, "a number from 0 to below 1")
-
-
 def sizes(owner: Any, least: int, *names: str, most: int = _MAX_WHOLE) -> None:
-    """The fields are whole numbers from `least` on, up to `most`."""
+    """The fields are whole numbers from `least` to `most`."""
     for field in names:
         value = getattr(owner, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r:.60}: use a whole number from {least} on")
+            raise BraidedError(
+                f"{type(owner).__name__}.{field} is {value!r:.60}: use a whole number of at least {least}"
+            )
         if value > most:
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r:.60}: give at most {most:,}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,18 +40,9 @@ _UNSAID = Confidence(np.zeros((1, DOUBTS)), np.full(1, np.nan), np.zeros((1, len
 
 
 class Waiting(NamedTuple):
-    """A record that waits.
+    """A record that waits: what its label finds it by, when it was made (NaN for unknown), and what was predicted.
 
-    Attributes
-    ----------
-    key
-        What its label finds it by.
-    time
-        When it was made; NaN for unknown.
-    records
-        The record, with the values that it has alone; None where the label comes with the record.
-    predictions
-        What was predicted for it.
+    `records` has the values that the record has alone; it is None where the record comes again with its label.
     """
 
     key: Hashable
@@ -70,15 +60,15 @@ class LateLabels:
     """The records that wait for their labels, bounded in number, in values and in time.
 
     The time is that of the source, not of this machine's clock, so that a stream that is read again drops the same
-    records; any number that grows will do. What is too old, or too much, goes, the oldest first.
+    records; any number that grows will do. What is too old or too much is dropped, the oldest first.
 
     Parameters
     ----------
     max_count, max_seconds, max_values
         How many records may wait, how long, and with how many values in all.
     unique
-        Whether a key is that of one record: a later one takes the earlier's place, and the last keys of records that
-        wait no longer are remembered for the counts. Else alike records wait, first in, first out.
+        Whether a key names one record: a later record replaces the earlier one, and the last keys of records that wait
+        no longer are remembered for the counts. Otherwise records of one key wait first in, first out.
 
     Attributes
     ----------
@@ -210,7 +200,10 @@ class LateLabels:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from; those that wait by their content alone are not in it."""
         entries = [(one, one.records) for one in self._waiting.values() if one.records is not None]
-        names = dict.fromkeys(name for _, record in entries for name in record.names)
+        place: dict[Hashable, int] = {}
+        for _, record in entries:
+            for name in record.names:
+                place.setdefault(name, len(place))
         about = {
             "counts": self.counts.copy(),
             "waiting": [
@@ -218,23 +211,23 @@ class LateLabels:
                 for one, record in entries
             ],
             "gone": [[pack_name(key), label_came] for key, label_came in self._gone.items()],
-            "names": [pack_name(name) for name in names],
+            "names": [pack_name(name) for name in place],
         }
         if not entries:
             return about, {}
-        place = {name: column for column, name in enumerate(names)}
         predictions = join_predictions([one.predictions for one, _ in entries])
+        answers = [one.predictions.answer(0) for one, _ in entries]
         confidence = zip(*(one.predictions.confidence or _UNSAID for one, _ in entries), strict=True)
         arrays: Arrays = {
             "times": np.array([one.time for one, _ in entries], dtype=np.float64),
             "weights": np.array([1.0 if record.weights is None else record.weights[0] for _, record in entries]),
-            "sizes": np.array([len(record.names) for _, record in entries], dtype=np.int64),
+            "sizes": np.array([one.size for one, _ in entries], dtype=np.int64),
             "columns": np.array([place[name] for _, record in entries for name in record.names], dtype=np.int64),
             "values": np.concatenate([record.values[0] for _, record in entries]),
             "widths": np.array([one.predictions.values.shape[1] for one, _ in entries], dtype=np.int64),
             "predictions": np.asarray(predictions.values, dtype=np.float64),
             "own": np.asarray(predictions.own, dtype=np.float64),
-            "decided": np.array([_decided(one.predictions) for one, _ in entries], dtype=np.int64),
+            "decided": np.array([-1 if answer is None else answer for answer in answers], dtype=np.int64),
             **Confidence(*map(np.concatenate, confidence))._asdict(),
         }
         return about, arrays
@@ -276,26 +269,13 @@ def late_labels_line(counts: Mapping[str, int]) -> str:
 def _alone(records: Records) -> Records:
     """A record with its own values alone: what waits is then small, and the same after a restart."""
     present = np.flatnonzero(~np.isnan(records.values[0]))
-    return replace(
-        records,
-        names=tuple(records.names[place] for place in present.tolist()),
-        values=records.values[:, present],
-        weights=None if records.weights is None else records.weights.copy(),
-        ids=None,
-        times=None,
-        categories={},
-        first=1,
-    )
-
-
-def _decided(predictions: Predictions) -> int:
-    """The place of the class that was answered for a single record, -1 for none."""
-    answer = predictions.answer(0)
-    return -1 if answer is None else answer
+    names = tuple(records.names[place] for place in present.tolist())
+    weights = None if records.weights is None else records.weights.copy()
+    return Records(names, records.values[:, present], records.targets, weights, records.keys)
 
 
 def _restored(about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> list[Waiting]:
-    """What waited when a `state` was made; of JSON that is none, any error."""
+    """What waited when a `state` was made; any error means that its JSON is malformed."""
     names, n, size = unpack_names("names of features", about["names"]), len(about["waiting"]), length(arrays, "values")
     rules = {
         "times": Array((n,), finite=False),

@@ -128,12 +128,10 @@ class Labels:
 
 
 class Admitted(NamedTuple):
-    """Records that a model has checked: what `check` returns and the only thing that `learn` takes.
+    """Records that a model has checked, each with a target: what `check` returns and the only thing that `learn` takes.
 
     Attributes
     ----------
-    records
-        The records, each with a target.
     codes
         (n,) the class's place or the number, as the engine takes them.
     new_names
@@ -180,7 +178,7 @@ class Confidence(NamedTuple):
 
     def part(self, rows: slice) -> Confidence:
         """That of some of the records."""
-        return Confidence(self.doubts[rows], self.scales[rows], self.bounds[rows])
+        return Confidence(*(column[rows] for column in self))
 
 
 class Predictions(NamedTuple):

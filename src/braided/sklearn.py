@@ -30,7 +30,7 @@ from braided.values import is_missing, shown
 try:
     from scipy import sparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y, column_or_1d
+    from sklearn.utils import check_array, check_random_state, check_X_y
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
@@ -84,32 +84,26 @@ class _MODL(BaseEstimator):
 
         Raw records, for `encode`, are an array of objects.
         """
-        labelled, numeric = not isinstance(y, str), self._kind.task == REGRESSION
-        frame = frames.opened(X)
-        if self.encode is not False:
-            values = self._raw(X, frame, reset)
-            if not labelled:
-                return values
-            targets = column_or_1d(y, warn=True)
-            check_consistent_length(values, targets)
-            return values, np.asarray(targets, dtype=np.float64) if numeric else targets
-        checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "accept_sparse": "csr"}
-        if labelled:
-            checks["y_numeric"] = numeric
+        raw, frame = self.encode is not False, frames.opened(X)
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "accept_sparse": "csr"}
+        if raw:
+            checks = {"dtype": object, "ensure_all_finite": False}
+            if sparse.issparse(X):
+                raise BraidedError("X is a sparse matrix, and encode takes raw records: give a frame, or leave it out")
+        if not isinstance(y, str):
+            checks["y_numeric"] = self._kind.task == REGRESSION
         if frame is None:
             return validate_data(self, X, y, reset=reset, **checks)
-        values, _ = frame.table(first=1)
+        values = self._raw(frame) if raw else frame.table(first=1)[0]
         validate_data(self, X, y, reset=reset, skip_check_array=True)
-        if labelled:
-            return check_X_y(values, y, estimator=self, **checks)
-        return check_array(values, input_name="X", estimator=self, **checks)
+        if isinstance(y, str):
+            return check_array(values, input_name="X", estimator=self, **checks)
+        return check_X_y(values, y, estimator=self, **checks)
 
-    def _raw(self, X: Any, frame: frames.Frame | None, reset: bool) -> NDArray[Any]:
-        """Raw records as an array of objects."""
-        if sparse.issparse(X):
-            raise BraidedError("X is a sparse matrix, and encode takes raw records: give a frame, or leave encode out")
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        columns, n = frames.raw_columns(X, None) if frame is None else frame.raw_columns(first=1)
+    @staticmethod
+    def _raw(frame: frames.Frame) -> NDArray[Any]:
+        """The cells of a frame as an array of objects."""
+        columns, n = frame.raw_columns(first=1)
         values = np.empty((n, len(columns)), dtype=object)
         for place, cells in enumerate(columns.values()):
             values[:, place] = list(cells)
@@ -158,7 +152,7 @@ class _MODL(BaseEstimator):
         if not isinstance(self.shuffle, bool | np.bool_):
             raise BraidedError(f"shuffle is {shown(self.shuffle)}: use True or False")
         fresh = again or not hasattr(self, "model_")
-        values, targets = self._checked(X, self._labels(y), reset=fresh)
+        values, targets = self._checked(X, y, reset=fresh)
         if self._kind.task == CLASSIFICATION:
             check_classification_targets(targets)
             classes = np.unique(targets) if classes is None else classes
@@ -178,10 +172,6 @@ class _MODL(BaseEstimator):
             self.classes_ = classes
         return self
 
-    def _labels(self, y: Any) -> Any:
-        """y, as scikit-learn's checks take it."""
-        return y
-
     def _weights(self, sample_weight: Any, values: Any) -> Floats | None:
         """One weight per record; a single number is for all, as scikit-learn has it."""
         if isinstance(sample_weight, Real):
@@ -199,14 +189,14 @@ class MODLClassifier(ClassifierMixin, _MODL):
     Parameters
     ----------
     preset, learners, combiner, drift_detector, delay, expire_after, encode, decision, class_weight, costs
-        As of `braided.MODLClassifier`. With `encode`, X holds raw records, text, dates and numbers as a file has them,
-        in a data frame or an array of objects. Unlike elsewhere in scikit-learn, `class_weight` weighs answers and not
-        what is learned; `sample_weight` does that.
+        As of `braided.MODLClassifier`. With `encode`, X holds raw records, in a data frame or an array of objects.
+        Unlike elsewhere in scikit-learn, `class_weight` weighs answers and not what is learned; `sample_weight` does
+        that.
     passes
         How often `fit` goes over the records.
     shuffle
-        Whether `fit` takes the records in random order, a new one for each pass. Of data that are sorted by class, a
-        model that learns in order forgets the first ones; data with a time order of their own are better left in it.
+        Whether `fit` takes the records in random order, a new one for each pass. In data sorted by class, a model that
+        learns in order forgets the first classes; leave data with a time order as they are.
     random_state
         An integer makes results repeatable; None takes NumPy's global generator.
     max_features
@@ -260,18 +250,12 @@ class MODLClassifier(ClassifierMixin, _MODL):
         self._store(locals())
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None) -> Self:
-        """Learn these records, in order, after those learned before.
+        """Learn these records, in order, after those learned before; other arguments as of `fit`.
 
         Parameters
         ----------
-        X
-            (n, d) numbers, NaN (and a data frame's null) for missing.
-        y
-            n labels, of those in `classes`.
         classes
             All the labels that there will be; needed in the first call.
-        sample_weight
-            As of `fit`.
         """
         return self._learn(X, y, sample_weight, classes=self._known(classes))
 
@@ -292,15 +276,15 @@ class MODLClassifier(ClassifierMixin, _MODL):
             )
         return known
 
-    def _labels(self, y: Any) -> Any:
-        """Labels that keep their type, whatever library they come from; a missing one is refused."""
+    def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        """The same; labels keep their type, whatever library they come from, and a missing one is refused."""
         if getattr(y, "ndim", 1) == 1:
             y = frames.targets(y)
         if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
             for row, label in enumerate(y):
                 if is_missing(label):
                     raise BraidedError(f"y is {label!r} in row {row}: every record to learn needs a label")
-        return y
+        return super()._checked(X, y, reset=reset)
 
     def _places(self, labels: Iterable[Any]) -> list[int]:
         """The places of labels among `classes_`."""
@@ -338,21 +322,8 @@ class MODLClassifier(ClassifierMixin, _MODL):
 class MODLRegressor(RegressorMixin, _MODL):
     """Multilearner online deep learning for regression, as a scikit-learn estimator.
 
-    `fit` starts again and goes over the records once, in random order; `partial_fit` goes on, in the order given.
-
-    Parameters
-    ----------
-    preset, learners, combiner, drift_detector, delay, expire_after, encode
-        As of `braided.MODLRegressor`.
-    passes, shuffle, random_state, max_features, zeros
-        As of `MODLClassifier`.
-
-    Attributes
-    ----------
-    model_
-        The `braided.MODLRegressor` inside; its features are the columns' numbers, with `encode` made of their names.
-    n_features_in_, feature_names_in_
-        How many columns `fit` saw, and their names if it was given a data frame.
+    Parameters and attributes are those of `MODLClassifier`, but for `decision`, `class_weight`, `costs` and `classes_`;
+    `model_` is a `braided.MODLRegressor`.
 
     Examples
     --------

@@ -6,8 +6,8 @@ A file holds named arrays and JSON metadata, versioned and checksummed, without 
     4 bytes    format version
     8 bytes    length of the header
     8 bytes    length of the whole file
-    header     JSON: {"kind", "metadata", "arrays": [{"name", "dtype", "shape", "start"}]}
-    arrays     raw bytes, in C order, little-endian, each at its start after the header
+    header     JSON: {"kind", "metadata", "arrays": [{"name", "dtype", "shape"}]}
+    arrays     raw bytes, in C order, little-endian, one after another
     32 bytes   SHA-256 of everything before
 
 A checksum is not a signature, and kernels find their way by some of the numbers. So each owner of arrays has a schema
@@ -25,7 +25,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
@@ -62,8 +62,7 @@ class Checkpoint(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class InParts:
+class InParts(NamedTuple):
     """An array that is not in memory as a whole: `parts` gives its rows in order, some at a time, once.
 
     The arrays of one file are asked for in the order in which they stand there.
@@ -74,31 +73,31 @@ class InParts:
     parts: Callable[[], Iterable[NDArray[Any]]]
 
 
+_Given = Mapping[str, NDArray[Any] | InParts]
+
+
 def parts_of(array: NDArray[Any] | InParts) -> Iterable[NDArray[Any]]:
     """The rows of an array, some at a time."""
     return array.parts() if isinstance(array, InParts) else (array,)
 
 
-def _pieces(
-    kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | InParts]
-) -> Iterator[bytes | memoryview]:
+def _pieces(kind: str, metadata: Mapping[str, Any], arrays: _Given) -> Iterator[bytes | memoryview]:
     """A checkpoint, piece by piece."""
-    directory, start = [], 0
-    for name, array in arrays.items():
-        dtype = array.dtype.newbyteorder("<")
+    dtypes = {name: array.dtype.newbyteorder("<") for name, array in arrays.items()}
+    sizes = {name: math.prod(array.shape) * dtypes[name].itemsize for name, array in arrays.items()}
+    for name, dtype in dtypes.items():
         if dtype.str not in _DTYPES:
-            raise BraidedError(f"array {name!r} is of type {array.dtype}: checkpoints hold float32, float64 and int64")
-        directory.append({"name": name, "dtype": dtype.str, "shape": list(array.shape), "start": start})
-        start += math.prod(array.shape) * dtype.itemsize
+            raise BraidedError(f"array {name!r} is of type {dtype}: checkpoints hold float32, float64 and int64")
+    directory = [{"name": name, "dtype": dtypes[name].str, "shape": list(arrays[name].shape)} for name in arrays]
     header = json.dumps({"kind": kind, "metadata": metadata, "arrays": directory}, allow_nan=False).encode()
-    length = _START.size + len(header) + start + _DIGEST
+    length = _START.size + len(header) + sum(sizes.values()) + _DIGEST
     begin = _START.pack(MAGIC, VERSION, len(header), length) + header
     digest = hashlib.sha256(begin)
     yield begin
     for name, array in arrays.items():
-        left = math.prod(array.shape) * array.dtype.itemsize
+        left = sizes[name]
         for part in parts_of(array):
-            blob = np.ascontiguousarray(part, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+            blob = np.ascontiguousarray(part, dtype=dtypes[name]).reshape(-1).view(np.uint8).data
             left -= blob.nbytes
             digest.update(blob)
             yield blob
@@ -106,17 +105,12 @@ def _pieces(
     yield digest.digest()
 
 
-def encode(kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | InParts]) -> bytes:
+def encode(kind: str, metadata: Mapping[str, Any], arrays: _Given) -> bytes:
     """A checkpoint as bytes."""
     return b"".join(_pieces(kind, metadata, arrays))
 
 
-def write(
-    path: str | os.PathLike[str],
-    kind: str,
-    metadata: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any] | InParts],
-) -> None:
+def write(path: str | os.PathLike[str], kind: str, metadata: Mapping[str, Any], arrays: _Given) -> None:
     """Write a checkpoint atomically. What it holds is not copied."""
     try:
         write_atomically(path, _pieces(kind, metadata, arrays))
@@ -171,23 +165,20 @@ def _header(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _arrays(directory: list[Any], content: bytes, name: str) -> dict[str, NDArray[Any]]:
-    """The arrays that a file's directory lists; together they are no larger than what the file has of them."""
+    """The arrays that a file's directory lists, one after another."""
     arrays: dict[str, NDArray[Any]] = {}
+    start = 0
     with reject_malformed(f"the list of arrays of checkpoint {name}"):
-        total = 0
         for entry in directory:
-            array, dtype, shape, start = (entry[key] for key in ("name", "dtype", "shape", "start"))
-            # Of an empty array NumPy counts the other dimensions, too.
-            size = math.prod(max(n, 1) for n in shape)
+            array, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
             if not isinstance(array, str) or array in arrays or dtype not in _DTYPES:
                 raise ValueError(array)
-            if min(shape, default=0) < 0 or size > _MAX_NUMBERS:
+            # Of an empty array NumPy counts the other dimensions, too; a negative count would be all that is left.
+            if min(shape, default=0) < 0 or math.prod(max(n, 1) for n in shape) > _MAX_NUMBERS:
                 raise ValueError(shape)
             flat = np.frombuffer(content, dtype, math.prod(shape), start)
-            total += flat.nbytes
-            if total > len(content):
-                raise ValueError(array)
             arrays[array] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+            start += flat.nbytes
     return arrays
 
 
@@ -307,20 +298,11 @@ def _unpacked_value(value: Any, hint: Any, kinds: Mapping[str, type]) -> Any:
 
 
 class Array(NamedTuple):
-    """What one array of a state must be.
+    """What one array of a state must be: its shape, with None for a dimension of any length, its type, and its numbers.
 
-    Attributes
-    ----------
-    shape
-        Its shape; None for a dimension of any length.
-    dtype
-        `float64`, `float32` or `int64`.
-    low, high
-        Bounds of its numbers: one for all, or an array of them that is broadcast, such as one for each column. What is
-        an index, a count, a divisor or a variance has bounds; nothing else needs them.
-    finite
-        Whether they must be finite; likewise. Weights that only ever enter sums need not: a network that runs away has
-        such weights until the record loop resets it.
+    `low` and `high` bound the numbers: one for all, or an array of them that is broadcast, such as one for each column.
+    What is an index, a count, a divisor or a variance has bounds and must be `finite`; nothing else needs that. Weights
+    that only ever enter sums do not: a network that runs away has such weights until the record loop resets it.
     """
 
     shape: tuple[int | None, ...]

@@ -50,7 +50,7 @@ def is_missing(value: Any) -> bool:
 
 
 def number_of(value: Any) -> float | None:
-    """A value as a float: NaN for a missing one, infinite for one that is too large, None for what is no number.
+    """A value as a float: NaN for a missing one, infinity for one that is too large, None for what is not a number.
 
     >>> number_of(True), number_of(Decimal("2.5")), number_of(None), number_of("2.5")
     (1.0, 2.5, nan, None)
@@ -64,7 +64,7 @@ def number_of(value: Any) -> float | None:
 
 
 def encode_takes(kind: str) -> str:
-    """What to do about a value of a kind that is no number."""
+    """What to do about a value of a kind that is not a number."""
     return f"a model made with encode=True takes {kind}"
 
 
@@ -97,11 +97,11 @@ def as_weight(value: Any, record: int) -> float:
     >>> as_weight(-1, 17)
     Traceback (most recent call last):
         ...
-    braided.errors.BraidedError: the weight of record 17 is -1: give a finite number from 0 on
+    braided.errors.BraidedError: the weight of record 17 is -1: give a finite number of at least 0
     """
     number = number_of(value)
     if number is None or not 0.0 <= number < math.inf:
-        raise BraidedError(f"the weight of record {record} is {shown(value)}: give a finite number from 0 on")
+        raise BraidedError(f"the weight of record {record} is {shown(value)}: give a finite number of at least 0")
     return number
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from braided import checks, presets
@@ -89,11 +90,11 @@ def with_option(learners: tuple[LearnerConfig, ...], option: str) -> tuple[Learn
     [0.5, 0.5]
     """
     name, _, text = option.partition("=")
-    changed = []
-    for config in learners:
-        current = getattr(config, name, None)
-        changed.append(config if current is None else replace(config, **{name: _parsed(option, text, current)}))
-    return tuple(changed)
+    have = [getattr(config, name, None) for config in learners]
+    return tuple(
+        config if current is None else replace(config, **{name: _parsed(option, text, current)})
+        for config, current in zip(learners, have, strict=True)
+    )
 
 
 def _parsed(option: str, text: str, current: Any) -> Any:
@@ -113,26 +114,19 @@ Model = MODL | RiverModel
 Builder = Callable[[ModelOptions], Model]
 
 
-def _named(*names: str) -> Builder:
-    """The preset's learners of these names, of each the first, without the others.
-
-    Our own presets lend each other what they do not have.
-    """
-
-    def build(options: ModelOptions) -> Model:
-        lenders = OURS if options.preset.name in OURS else ()
-        found: dict[str, LearnerConfig] = {}
-        for lender in (options, *(replace(options, params=ModelParams(name)) for name in lenders)):
-            for config in lender.learners:
-                found.setdefault(_called(config), config)
-        if missing := [name for name in names if name not in found]:
-            raise BraidedError(
-                f"preset {options.preset.name!r} has no learner {missing[0]!r} for {options.task}, it has "
-                f"{', '.join(found)}: use one of these, or another preset"
-            )
-        return options.model(tuple(found[name] for name in names))
-
-    return build
+def _named(options: ModelOptions, names: tuple[str, ...]) -> Model:
+    """The first learner of each name in the preset; our own presets lend each other what they do not have."""
+    lenders = OURS if options.preset.name in OURS else ()
+    found: dict[str, LearnerConfig] = {}
+    for lender in (options, *(replace(options, params=ModelParams(name)) for name in lenders)):
+        for config in lender.learners:
+            found.setdefault(_called(config), config)
+    if missing := [name for name in names if name not in found]:
+        raise BraidedError(
+            f"preset {options.preset.name!r} has no learner {missing[0]!r} for {options.task}, it has "
+            f"{', '.join(found)}: use one of these, or another preset"
+        )
+    return options.model(tuple(found[name] for name in names))
 
 
 def _called(config: LearnerConfig) -> str:
@@ -157,13 +151,10 @@ def gradient_rate(dataset: str | None) -> float:
 def _gradient_logistic(options: ModelOptions) -> Model:
     """The fast learner trained by gradient, with the steps of the preset's MLP; at the paper's rate if it has one."""
     mlp = _network(options)
-    rate = mlp.learning_rate
-    if options.preset.name not in OURS:
-        rate = gradient_rate(options.dataset)
+    rate = mlp.learning_rate if options.preset.name in OURS else gradient_rate(options.dataset)
     masks = getattr(options.preset.learners[0], "mask_inputs", False)
     plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=masks, learning_rate=rate)
-    others = tuple(config for config in options.learners if _called(config) != "olr")
-    return options.model((plain, *others))
+    return options.model((plain, *(config for config in options.learners if _called(config) != "olr")))
 
 
 def _five(options: ModelOptions) -> Model:
@@ -173,7 +164,11 @@ def _five(options: ModelOptions) -> Model:
     return options.model((*options.learners, *deeper))
 
 
-def _hedge(options: ModelOptions, fast: bool) -> HedgeConfig:
+def _hedge(options: ModelOptions, fast: bool) -> Model:
+    return options.model((_hedge_config(options, fast),))
+
+
+def _hedge_config(options: ModelOptions, fast: bool) -> HedgeConfig:
     """Hedge backpropagation with the layers and the rate that the paper gives it."""
     settings = options.settings
     return HedgeConfig(
@@ -184,34 +179,31 @@ def _hedge(options: ModelOptions, fast: bool) -> HedgeConfig:
     )
 
 
-def _auxdrop(base: str) -> Builder:
-    def build(options: ModelOptions) -> Model:
-        as_released = options.preset.name == "released"
-        config = replace(
-            _hedge(options, fast=base != "odl"),
-            exits="last" if base == "ogd" else "hedge",
-            aux_layer=3,
-            aux_width=options.settings.auxdrop_width,
-            base_features=len(options.base_features),
-            softmax_twice=as_released,
-            dropout_when_predicting=as_released,
-        )
-        return options.model((config,), options.base_features or None)
-
-    return build
+def _auxdrop(options: ModelOptions, base: str) -> Model:
+    as_released = options.preset.name == "released"
+    config = replace(
+        _hedge_config(options, fast=base != "odl"),
+        exits="last" if base == "ogd" else "hedge",
+        aux_layer=3,
+        aux_width=options.settings.auxdrop_width,
+        base_features=len(options.base_features),
+        softmax_twice=as_released,
+        dropout_when_predicting=as_released,
+    )
+    return options.model((config,), options.base_features or None)
 
 
-def _river(make: Callable[[str, int], Any], words_for: tuple[str, ...] = ()) -> Builder:
+def _olvf(options: ModelOptions) -> Model:
+    return options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),))
+
+
+def _river(options: ModelOptions, make: Callable[[str, int], Any], words_for: tuple[str, ...] = ()) -> Model:
     """One of `estimators.river`, which is given categories as words for these tasks, else as numbers.
 
     Regression trees want numbers: the linear models in their leaves take nothing else.
     """
-
-    def build(options: ModelOptions) -> Model:
-        kind = RiverRegressor if options.task == REGRESSION else RiverClassifier
-        return kind(make(options.task, options.params.seed), words=options.task in words_for)
-
-    return build
+    kind = RiverRegressor if options.task == REGRESSION else RiverClassifier
+    return kind(make(options.task, options.params.seed), words=options.task in words_for)
 
 
 class NamedModel(NamedTuple):
@@ -224,36 +216,34 @@ class NamedModel(NamedTuple):
 _CLASSES_ONLY, _VALUES_ONLY = (CLASSIFICATION,), (REGRESSION,)
 #: Name -> how it is built, and what for. Adding a model is one line here.
 MODELS: dict[str, NamedModel] = {
-    "modl": NamedModel(lambda options: options.model()),
-    "olr": NamedModel(_named("olr")),
-    "mlp": NamedModel(_named("mlp")),
-    "set": NamedModel(_named("set")),
-    "fourier": NamedModel(_named("fourier")),
-    "recent": NamedModel(_named("recent")),
-    "forest": NamedModel(_named("forest")),
-    "modl-olr+mlp": NamedModel(_named("olr", "mlp")),
-    "modl-olr+set": NamedModel(_named("olr", "set")),
+    "modl": NamedModel(ModelOptions.model),
+    "olr": NamedModel(partial(_named, names=("olr",))),
+    "mlp": NamedModel(partial(_named, names=("mlp",))),
+    "set": NamedModel(partial(_named, names=("set",))),
+    "fourier": NamedModel(partial(_named, names=("fourier",))),
+    "recent": NamedModel(partial(_named, names=("recent",))),
+    "forest": NamedModel(partial(_named, names=("forest",))),
+    "modl-olr+mlp": NamedModel(partial(_named, names=("olr", "mlp"))),
+    "modl-olr+set": NamedModel(partial(_named, names=("olr", "set"))),
     "modl-glr": NamedModel(_gradient_logistic),
     "modl-5": NamedModel(_five),
-    "odl": NamedModel(lambda options: options.model((_hedge(options, fast=False),)), _CLASSES_ONLY),
-    "fodl": NamedModel(lambda options: options.model((_hedge(options, fast=True),)), _CLASSES_ONLY),
-    "auxdrop-odl": NamedModel(_auxdrop("odl"), _CLASSES_ONLY),
-    "auxdrop-fodl": NamedModel(_auxdrop("fodl"), _CLASSES_ONLY),
-    "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
-    "olvf": NamedModel(
-        lambda options: options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),)), _CLASSES_ONLY
-    ),
+    "odl": NamedModel(partial(_hedge, fast=False), _CLASSES_ONLY),
+    "fodl": NamedModel(partial(_hedge, fast=True), _CLASSES_ONLY),
+    "auxdrop-odl": NamedModel(partial(_auxdrop, base="odl"), _CLASSES_ONLY),
+    "auxdrop-fodl": NamedModel(partial(_auxdrop, base="fodl"), _CLASSES_ONLY),
+    "auxdrop-ogd": NamedModel(partial(_auxdrop, base="ogd"), _CLASSES_ONLY),
+    "olvf": NamedModel(_olvf, _CLASSES_ONLY),
     "folklore": NamedModel(lambda options: options.model((FolkloreConfig(),)), _CLASSES_ONLY),
-    "majority": NamedModel(_river(river.majority), _CLASSES_ONLY),
-    "mean": NamedModel(_river(river.mean), _VALUES_ONLY),
-    "river-logistic": NamedModel(_river(river.logistic), _CLASSES_ONLY),
-    "river-linear": NamedModel(_river(river.linear), _VALUES_ONLY),
-    "river-nb": NamedModel(_river(river.naive_bayes), _CLASSES_ONLY),
-    "river-tree": NamedModel(_river(river.tree, words_for=_CLASSES_ONLY)),
-    "river-arf": NamedModel(_river(river.adaptive_forest, words_for=_CLASSES_ONLY)),
-    "river-srp": NamedModel(_river(river.random_patches, words_for=_CLASSES_ONLY)),
-    "river-amf": NamedModel(_river(river.mondrian_forest)),
-    "river-knn": NamedModel(_river(river.neighbours, words_for=TASKS)),
+    "majority": NamedModel(partial(_river, make=river.majority), _CLASSES_ONLY),
+    "mean": NamedModel(partial(_river, make=river.mean), _VALUES_ONLY),
+    "river-logistic": NamedModel(partial(_river, make=river.logistic), _CLASSES_ONLY),
+    "river-linear": NamedModel(partial(_river, make=river.linear), _VALUES_ONLY),
+    "river-nb": NamedModel(partial(_river, make=river.naive_bayes), _CLASSES_ONLY),
+    "river-tree": NamedModel(partial(_river, make=river.tree, words_for=_CLASSES_ONLY)),
+    "river-arf": NamedModel(partial(_river, make=river.adaptive_forest, words_for=_CLASSES_ONLY)),
+    "river-srp": NamedModel(partial(_river, make=river.random_patches, words_for=_CLASSES_ONLY)),
+    "river-amf": NamedModel(partial(_river, make=river.mondrian_forest)),
+    "river-knn": NamedModel(partial(_river, make=river.neighbours, words_for=TASKS)),
 }
 
 
