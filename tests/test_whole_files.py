@@ -40,6 +40,8 @@ def test_text_files_are_opened_with_an_encoding() -> None:
 def test_what_cannot_be_put_in_place_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_atomically(tmp_path / "file", [b"con", memoryview(b"tent")])
     assert (tmp_path / "file").read_bytes() == b"content"
+    write_atomically(tmp_path / "file", b"other")
+    assert (tmp_path / "file").read_bytes() == b"other"
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "in use")))
     with pytest.raises(BraidedError, match="in use"):
         write(tmp_path / "file", "a kind", {}, {})

@@ -34,7 +34,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from braided.errors import BraidedError
-from braided.files import write_atomically
 
 MAGIC = b"BRAIDED\n"
 #: Of the layout of a file and of all that stands in it: a file of another version is refused.
@@ -112,6 +111,8 @@ def encode(kind: str, metadata: Mapping[str, Any], arrays: _Given) -> bytes:
 
 def write(path: str | os.PathLike[str], kind: str, metadata: Mapping[str, Any], arrays: _Given) -> None:
     """Write a checkpoint atomically. What it holds is not copied."""
+    from braided.files import write_atomically  # most programs that use a model save none
+
     try:
         write_atomically(path, _pieces(kind, metadata, arrays))
     except OSError as error:
