@@ -1,7 +1,8 @@
-"""Records that wait for their labels: the only queue of them, whatever a label finds its record by.
+"""Records that wait for their labels: the only queue of them.
 
-By the record's number (labels that come a fixed number of records later), by its ID (labels that come on their own, in
-files, from brokers and to the service), or by its content (River's `predict_one`, then `learn_one` of the same record).
+A label finds its record by the record's number (labels that come a fixed number of records later), by its ID (labels
+that come on their own, in files, from brokers and to the service), or by its content (where River's `predict_one` is
+followed by `learn_one`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ Arrays = dict[str, NDArray[Any]]
 MAX_COUNT, MAX_SECONDS, MAX_VALUES = 10_000, 86_400.0, 2_000_000
 _WHAT = "the records that wait for their label"
 COUNTS = ("asked", "joined", "too_late", "repeated", "unknown", "misfit")
+_NO_VALUES = Records((), np.empty((1, 0)))
 #: In a state, how sure a prediction is that does not say so.
 _UNSAID = Confidence(np.zeros((1, DOUBTS)), np.full(1, np.nan), np.zeros((1, len(LEVELS))))
 
@@ -42,18 +44,13 @@ _UNSAID = Confidence(np.zeros((1, DOUBTS)), np.full(1, np.nan), np.zeros((1, len
 class Waiting(NamedTuple):
     """A record that waits: what its label finds it by, when it was made (NaN for unknown), and what was predicted.
 
-    `records` has the values that the record has alone; it is None where the record comes again with its label.
+    `records` has the values that the record has alone; none where the record comes again with its label.
     """
 
     key: Hashable
     time: float
-    records: Records | None
+    records: Records
     predictions: Predictions
-
-    @property
-    def size(self) -> int:
-        """How many values it has."""
-        return 0 if self.records is None else self.records.values.size
 
 
 class LateLabels:
@@ -125,14 +122,14 @@ class LateLabels:
                 self._remove(key)
             elif self._waiting[self._numbers[key][-1]].time == time:
                 return
-        self._put(Waiting(key, time, None if records is None else _alone(records), predictions))
+        self._put(Waiting(key, time, _NO_VALUES if records is None else _alone(records), predictions))
         self.expire(time)
 
     def _put(self, waiting: Waiting) -> None:
         self._waiting[self._next] = waiting
         self._numbers.setdefault(waiting.key, deque()).append(self._next)
         self._next += 1
-        self._values += waiting.size
+        self._values += waiting.records.values.size
 
     def get(self, key: Hashable) -> Waiting | None:
         """The record that waits under a key, and goes on waiting; None where there is none."""
@@ -187,7 +184,7 @@ class LateLabels:
         found = self._waiting.pop(numbers.popleft())
         if not numbers:
             del self._numbers[key]
-        self._values -= found.size
+        self._values -= found.records.values.size
         return found
 
     def _remember(self, key: Hashable, label_came: bool) -> None:
@@ -198,33 +195,32 @@ class LateLabels:
                 self._gone.popitem(last=False)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """JSON and named arrays to go on from; those that wait by their content alone are not in it."""
-        entries = [(one, one.records) for one in self._waiting.values() if one.records is not None]
+        """JSON and named arrays to go on from."""
+        entries, records = self.entries(), [one.records for one in self._waiting.values()]
         place: dict[Hashable, int] = {}
-        for _, record in entries:
-            for name in record.names:
-                place.setdefault(name, len(place))
+        for name in (name for record in records for name in record.names):
+            place.setdefault(name, len(place))
         about = {
             "counts": self.counts.copy(),
             "waiting": [
-                [pack_name(one.key), record.keys and record.keys[0], pack_name(record.known_targets[0])]
-                for one, record in entries
+                [pack_name(one.key), one.records.keys and one.records.keys[0], pack_name(one.records.known_targets[0])]
+                for one in entries
             ],
             "gone": [[pack_name(key), label_came] for key, label_came in self._gone.items()],
             "names": [pack_name(name) for name in place],
         }
         if not entries:
             return about, {}
-        predictions = join_predictions([one.predictions for one, _ in entries])
-        answers = [one.predictions.answer(0) for one, _ in entries]
-        confidence = zip(*(one.predictions.confidence or _UNSAID for one, _ in entries), strict=True)
+        predictions = join_predictions([one.predictions for one in entries])
+        answers = [one.predictions.answer(0) for one in entries]
+        confidence = zip(*(one.predictions.confidence or _UNSAID for one in entries), strict=True)
         arrays: Arrays = {
-            "times": np.array([one.time for one, _ in entries], dtype=np.float64),
-            "weights": np.array([1.0 if record.weights is None else record.weights[0] for _, record in entries]),
-            "sizes": np.array([one.size for one, _ in entries], dtype=np.int64),
-            "columns": np.array([place[name] for _, record in entries for name in record.names], dtype=np.int64),
-            "values": np.concatenate([record.values[0] for _, record in entries]),
-            "widths": np.array([one.predictions.values.shape[1] for one, _ in entries], dtype=np.int64),
+            "times": np.array([one.time for one in entries], dtype=np.float64),
+            "weights": np.array([1.0 if record.weights is None else record.weights[0] for record in records]),
+            "sizes": np.array([record.values.size for record in records], dtype=np.int64),
+            "columns": np.array([place[name] for record in records for name in record.names], dtype=np.int64),
+            "values": np.concatenate([record.values[0] for record in records]),
+            "widths": np.array([one.predictions.values.shape[1] for one in entries], dtype=np.int64),
             "predictions": np.asarray(predictions.values, dtype=np.float64),
             "own": np.asarray(predictions.own, dtype=np.float64),
             "decided": np.array([-1 if answer is None else answer for answer in answers], dtype=np.int64),
@@ -260,7 +256,7 @@ def late_labels_line(counts: Mapping[str, int]) -> str:
     >>> late_labels_line({"asked": 9, "joined": 5, "too_late": 1, "repeated": 0, "unknown": 2, "waiting": 3})
     'labels that came later: 5 joined, 1 too late, 0 repeated, 2 unknown; records that still wait for theirs: 3 of 9'
     """
-    shown = [name for name in COUNTS if name != "asked" and (name != "misfit" or counts.get(name))]
+    shown = [name for name in COUNTS[1:] if name != "misfit" or counts.get(name)]
     came = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in shown)
     waiting = f"{counts['waiting']:,} of {counts['asked']:,}"
     return f"labels that came later: {came}; records that still wait for theirs: {waiting}"

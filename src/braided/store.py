@@ -1,4 +1,4 @@
-r"""What is kept of a model: the file, names and settings as JSON, and the check of what is read back.
+r"""Saved models: the file format, names and settings as JSON, and the checks of what is read back.
 
 A file holds named arrays and JSON metadata, versioned and checksummed, without pickle. Integers are little-endian:
 
@@ -10,9 +10,9 @@ A file holds named arrays and JSON metadata, versioned and checksummed, without 
     arrays     raw bytes, in C order, little-endian, one after another
     32 bytes   SHA-256 of everything before
 
-A checksum is not a signature, and kernels find their way by some of the numbers. So each owner of arrays has a schema
-of what they may hold, and a state that does not fit it is refused as a whole: no file runs code, crashes the process,
-or makes it read or write outside of its arrays. Whether what a file says makes sense is not checked.
+A checksum is not a signature, and kernels use some of the numbers as indices. So each owner of arrays has a schema of
+what they may hold, and a state that does not fit it is refused as a whole: no file runs code, crashes the process, or
+makes it read or write outside of its arrays. Whether the content makes sense is not checked.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from numpy.typing import ArrayLike, NDArray
 from braided.errors import BraidedError
 
 MAGIC = b"BRAIDED\n"
-#: Of the layout of a file and of all that stands in it: a file of another version is refused.
+#: Of the layout of a file and of everything in it: a file of another version is refused.
 VERSION = 2
 _START = struct.Struct("<8sIQQ")
 _DIGEST = 32
 _DTYPES = ("<f4", "<f8", "<i8")
 _MAX_NUMBERS = 2**40
-#: How deep a name may be, which is a tuple of tuples.
+#: How deep a name may be nested that is a tuple of tuples.
 _MAX_DEPTH = 20
 #: Whole numbers in float64 are exact up to here: no count is larger.
 MAX_COUNT = 2.0**53
@@ -64,7 +64,7 @@ class Checkpoint(NamedTuple):
 class InParts(NamedTuple):
     """An array that is not in memory as a whole: `parts` gives its rows in order, some at a time, once.
 
-    The arrays of one file are asked for in the order in which they stand there.
+    The arrays of one file are asked for in their order in the file.
     """
 
     dtype: np.dtype[Any]

@@ -164,28 +164,22 @@ def _five(options: ModelOptions) -> Model:
     return options.model((*options.learners, *deeper))
 
 
-def _hedge(options: ModelOptions, fast: bool) -> Model:
-    return options.model((_hedge_config(options, fast),))
-
-
-def _hedge_config(options: ModelOptions, fast: bool) -> HedgeConfig:
-    """Hedge backpropagation with the layers and the rate that the paper gives it."""
-    settings = options.settings
-    return HedgeConfig(
+def _hedge(options: ModelOptions, base: str, aux: bool = False) -> Model:
+    """Hedge backpropagation, or Aux-Drop on it, with the layers and the rate that the paper gives them."""
+    settings, as_released = options.settings, options.preset.name == "released"
+    config = HedgeConfig(
         layers=settings.auxdrop_layers,
         learning_rate=settings.auxdrop_learning_rate,
-        fast=fast,
+        fast=base != "odl",
         expected_features=settings.n_features,
     )
-
-
-def _auxdrop(options: ModelOptions, base: str) -> Model:
-    as_released = options.preset.name == "released"
+    if not aux:
+        return options.model((config,))
     config = replace(
-        _hedge_config(options, fast=base != "odl"),
+        config,
         exits="last" if base == "ogd" else "hedge",
         aux_layer=3,
-        aux_width=options.settings.auxdrop_width,
+        aux_width=settings.auxdrop_width,
         base_features=len(options.base_features),
         softmax_twice=as_released,
         dropout_when_predicting=as_released,
@@ -227,11 +221,11 @@ MODELS: dict[str, NamedModel] = {
     "modl-olr+set": NamedModel(partial(_named, names=("olr", "set"))),
     "modl-glr": NamedModel(_gradient_logistic),
     "modl-5": NamedModel(_five),
-    "odl": NamedModel(partial(_hedge, fast=False), _CLASSES_ONLY),
-    "fodl": NamedModel(partial(_hedge, fast=True), _CLASSES_ONLY),
-    "auxdrop-odl": NamedModel(partial(_auxdrop, base="odl"), _CLASSES_ONLY),
-    "auxdrop-fodl": NamedModel(partial(_auxdrop, base="fodl"), _CLASSES_ONLY),
-    "auxdrop-ogd": NamedModel(partial(_auxdrop, base="ogd"), _CLASSES_ONLY),
+    "odl": NamedModel(partial(_hedge, base="odl"), _CLASSES_ONLY),
+    "fodl": NamedModel(partial(_hedge, base="fodl"), _CLASSES_ONLY),
+    "auxdrop-odl": NamedModel(partial(_hedge, base="odl", aux=True), _CLASSES_ONLY),
+    "auxdrop-fodl": NamedModel(partial(_hedge, base="fodl", aux=True), _CLASSES_ONLY),
+    "auxdrop-ogd": NamedModel(partial(_hedge, base="ogd", aux=True), _CLASSES_ONLY),
     "olvf": NamedModel(_olvf, _CLASSES_ONLY),
     "folklore": NamedModel(lambda options: options.model((FolkloreConfig(),)), _CLASSES_ONLY),
     "majority": NamedModel(partial(_river, make=river.majority), _CLASSES_ONLY),
