@@ -72,11 +72,9 @@ ENTRY = {"name": "a", "dtype": "<f8", "shape": [2]}
     ],
 )
 def test_a_malformed_header_is_refused_by_the_name_of_the_file(header: Any) -> None:
-    what = "header"
     if isinstance(header, list):
-        what = "list of arrays"
         header = json.dumps({"kind": "MODLClassifier", "metadata": {}, "arrays": header}).encode()
-    with pytest.raises(BraidedError, match=f"the {what} of checkpoint it cannot be used: .*corrupt or was modified"):
+    with pytest.raises(BraidedError, match=r"the header of checkpoint it cannot be used: .*corrupt or was modified"):
         decode(signed(header, np.zeros(2).tobytes()), "it", "MODLClassifier")
 
 

@@ -146,40 +146,32 @@ def decode(content: bytes, name: str, *kinds: str, max_header: int | None = None
             f"checkpoint {name} has a header of {header_length} bytes: at most {max_header} are allowed here"
         )
     first = _START.size + header_length
-    header = _header(content[_START.size : first], name)
-    if header["kind"] not in kinds:
-        raise BraidedError(
-            f"checkpoint {name} holds a {header['kind']:.60}, not a {' or '.join(kinds)}: give a file of the right kind"
-        )
-    return Checkpoint(header["kind"], header["metadata"], _arrays(header["arrays"], content[first:-_DIGEST], name))
+    with reject_malformed(f"the header of checkpoint {name}"):  # a right checksum says nothing of who made the file
+        header = json.loads(content[_START.size : first], parse_constant=int)  # which takes no NaN and no infinity
+        kind, metadata = header["kind"], header["metadata"]
+        if not isinstance(kind, str) or not isinstance(metadata, dict):
+            raise TypeError(kind)
+        if kind not in kinds:
+            raise BraidedError(
+                f"checkpoint {name} holds a {kind:.60}, not a {' or '.join(kinds)}: give a file of the right kind"
+            )
+        return Checkpoint(kind, metadata, _arrays(header["arrays"], content[first:-_DIGEST]))
 
 
-def _header(content: bytes, name: str) -> dict[str, Any]:
-    """The header of a file whose checksum is right, which says nothing of who made it."""
-    header: dict[str, Any] = {}
-    with reject_malformed(f"the header of checkpoint {name}"):
-        header = json.loads(content, parse_constant=int)  # which takes no NaN and no infinity
-        for key, kind in (("kind", str), ("metadata", dict), ("arrays", list)):
-            if not isinstance(header[key], kind):
-                raise TypeError(key)
-    return header
-
-
-def _arrays(directory: list[Any], content: bytes, name: str) -> dict[str, NDArray[Any]]:
-    """The arrays that a file's directory lists, one after another."""
+def _arrays(directory: list[dict[str, Any]], content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays that a file's directory lists, one after another; any error means that it is malformed."""
     arrays: dict[str, NDArray[Any]] = {}
     start = 0
-    with reject_malformed(f"the list of arrays of checkpoint {name}"):
-        for entry in directory:
-            array, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
-            if not isinstance(array, str) or array in arrays or dtype not in _DTYPES:
-                raise ValueError(array)
-            # Of an empty array NumPy counts the other dimensions, too; a negative count would be all that is left.
-            if min(shape, default=0) < 0 or math.prod(max(n, 1) for n in shape) > _MAX_NUMBERS:
-                raise ValueError(shape)
-            flat = np.frombuffer(content, dtype, math.prod(shape), start)
-            arrays[array] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
-            start += flat.nbytes
+    for entry in directory:
+        name, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
+        if not isinstance(name, str) or name in arrays or dtype not in _DTYPES:
+            raise ValueError(name)
+        # Of an empty array NumPy counts the other dimensions, too; a negative count would be all that is left.
+        if min(shape, default=0) < 0 or math.prod(max(n, 1) for n in shape) > _MAX_NUMBERS:
+            raise ValueError(shape)
+        flat = np.frombuffer(content, dtype, math.prod(shape), start)
+        arrays[name] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+        start += flat.nbytes
     return arrays
 
 

@@ -115,7 +115,7 @@ def key_text(value: Any, name: Hashable, record: int | None = None) -> str | Non
         ...
     braided.errors.BraidedError: key 'machine' is 7.5 in record 17: give text or a whole number
     """
-    at = "" if record is None else f" in record {record}"
+    remedy = None
     if isinstance(value, str):
         text = value.strip()
     elif isinstance(value, bool | np.bool_):
@@ -123,14 +123,16 @@ def key_text(value: Any, name: Hashable, record: int | None = None) -> str | Non
     elif is_missing(value):
         return None
     else:
-        number = number_of(value)
+        number, text = number_of(value), ""
         if number is None or not math.isfinite(number) or int(value) != value:
-            raise BraidedError(f"key {name!r} is {shown(value)}{at}: give text or a whole number")
-        text = str(int(value))
+            remedy = "give text or a whole number"
+        else:
+            text = str(int(value))
     if len(text) > MAX_KEY_LENGTH:
-        raise BraidedError(
-            f"key {name!r} is {shown(value)}{at}: it may have {MAX_KEY_LENGTH:,} characters, give a shorter one"
-        )
+        remedy = f"it may have {MAX_KEY_LENGTH:,} characters, give a shorter one"
+    if remedy is not None:
+        place = "" if record is None else f" in record {record}"
+        raise BraidedError(f"key {name!r} is {shown(value)}{place}: {remedy}")
     return text or None
 
 
