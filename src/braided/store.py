@@ -203,15 +203,13 @@ def pack_name(name: Hashable) -> Any:
     >>> unpack_name(pack_name(("sensor", 3)))
     ('sensor', 3)
     """
-    if isinstance(name, bool | int | str) or name is None:
+    if name is None or isinstance(name, bool | int | str) or (isinstance(name, float) and math.isfinite(name)):
         return name
-    if isinstance(name, float):
-        return {"float": name.hex()}
     if isinstance(name, tuple):
         return {"tuple": [pack_name(part) for part in name]}
     raise BraidedError(
         f"name or label {name!r:.60} of type {type(name).__name__} cannot be written to a checkpoint: "
-        "use text, numbers or tuples of them, or pickle the model"
+        "use text, finite numbers or tuples of them, or pickle the model"
     )
 
 
@@ -220,11 +218,6 @@ def unpack_name(packed: Any, depth: int = 0) -> Hashable:
     if packed is None or isinstance(packed, bool | int | float | str):
         plain: Hashable = packed
         return plain
-    if isinstance(packed, dict) and packed.keys() == {"float"} and isinstance(packed["float"], str):
-        try:
-            return float.fromhex(packed["float"])
-        except (ValueError, OverflowError):
-            pass
     parts = packed.get("tuple") if isinstance(packed, dict) and depth < _MAX_DEPTH else None
     if not isinstance(parts, list):
         raise BraidedError(f"checkpoint holds an invalid name or label {packed!r:.60}: {REMEDY}")
@@ -234,8 +227,8 @@ def unpack_name(packed: Any, depth: int = 0) -> Hashable:
 def unpack_names(what: str, packed: Any) -> list[Hashable]:
     """Names, or labels, that must be different ones.
 
-    >>> unpack_names("features", ["a", {"float": "0x1.8p+0"}])
-    ['a', 1.5]
+    >>> unpack_names("features", ["a", {"tuple": ["b", 1.5]}])
+    ['a', ('b', 1.5)]
     >>> unpack_names("features", ["a", "a"])
     Traceback (most recent call last):
         ...
