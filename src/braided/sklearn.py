@@ -7,7 +7,7 @@ matrix does not store, unless `zeros="value"` says that it is 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -277,7 +277,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
         return known
 
     def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
-        """The same; labels keep their type, whatever library they come from, and a missing one is refused."""
+        """X, or X and labels, which keep their type whatever library they come from; a missing label is refused."""
         if getattr(y, "ndim", 1) == 1:
             y = frames.targets(y)
         if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
@@ -286,17 +286,12 @@ class MODLClassifier(ClassifierMixin, _MODL):
                     raise BraidedError(f"y is {label!r} in row {row}: every record to learn needs a label")
         return super()._checked(X, y, reset=reset)
 
-    def _places(self, labels: Iterable[Any]) -> list[int]:
-        """The places of labels among `classes_`."""
-        place = {label: i for i, label in enumerate(self.classes_.tolist())}
-        return [place[label] for label in labels]
-
     def predict_proba(self, X: Any) -> Floats:
         """Class probabilities, (n, n_classes), columns in the order of `classes_`; 0 for a class never seen."""
         check_is_fitted(self, "model_")
         seen = self.model_.predict_proba_many(self._checked(X, reset=False), self._names)
         probabilities = np.zeros((seen.shape[0], self.classes_.size))
-        probabilities[:, self._places(self.model_.classes)] = seen
+        probabilities[:, self.classes_.searchsorted(self.model_.classes)] = seen
         return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -306,8 +301,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
             likeliest: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
             return likeliest
         answers = self.model_.predict_many(self._checked(X, reset=False), self._names)
-        chosen: NDArray[Any] = self.classes_[self._places(answers)]
-        return chosen
+        return np.array(answers, dtype=self.classes_.dtype)
 
     def predict_set(self, X: Any, level: float = 0.9) -> list[set[Any]]:
         """For each record the labels among which the right one is with this probability.
