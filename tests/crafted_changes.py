@@ -149,7 +149,7 @@ def change_directory(content: bytes, rng: np.random.Generator) -> tuple[bytes, s
     else:
         entries = header["arrays"]
         place = int(rng.integers(len(entries)))
-        key = ("name", "dtype", "shape", "start")[rng.integers(4)]
+        key = ("name", "dtype", "shape")[rng.integers(3)]
         others: dict[str, tuple[Any, ...]] = {
             "name": (entries[0]["name"], 3, None, ["a"], "zz"),
             "dtype": ("<f2", "O", "<i4", "<U9", ">f8", 8, None, ["<f8"], "zz", "<f8", "<i8", "<f4"),
@@ -166,7 +166,6 @@ def change_directory(content: bytes, rng: np.random.Generator) -> tuple[bytes, s
                 [1] * 70,
                 [0] * 9,
             ),
-            "start": (-1, len(blobs), 2**62, 10**30, 0.5, None, "0", 1, 3),
         }
         entries[place][key] = others[key][rng.integers(len(others[key]))]
         if rng.integers(6) == 0:

@@ -170,12 +170,6 @@ def test_no_pickle_is_involved(saved: Path, monkeypatch: pytest.MonkeyPatch) -> 
     MODLClassifier.load(saved)
 
 
-def test_write_atomically_replaces_whole_files(tmp_path: Path) -> None:
-    store.write_atomically(tmp_path / "f", b"one")
-    store.write_atomically(tmp_path / "f", b"two")
-    assert (tmp_path / "f").read_bytes() == b"two"
-
-
 def test_presets_travel_by_value() -> None:
     kinds: dict[str, type] = {kind.__name__: kind for kind in [Preset, *LEARNERS]}
     for preset in (presets.default(), presets.paper("higgs"), presets.released("a8a")):

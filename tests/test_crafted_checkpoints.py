@@ -50,29 +50,31 @@ def test_a_great_many_changed_checkpoints_are_refused_or_harmless(first: int) ->
     assert sum(tried(first, 5_000).values()) == 5_000
 
 
-ENTRY = {"name": "a", "dtype": "<f8", "shape": [2], "start": 0}
+ENTRY = {"name": "a", "dtype": "<f8", "shape": [2]}
 
 
 @pytest.mark.parametrize(
-    ("header", "words"),
+    "header",
     [
-        (b"{", "not JSON"),
-        (b"[" * 100_000, "nested too deeply"),
-        (b"[]", "no 'kind'"),
-        (b'{"kind": "MODLClassifier", "arrays": []}', "no 'metadata'"),
-        ([ENTRY, ENTRY], "stands there twice"),
-        ([{**ENTRY, "dtype": "O"}], "has no type"),
-        ([{**ENTRY, "shape": [-1]}], "no sound shape"),
-        ([{**ENTRY, "shape": [2**62]}], "no sound shape"),
-        ([{**ENTRY, "shape": [3]}], "lies outside"),
-        ([{**ENTRY, "start": 8}], "lies outside"),
-        ([{**ENTRY, "start": -8}], "no sound shape"),
+        b"{",
+        b"[" * 100_000,
+        b"[]",
+        b'{"kind": "MODLClassifier", "arrays": []}',
+        b'{"kind": "MODLClassifier", "metadata": {"a": NaN}, "arrays": []}',
+        [ENTRY, ENTRY],
+        [{**ENTRY, "dtype": "O"}],
+        [{**ENTRY, "name": 1}],
+        [{**ENTRY, "shape": [-1]}],
+        [{**ENTRY, "shape": [2**62]}],
+        [{**ENTRY, "shape": [0, 2**41]}],
+        [{**ENTRY, "shape": [3]}],
+        [ENTRY, {**ENTRY, "name": "b"}],
     ],
 )
-def test_a_malformed_header_is_refused_by_the_name_of_the_file(header: Any, words: str) -> None:
+def test_a_malformed_header_is_refused_by_the_name_of_the_file(header: Any) -> None:
     if isinstance(header, list):
         header = json.dumps({"kind": "MODLClassifier", "metadata": {}, "arrays": header}).encode()
-    with pytest.raises(BraidedError, match=f"checkpoint it is malformed: .*{words}.*corrupt or was modified"):
+    with pytest.raises(BraidedError, match=r"the header of checkpoint it cannot be used: .*corrupt or was modified"):
         decode(signed(header, np.zeros(2).tobytes()), "it", "MODLClassifier")
 
 

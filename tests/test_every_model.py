@@ -268,7 +268,7 @@ def test_what_is_no_weight_is_refused(make: Make) -> None:
     values, labels = stream()
     model.learn_many(values, labels)
     before = frozen(model)
-    refusal = r"the weight of record \d+ is .*: give a finite number from 0 on"
+    refusal = r"the weight of record \d+ is .*: give a finite number of at least 0"
     for weight in (-1.0, -1e-300, math.nan, math.inf, "2", None):
         with pytest.raises(BraidedError, match=refusal):
             model.learn_one({0: 1.0, 1: 1.0}, 0, w=weight)

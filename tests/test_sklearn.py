@@ -202,7 +202,7 @@ def test_labels_keep_their_type() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"passes": 0}, "passes is 0: use a whole number from 1 on"),
+        ({"passes": 0}, "passes is 0: use a whole number of at least 1"),
         ({"passes": 1.5}, "passes is 1.5"),
         ({"shuffle": "no"}, "shuffle is 'no': use True or False"),
         ({"preset": "deep"}, "deep"),

@@ -40,17 +40,17 @@ def test_text_files_are_opened_with_an_encoding() -> None:
 def test_what_cannot_be_put_in_place_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_atomically(tmp_path / "file", [b"con", memoryview(b"tent")])
     assert (tmp_path / "file").read_bytes() == b"content"
+    write_atomically(tmp_path / "file", b"other")
+    assert (tmp_path / "file").read_bytes() == b"other"
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "in use")))
     with pytest.raises(BraidedError, match="in use"):
         write(tmp_path / "file", "a kind", {}, {})
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_only_what_is_durable_is_forced_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_and_its_name_are_forced_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(files, "sync", synced.append)
-    write_atomically(tmp_path / "file", b"content", durable=False)
-    assert synced == []
     write_atomically(tmp_path / "file", b"content")
     assert len(synced) == 2, "the file, and the folder that has its name"
 

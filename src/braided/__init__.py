@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from braided.errors import BraidedError
@@ -18,14 +19,9 @@ __all__ = ["BraidedError", "Encoder", "Fleet", "History", "MODLClassifier", "MOD
 
 def __getattr__(name: str) -> Any:
     """What only some programs need is imported when it is asked for, so that the others start sooner."""
-    import importlib
-
-    if name == "Encoder":
-        return importlib.import_module("braided.estimators.encoder").Encoder
-    if name in {"History", "record"}:
-        return getattr(importlib.import_module("braided.evaluation"), name)
-    if name == "Fleet":
-        return importlib.import_module("braided.fleet").Fleet
+    modules = {"Encoder": "estimators.encoder", "Fleet": "fleet", "History": "evaluation", "record": "evaluation"}
+    if name in modules:
+        return getattr(import_module(f"braided.{modules[name]}"), name)
     if name == "plot":
-        return importlib.import_module("braided.plot")
+        return import_module("braided.plot")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -38,13 +38,13 @@ class Columns:
     def __init__(self, schema: Any) -> None:
         header = schema.get_moa_header()
         attributes = [header.attribute(i) for i in range(header.numAttributes()) if i != header.classIndex()]
-        self._names: list[tuple[str, ...]] = []
-        self._nominal: list[bool] = []
-        for attribute in attributes:
-            name, nominal = str(attribute.name()), bool(attribute.isNominal())
-            values = [str(attribute.value(i)) for i in range(attribute.numValues())] if nominal else []
-            self._names.append(tuple(f"{name}={value}" for value in values) if nominal else (name,))
-            self._nominal.append(nominal)
+        self._nominal = [bool(attribute.isNominal()) for attribute in attributes]
+        self._names = [
+            tuple(f"{attribute.name()}={attribute.value(i)}" for i in range(attribute.numValues()))
+            if nominal
+            else (str(attribute.name()),)
+            for attribute, nominal in zip(attributes, self._nominal, strict=True)
+        ]
 
     def __len__(self) -> int:
         return sum(len(names) for names in self._names)
@@ -57,31 +57,20 @@ class Columns:
             )
         features: dict[Hashable, float] = {}
         for value, names, nominal in zip(x.tolist(), self._names, self._nominal, strict=True):
-            if value != value:
-                continue
-            if not nominal:
+            if value == value and nominal:
+                features |= {name: float(place == int(value)) for place, name in enumerate(names)}
+            elif value == value:
                 features[names[0]] = value
-            else:
-                for place, name in enumerate(names):
-                    features[name] = 1.0 if place == int(value) else 0.0
         return features
 
 
 class _MODL:
     """What the two share."""
 
-    model: Any
-
     def _set_up(self, kind: type[_Classifier | _Regressor], schema: Any, seed: int, **parameters: Any) -> None:
         self._columns = Columns(schema)
         #: The model itself: to save it, and to look into it.
-        self.model = kind(seed=seed, max_features=max(len(self._columns), 1), **parameters)
-
-    def __str__(self) -> str:
-        return type(self).__name__
-
-    def _features(self, instance: Any) -> dict[Hashable, float]:
-        return self._columns.record(instance.x)
+        self.model: Any = kind(seed=seed, max_features=max(len(self._columns), 1), **parameters)
 
 
 class MODL(_MODL, Classifier):
@@ -124,7 +113,7 @@ class MODL(_MODL, Classifier):
             raise BraidedError("the target of the schema is numeric: use braided.capymoa.MODLRegressor")
         self._n_classes = int(schema.get_num_classes())
         parameters = {"preset": preset, "learners": learners, "combiner": combiner}
-        self._set_up(_Classifier, schema, random_seed, **parameters, max_classes=max(self._n_classes, 2))
+        self._set_up(_Classifier, schema, random_seed, max_classes=max(self._n_classes, 2), **parameters)
 
     def train(self, instance: Any) -> None:
         """Learn one labelled instance."""
@@ -134,11 +123,11 @@ class MODL(_MODL, Classifier):
                 f"the label of instance {self.model.records_learned + 1} is {label}: to be learned it must be a class "
                 f"of the schema, from 0 to {self._n_classes - 1}"
             )
-        self.model.learn_one(self._features(instance), label)
+        self.model.learn_one(self._columns.record(instance.x), label)
 
     def predict_proba(self, instance: Any) -> NDArray[np.float64] | None:
         """The probability of each class, (n_classes,), in the schema's order; None before anything was learned."""
-        known = self.model.predict_proba_one(self._features(instance))
+        known = self.model.predict_proba_one(self._columns.record(instance.x))
         if not known:
             return None
         probabilities = np.zeros(self._n_classes)
@@ -165,11 +154,8 @@ class MODLRegressor(_MODL, Regressor):
 
     def train(self, instance: Any) -> None:
         """Learn one instance."""
-        self.model.learn_one(self._features(instance), float(instance.y_value))
+        self.model.learn_one(self._columns.record(instance.x), float(instance.y_value))
 
     def predict(self, instance: Any) -> float | None:
         """The predicted value; None before anything was learned."""
-        if self.model.records_learned == 0:
-            return None
-        value: float = self.model.predict_one(self._features(instance))
-        return value
+        return self.model.predict_one(self._columns.record(instance.x)) if self.model.records_learned else None

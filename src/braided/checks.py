@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from braided.errors import BraidedError
 
-#: How small and how large a number may be, beside 0: beyond, what float32 makes of it is 0 or infinite.
+#: How small and how large a number other than 0 may be: beyond, float32 makes 0 or infinity of it.
 _SMALLEST, _LARGEST = 1e-30, 1e30
 #: The largest whole number of a setting.
 _MAX_WHOLE = 2**62
-#: The most processes that one command starts, unless the machine has more cores: each takes memory of its own.
-_MAX_PROCESSES = 64
 
 
 def choice(what: str, value: str, choices: Iterable[str]) -> str:
@@ -31,19 +28,6 @@ def choice(what: str, value: str, choices: Iterable[str]) -> str:
     return value
 
 
-def processes(what: str, n: int) -> None:
-    """The number of processes is one that a machine can start.
-
-    >>> processes("--jobs", 1_000_000)
-    Traceback (most recent call last):
-        ...
-    braided.errors.BraidedError: --jobs is 1,000,000, and this machine takes ... processes at most: give ... each core
-    """
-    most = max(_MAX_PROCESSES, os.cpu_count() or 1)
-    if n > most:
-        raise BraidedError(f"{what} is {n:,}, and this machine takes {most} processes at most: give one for each core")
-
-
 def one_of(owner: Any, field: str, choices: Iterable[str]) -> None:
     """The field is one of these words."""
     value = getattr(owner, field)
@@ -53,31 +37,29 @@ def one_of(owner: Any, field: str, choices: Iterable[str]) -> None:
 
 
 def at_least(owner: Any, least: float, *names: str) -> None:
-    """The fields are numbers from `least` on."""
-    for field in names:
-        value = _number(owner, field, lambda value: least <= value < math.inf, f"a finite number of at least {least}")
-        _check_magnitude(owner, field, value)
+    """The fields are finite numbers of at least `least`."""
+    _check_numbers(owner, names, lambda value: least <= value < math.inf, f"a finite number of at least {least}")
 
 
 def above(owner: Any, bound: float, *names: str) -> None:
-    """The fields are numbers above `bound`."""
+    """The fields are finite numbers above `bound`."""
+    _check_numbers(owner, names, lambda value: bound < value < math.inf, f"a finite number above {bound}")
+
+
+def share(owner: Any, *names: str) -> None:
+    """The fields are numbers from 0 to just below 1."""
+    _check_numbers(owner, names, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+
+
+def _check_numbers(owner: Any, names: Iterable[str], fits: Callable[[float], bool], wanted: str) -> None:
     for field in names:
-        value = _number(owner, field, lambda value: bound < value < math.inf, f"a finite number above {bound}")
-        _check_magnitude(owner, field, value)
-
-
-def _number(owner: Any, field: str, fits: Callable[[float], bool], wanted: str) -> float:
-    value = getattr(owner, field)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
-        raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use {wanted}")
-    return value
-
-
-def _check_magnitude(owner: Any, field: str, value: float) -> None:
-    if value != 0 and not _SMALLEST <= abs(value) <= _LARGEST:
-        raise BraidedError(
-            f"{type(owner).__name__}.{field} is {value!r:.60}: use a number of {_SMALLEST:g} to {_LARGEST:g}"
-        )
+        value = getattr(owner, field)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use {wanted}")
+        if value != 0 and not _SMALLEST <= abs(value) <= _LARGEST:
+            raise BraidedError(
+                f"{type(owner).__name__}.{field} is {value!r:.60}: use a number of {_SMALLEST:g} to {_LARGEST:g}"
+            )
 
 
 def at_most(owner: Any, bound: float, *names: str) -> None:
@@ -88,17 +70,13 @@ def at_most(owner: Any, bound: float, *names: str) -> None:
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r}: use a number up to {bound}")
 
 
-def share(owner: Any, *names: str) -> None:
-    """The fields are numbers from 0 to just below 1."""
-    for field in names:
-        _number(owner, field, lambda value: 0 <= value < 1, "a number from 0 to below 1")
-
-
 def sizes(owner: Any, least: int, *names: str, most: int = _MAX_WHOLE) -> None:
-    """The fields are whole numbers from `least` on, up to `most`."""
+    """The fields are whole numbers from `least` to `most`."""
     for field in names:
         value = getattr(owner, field)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise BraidedError(f"{type(owner).__name__}.{field} is {value!r:.60}: use a whole number from {least} on")
+            raise BraidedError(
+                f"{type(owner).__name__}.{field} is {value!r:.60}: use a whole number of at least {least}"
+            )
         if value > most:
             raise BraidedError(f"{type(owner).__name__}.{field} is {value!r:.60}: give at most {most:,}")

@@ -1,4 +1,4 @@
-"""The one exception that means: the input is wrong, and here is how to mend it."""
+"""The one exception that means: the input is wrong, and here is how to fix it."""
 
 
 class BraidedError(ValueError):

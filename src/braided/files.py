@@ -60,38 +60,28 @@ def remove_leftovers(target: Path) -> None:
 
 
 def _is_running(process: int) -> bool:
-    """Whether there is a process of this number."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is another user's
-        return True
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)  # it may be another user's
     return True
 
 
-def write_atomically(
-    path: str | os.PathLike[str], content: bytes | Iterable[bytes | memoryview], durable: bool = True
-) -> None:
-    """Write to a temporary file beside `path`, force it to disk, and rename it into place.
-
-    What nobody reads after this process has ended need not be `durable`, and is not forced to disk.
-    """
+def write_atomically(path: str | os.PathLike[str], content: bytes | Iterable[bytes | memoryview]) -> None:
+    """Write to a temporary file beside `path`, force it to disk, and rename it into place."""
     target = Path(path)
     temporary = temporary_beside(target)
     try:
         with temporary.open("wb") as file:
             for piece in (content,) if isinstance(content, bytes) else content:
                 file.write(piece)
-            if durable:
-                file.flush()
-                sync(file.fileno())
+            file.flush()
+            sync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    if durable:
-        sync_path(target.resolve().parent)  # the rename itself must survive a power cut
+    sync_path(target.resolve().parent)  # the rename itself must survive a power cut
 
 
 def lock_folder(folder: Path) -> int | None:
@@ -102,10 +92,9 @@ def lock_folder(folder: Path) -> int | None:
     file = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
+    except OSError as error:
         os.close(file)
-        return None
-    except BaseException:
-        os.close(file)
+        if isinstance(error, BlockingIOError | PermissionError):
+            return None
         raise
     return file

@@ -1,7 +1,8 @@
-"""Records that wait for their labels: the only queue of them, whatever a label finds its record by.
+"""Records that wait for their labels: the only queue of them.
 
-By the record's number (labels that come a fixed number of records later), by its ID (labels that come on their own, in
-files, from brokers and to the service), or by its content (River's `predict_one`, then `learn_one` of the same record).
+A label finds its record by the record's number (labels that come a fixed number of records later), by its ID (labels
+that come on their own, in files, from brokers and to the service), or by its content (where River's `predict_one` is
+followed by `learn_one`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,34 +19,37 @@ from braided.errors import BraidedError
 from braided.kernels.coverage import LEVELS
 from braided.kernels.doubt import DOUBTS
 from braided.records import Confidence, Predictions, Records, join_predictions
-from braided.store import REMEDY, Array, check, checked, counts, length, pack_name, unpack_name, unpack_names
+from braided.store import (
+    REMEDY,
+    Array,
+    check,
+    checked,
+    counts,
+    length,
+    pack_name,
+    reject_malformed,
+    unpack_name,
+    unpack_names,
+)
 
 Arrays = dict[str, NDArray[Any]]
 MAX_COUNT, MAX_SECONDS, MAX_VALUES = 10_000, 86_400.0, 2_000_000
 _WHAT = "the records that wait for their label"
 COUNTS = ("asked", "joined", "too_late", "repeated", "unknown", "misfit")
+_NO_VALUES = Records((), np.empty((1, 0)))
 #: In a state, how sure a prediction is that does not say so.
 _UNSAID = Confidence(np.zeros((1, DOUBTS)), np.full(1, np.nan), np.zeros((1, len(LEVELS))))
 
 
 class Waiting(NamedTuple):
-    """A record that waits.
+    """A record that waits: what its label finds it by, when it was made (NaN for unknown), and what was predicted.
 
-    Attributes
-    ----------
-    key
-        What its label finds it by.
-    time
-        When it was made; NaN for unknown.
-    records
-        The record, with the values that it has alone; None where the label comes with the record.
-    predictions
-        What was predicted for it.
+    `records` has the values that the record has alone; none where the record comes again with its label.
     """
 
     key: Hashable
     time: float
-    records: Records | None
+    records: Records
     predictions: Predictions
 
 
@@ -54,16 +57,15 @@ class LateLabels:
     """The records that wait for their labels, bounded in number, in values and in time.
 
     The time is that of the source, not of this machine's clock, so that a stream that is read again drops the same
-    records; any number that grows will do. What is too old, or too much, goes, the oldest first.
+    records; any number that grows will do. What is too old or too much is dropped, the oldest first.
 
     Parameters
     ----------
     max_count, max_seconds, max_values
         How many records may wait, how long, and with how many values in all.
-    alike
-        Whether several records of one key may wait, first in, first out; else a later one takes the earlier's place.
-    remember
-        Whether the last keys of records that wait no longer are remembered, for the counts.
+    unique
+        Whether a key names one record: a later record replaces the earlier one, and the last keys of records that wait
+        no longer are remembered for the counts. Otherwise records of one key wait first in, first out.
 
     Attributes
     ----------
@@ -86,14 +88,12 @@ class LateLabels:
         max_count: float = MAX_COUNT,
         max_seconds: float = MAX_SECONDS,
         max_values: float = MAX_VALUES,
-        alike: bool = False,
-        remember: bool = True,
+        unique: bool = True,
     ) -> None:
         self.max_count = max_count
         self.max_seconds = max_seconds
         self.max_values = max_values
-        self.alike = alike
-        self.remember = remember
+        self.unique = unique
         self.counts = dict.fromkeys(COUNTS, 0)
         #: By the number under which each was kept, the oldest first; and the numbers of each key.
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
@@ -118,18 +118,18 @@ class LateLabels:
         """
         self.counts["asked"] += 1
         if key in self._numbers:
-            if not self.alike:
+            if self.unique:
                 self._remove(key)
             elif self._waiting[self._numbers[key][-1]].time == time:
                 return
-        self._put(Waiting(key, time, None if records is None else _alone(records), predictions))
+        self._put(Waiting(key, time, _NO_VALUES if records is None else _alone(records), predictions))
         self.expire(time)
 
     def _put(self, waiting: Waiting) -> None:
         self._waiting[self._next] = waiting
         self._numbers.setdefault(waiting.key, deque()).append(self._next)
         self._next += 1
-        self._values += _size(waiting)
+        self._values += waiting.records.values.size
 
     def get(self, key: Hashable) -> Waiting | None:
         """The record that waits under a key, and goes on waiting; None where there is none."""
@@ -184,56 +184,57 @@ class LateLabels:
         found = self._waiting.pop(numbers.popleft())
         if not numbers:
             del self._numbers[key]
-        self._values -= _size(found)
+        self._values -= found.records.values.size
         return found
 
     def _remember(self, key: Hashable, label_came: bool) -> None:
-        if self.remember:
+        if self.unique:
             self._gone.pop(key, None)
             self._gone[key] = label_came
             while len(self._gone) > self.max_count:
                 self._gone.popitem(last=False)
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """JSON and named arrays to go on from; those that wait by their content alone are not in it."""
-        entries = [(one, one.records) for one in self._waiting.values() if one.records is not None]
-        names = dict.fromkeys(name for _, record in entries for name in record.names)
+        """JSON and named arrays to go on from."""
+        entries, records = self.entries(), [one.records for one in self._waiting.values()]
+        place: dict[Hashable, int] = {}
+        for name in (name for record in records for name in record.names):
+            place.setdefault(name, len(place))
         about = {
             "counts": self.counts.copy(),
             "waiting": [
-                [pack_name(one.key), record.keys and record.keys[0], pack_name(record.known_targets[0])]
-                for one, record in entries
+                [pack_name(one.key), one.records.keys and one.records.keys[0], pack_name(one.records.known_targets[0])]
+                for one in entries
             ],
             "gone": [[pack_name(key), label_came] for key, label_came in self._gone.items()],
-            "names": [pack_name(name) for name in names],
+            "names": [pack_name(name) for name in place],
         }
         if not entries:
             return about, {}
-        place = {name: column for column, name in enumerate(names)}
-        predictions = join_predictions([one.predictions for one, _ in entries])
-        confidence = zip(*(one.predictions.confidence or _UNSAID for one, _ in entries), strict=True)
+        predictions = join_predictions([one.predictions for one in entries])
+        answers = [one.predictions.answer(0) for one in entries]
+        confidence = zip(*(one.predictions.confidence or _UNSAID for one in entries), strict=True)
         arrays: Arrays = {
-            "times": np.array([one.time for one, _ in entries], dtype=np.float64),
-            "weights": np.array([1.0 if record.weights is None else record.weights[0] for _, record in entries]),
-            "sizes": np.array([len(record.names) for _, record in entries], dtype=np.int64),
-            "columns": np.array([place[name] for _, record in entries for name in record.names], dtype=np.int64),
-            "values": np.concatenate([record.values[0] for _, record in entries]),
-            "widths": np.array([one.predictions.values.shape[1] for one, _ in entries], dtype=np.int64),
+            "times": np.array([one.time for one in entries], dtype=np.float64),
+            "weights": np.array([1.0 if record.weights is None else record.weights[0] for record in records]),
+            "sizes": np.array([record.values.size for record in records], dtype=np.int64),
+            "columns": np.array([place[name] for record in records for name in record.names], dtype=np.int64),
+            "values": np.concatenate([record.values[0] for record in records]),
+            "widths": np.array([one.predictions.values.shape[1] for one in entries], dtype=np.int64),
             "predictions": np.asarray(predictions.values, dtype=np.float64),
             "own": np.asarray(predictions.own, dtype=np.float64),
-            "decided": np.array([_decided(one.predictions) for one, _ in entries], dtype=np.int64),
+            "decided": np.array([-1 if answer is None else answer for answer in answers], dtype=np.int64),
             **Confidence(*map(np.concatenate, confidence))._asdict(),
         }
         return about, arrays
 
     def load_state(self, about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> None:
         """Go on from a `state` of a model with so many learners; one that does not fit is refused."""
-        given = checked(_WHAT, about, "counts", dict)
-        waiting, gone = _rows(about, "waiting", 3), _rows(about, "gone", 2)
-        names = unpack_names("names of features", checked(_WHAT, about, "names", list))
-        entries = _unpacked(waiting, names, arrays, n_learners) if waiting else []
-        self.counts = {name: checked(_WHAT, given, name, int) for name in COUNTS}
-        self._gone = OrderedDict((unpack_name(key), bool(label_came)) for key, label_came in gone)
+        with reject_malformed(_WHAT):
+            given = {name: checked(_WHAT, about["counts"], name, int) for name in COUNTS}
+            gone = OrderedDict((unpack_name(key), bool(label_came)) for key, label_came in about["gone"])
+            entries = _restored(about, arrays, n_learners) if about["waiting"] else []
+        self.counts, self._gone = given, gone
         self._waiting, self._numbers, self._values = OrderedDict(), {}, 0
         for one in entries:
             self._put(one)
@@ -255,51 +256,23 @@ def late_labels_line(counts: Mapping[str, int]) -> str:
     >>> late_labels_line({"asked": 9, "joined": 5, "too_late": 1, "repeated": 0, "unknown": 2, "waiting": 3})
     'labels that came later: 5 joined, 1 too late, 0 repeated, 2 unknown; records that still wait for theirs: 3 of 9'
     """
-    shown = [name for name in COUNTS if name != "asked" and (name != "misfit" or counts.get(name))]
+    shown = [name for name in COUNTS[1:] if name != "misfit" or counts.get(name)]
     came = ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in shown)
     waiting = f"{counts['waiting']:,} of {counts['asked']:,}"
     return f"labels that came later: {came}; records that still wait for theirs: {waiting}"
 
 
-def _size(waiting: Waiting) -> int:
-    return 0 if waiting.records is None else waiting.records.values.size
-
-
 def _alone(records: Records) -> Records:
     """A record with its own values alone: what waits is then small, and the same after a restart."""
     present = np.flatnonzero(~np.isnan(records.values[0]))
-    return replace(
-        records,
-        names=tuple(records.names[place] for place in present.tolist()),
-        values=records.values[:, present],
-        weights=None if records.weights is None else records.weights.copy(),
-        ids=None,
-        times=None,
-        categories={},
-        first=1,
-    )
+    names = tuple(records.names[place] for place in present.tolist())
+    weights = None if records.weights is None else records.weights.copy()
+    return Records(names, records.values[:, present], records.targets, weights, records.keys)
 
 
-def _decided(predictions: Predictions) -> int:
-    """The place of the class that was answered for a single record, -1 for none."""
-    answer = predictions.answer(0)
-    return -1 if answer is None else answer
-
-
-def _rows(about: Any, name: str, width: int) -> list[Any]:
-    """A list of lists of so many items each, from the JSON of a state."""
-    rows: list[Any] = checked(_WHAT, about, name, list)
-    if not all(isinstance(row, list | tuple) and len(row) == width for row in rows):
-        raise BraidedError(f"{_WHAT}: {name!r} should hold lists of {width}; {REMEDY}")
-    return rows
-
-
-def _unpacked(
-    waiting: list[Any], names: list[Hashable], arrays: Mapping[str, NDArray[Any]], n_learners: int
-) -> list[Waiting]:
-    """What waited when a `state` was made."""
-    n, size = len(waiting), length(arrays, "values")
-    ids = unpack_names("records that wait", [row[0] for row in waiting])
+def _restored(about: Any, arrays: Mapping[str, NDArray[Any]], n_learners: int) -> list[Waiting]:
+    """What waited when a `state` was made; any error means that its JSON is malformed."""
+    names, n, size = unpack_names("names of features", about["names"]), len(about["waiting"]), length(arrays, "values")
     rules = {
         "times": Array((n,), finite=False),
         "weights": Array((n,), low=0.0),
@@ -318,24 +291,25 @@ def _unpacked(
     ends = arrays["sizes"].cumsum()
     if ends[-1] != size:
         raise BraidedError(f"{_WHAT} do not have {size} values: {REMEDY}")
+    keys, record_keys, targets = zip(*about["waiting"], strict=True)
+    if not all(isinstance(key, str | None) for key in record_keys):
+        raise TypeError(record_keys)
     confidence = Confidence(arrays["doubts"], arrays["scales"], arrays["bounds"])
     predictions = Predictions(arrays["predictions"], arrays["own"], arrays["decided"], confidence)
     found: list[Waiting] = []
-    for row, (_, key, target) in enumerate(waiting):
-        if not isinstance(key, str | None):
-            raise BraidedError(f"{_WHAT}: key {key!r:.60} is no text; {REMEDY}")
+    for row, key in enumerate(unpack_names("records that wait", list(keys))):
         inside = slice(ends[row] - arrays["sizes"][row], ends[row])
         weights = arrays["weights"][row : row + 1]
         record = Records(
             tuple(names[place] for place in arrays["columns"][inside].tolist()),
             arrays["values"][None, inside].copy(),
-            [unpack_name(target)],
+            [unpack_name(targets[row])],
             None if weights[0] == 1.0 else weights,
-            None if key is None else [key],
+            None if record_keys[row] is None else [record_keys[row]],
         )
         one = predictions.part(row, row + 1)
         one = one._replace(values=one.values[:, : arrays["widths"][row]])
         if np.isnan(arrays["scales"][row]):
             one = one._replace(confidence=None)
-        found.append(Waiting(ids[row], float(arrays["times"][row]), record, one))
+        found.append(Waiting(key, float(arrays["times"][row]), record, one))
     return found

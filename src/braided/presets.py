@@ -106,7 +106,7 @@ def released(dataset: str | None = None) -> Preset:
 
 
 def classic(dataset: str | None = None) -> Preset:
-    """The default until version 0.2: models saved before it are of this preset."""
+    """The default until version 0.2."""
     return Preset(
         "classic",
         (

@@ -6,7 +6,7 @@ them again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -68,29 +68,23 @@ class Records:
         """The records from `start` to `stop`; arrays are views."""
         if start == 0 and stop >= len(self):
             return self
-        rows = slice(start, stop)
-        return replace(
-            self,
-            values=self.values[rows],
-            targets=None if self.targets is None else self.targets[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            keys=None if self.keys is None else self.keys[rows],
-            ids=None if self.ids is None else self.ids[rows],
-            times=None if self.times is None else self.times[rows],
-            first=self.first + start,
-        )
+        found: dict[str, Any] = {name: column[start:stop] for name, column in self._columns()}
+        return replace(self, **found, first=self.first + start)
 
     def at(self, rows: Sequence[int] | NDArray[np.int64]) -> Records:
         """The records at these places, in this order, copied; messages count on from this chunk's first record."""
-        return replace(
-            self,
-            values=np.ascontiguousarray(self.values[rows]),
-            targets=None if self.targets is None else [self.targets[i] for i in rows],
-            weights=None if self.weights is None else self.weights[rows],
-            keys=None if self.keys is None else [self.keys[i] for i in rows],
-            ids=None if self.ids is None else [self.ids[i] for i in rows],
-            times=None if self.times is None else self.times[rows],
-        )
+        found: dict[str, Any] = {
+            name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
+            for name, column in self._columns()
+        }
+        return replace(self, **found)
+
+    def _columns(self) -> Iterator[tuple[str, Any]]:
+        """What each of the records has a row of, by name."""
+        for name in ("values", "targets", "weights", "keys", "ids", "times"):
+            column = getattr(self, name)
+            if column is not None:
+                yield name, column
 
     @property
     def known_targets(self) -> list[Any]:
@@ -99,9 +93,8 @@ class Records:
 
     def one(self, row: int) -> dict[Hashable, float]:
         """The values that one record has, by name."""
-        return {
-            name: value for name, value in zip(self.names, self.values[row].tolist(), strict=True) if value == value
-        }
+        named = zip(self.names, self.values[row].tolist(), strict=True)
+        return {name: value for name, value in named if value == value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +128,10 @@ class Labels:
 
 
 class Admitted(NamedTuple):
-    """Records that a model has checked: what `check` returns and the only thing that `learn` takes.
+    """Records that a model has checked, each with a target: what `check` returns and the only thing that `learn` takes.
 
     Attributes
     ----------
-    records
-        The records, each with a target.
     codes
         (n,) the class's place or the number, as the engine takes them.
     new_names
@@ -187,7 +178,7 @@ class Confidence(NamedTuple):
 
     def part(self, rows: slice) -> Confidence:
         """That of some of the records."""
-        return Confidence(self.doubts[rows], self.scales[rows], self.bounds[rows])
+        return Confidence(*(column[rows] for column in self))
 
 
 class Predictions(NamedTuple):
@@ -243,26 +234,21 @@ def join(chunks: Sequence[Records]) -> Records:
     for chunk in chunks:
         values[start : start + len(chunk), [place[name] for name in chunk.names]] = chunk.values
         start += len(chunk)
-    weights, times = _column(chunks, "weights", 1.0), _column(chunks, "times", np.nan)
-    return Records(
-        tuple(names),
-        values,
-        _column(chunks, "targets", None),
-        None if weights is None else np.array(weights),
-        _column(chunks, "keys", None),
-        _column(chunks, "ids", None),
-        None if times is None else np.array(times),
-        {name: meaning for chunk in chunks for name, meaning in chunk.categories.items()},
-        chunks[0].first,
-    )
+    columns: dict[str, Any] = {
+        field: _column(chunks, field, usual)
+        for field, usual in (("targets", None), ("weights", 1.0), ("keys", None), ("ids", None), ("times", np.nan))
+    }
+    categories = {name: meaning for chunk in chunks for name, meaning in chunk.categories.items()}
+    return Records(tuple(names), values, **columns, categories=categories, first=chunks[0].first)
 
 
-def _column(chunks: Sequence[Records], field: str, usual: Any) -> list[Any] | None:
+def _column(chunks: Sequence[Records], field: str, usual: Any) -> Any:
     """A field of some chunks as one, and what is usual for those without; None where none of them has it."""
     found = [(getattr(chunk, field), len(chunk)) for chunk in chunks]
     if all(part is None for part, _ in found):
         return None
-    return [item for part, n in found for item in ([usual] * n if part is None else part)]
+    joined = [item for part, n in found for item in ([usual] * n if part is None else part)]
+    return joined if usual is None else np.array(joined)
 
 
 def join_labels(parts: Sequence[Labels]) -> Labels:

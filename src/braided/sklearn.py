@@ -30,7 +30,7 @@ from braided.values import is_missing, shown
 try:
     from scipy import sparse
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.utils import check_array, check_consistent_length, check_random_state, check_X_y, column_or_1d
+    from sklearn.utils import check_array, check_random_state, check_X_y
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
@@ -46,6 +46,10 @@ _MAX_FEATURES = 10_000
 
 class _MODL(BaseEstimator):
     """What the two share: parameters, checks of the input, passes over it."""
+
+    #: What `model_` is.
+    _kind: type[estimators.MODLClassifier | estimators.MODLRegressor]
+    model_: Any
 
     def __init__(
         self,
@@ -63,18 +67,11 @@ class _MODL(BaseEstimator):
         encode: bool | Encoder = False,
         zeros: str = ZEROS_MISSING,
     ) -> None:
-        self.zeros = zeros
-        self.preset = preset
-        self.learners = learners
-        self.combiner = combiner
-        self.passes = passes
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.max_features = max_features
-        self.drift_detector = drift_detector
-        self.delay = delay
-        self.expire_after = expire_after
-        self.encode = encode
+        self._store(locals())
+
+    def _store(self, arguments: dict[str, Any]) -> None:
+        """Keep a constructor's arguments as they are, as scikit-learn wants it; `fit` checks them."""
+        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -82,36 +79,35 @@ class _MODL(BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool, **more: Any) -> Any:
+    def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """X, or X and y, as arrays: by scikit-learn's checks, but frames are read by our own, which know all nulls.
 
         Raw records, for `encode`, are an array of objects.
         """
-        frame = frames.opened(X)
-        if self.encode is not False:
-            return self._checked_raw(X, y, frame, reset, **more)
-        checks = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "accept_sparse": "csr", **more}
+        raw, frame = self.encode is not False, frames.opened(X)
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "accept_sparse": "csr"}
+        if raw:
+            checks = {"dtype": object, "ensure_all_finite": False}
+            if sparse.issparse(X):
+                raise BraidedError("X is a sparse matrix, and encode takes raw records: give a frame, or leave it out")
+        if not isinstance(y, str):
+            checks["y_numeric"] = self._kind.task == REGRESSION
         if frame is None:
             return validate_data(self, X, y, reset=reset, **checks)
-        values, _ = frame.table(first=1)
+        values = self._raw(frame) if raw else frame.table(first=1)[0]
         validate_data(self, X, y, reset=reset, skip_check_array=True)
         if isinstance(y, str):
             return check_array(values, input_name="X", estimator=self, **checks)
         return check_X_y(values, y, estimator=self, **checks)
 
-    def _checked_raw(self, X: Any, y: Any, frame: frames.Frame | None, reset: bool, y_numeric: bool = False) -> Any:
-        if sparse.issparse(X):
-            raise BraidedError("X is a sparse matrix, and encode takes raw records: give a frame, or leave encode out")
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        columns, n = frames.raw_columns(X, None) if frame is None else frame.raw_columns(first=1)
+    @staticmethod
+    def _raw(frame: frames.Frame) -> NDArray[Any]:
+        """The cells of a frame as an array of objects."""
+        columns, n = frame.raw_columns(first=1)
         values = np.empty((n, len(columns)), dtype=object)
         for place, cells in enumerate(columns.values()):
             values[:, place] = list(cells)
-        if isinstance(y, str):
-            return values
-        targets = column_or_1d(y, warn=True)
-        check_consistent_length(values, targets)
-        return values, np.asarray(targets, dtype=np.float64) if y_numeric else targets
+        return values
 
     @property
     def _names(self) -> list[Any] | None:
@@ -121,76 +117,86 @@ class _MODL(BaseEstimator):
 
     def _made(self, random: np.random.RandomState, classes: NDArray[Any] | None) -> Any:
         """A fresh model inside, for these classes or for numbers."""
-        task = REGRESSION if classes is None else CLASSIFICATION
-        own = self.get_params(deep=False)
-        settings = {name: own[name] for name in ModelParams.names(task) if name in own}
+        given = self.get_params(deep=False)
+        settings = {name: given[name] for name in ModelParams.names(self._kind.task) if name in given}
         settings["seed"] = int(random.randint(_SEEDS))
         if self.max_features is None:
             settings["max_features"] = self.n_features_in_ if self.encode is False else _MAX_FEATURES
-        if classes is None:
-            return estimators.MODLRegressor(**settings)
-        return estimators.MODLClassifier(**settings, max_classes=classes.size)
+        if classes is not None:
+            settings["max_classes"] = classes.size
+        return self._kind(**settings)
 
-    def _check_parameters(self) -> None:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Start again and learn these records.
+
+        Parameters
+        ----------
+        X
+            (n, d) numbers, NaN (and a data frame's null) for missing.
+        y
+            n labels, or finite numbers for a regressor.
+        sample_weight
+            n weights of at least 0, 1 each if not given; a record of weight 0 is left out.
+        """
+        return self._learn(X, y, sample_weight, again=True)
+
+    def _learn(
+        self, X: Any, y: Any, sample_weight: Any, again: bool = False, classes: NDArray[Any] | None = None
+    ) -> Self:
+        """Learn the records: once, in order, or `again` from the start, in the passes and the order of `fit`.
+
+        `classes` are all that there will be, if they are known.
+        """
         if isinstance(self.passes, bool) or not isinstance(self.passes, Integral) or self.passes < 1:
-            raise BraidedError(f"passes is {shown(self.passes)}: use a whole number from 1 on")
+            raise BraidedError(f"passes is {shown(self.passes)}: use a whole number of at least 1")
         if not isinstance(self.shuffle, bool | np.bool_):
             raise BraidedError(f"shuffle is {shown(self.shuffle)}: use True or False")
+        fresh = again or not hasattr(self, "model_")
+        values, targets = self._checked(X, y, reset=fresh)
+        if self._kind.task == CLASSIFICATION:
+            check_classification_targets(targets)
+            classes = np.unique(targets) if classes is None else classes
+            if foreign := [label for label in np.unique(targets).tolist() if label not in classes.tolist()]:
+                raise BraidedError(f"y holds {foreign[0]!r}: it must be one of the classes, {shown(classes.tolist())}")
+        weights = self._weights(sample_weight, values)
+        if fresh and weights is not None and not weights.any():
+            raise BraidedError("sample_weight is zero for every record: give at least one a weight above 0")
+        random = check_random_state(self.random_state)
+        inner = self._made(random, classes) if fresh else self.model_
+        for _ in range(self.passes if again else 1):
+            order = random.permutation(values.shape[0]) if again and self.shuffle else slice(None)
+            weighed = None if weights is None else weights[order]
+            inner.learn_many(values[order], targets[order], self._names, sample_weight=weighed)
+        self.model_ = inner
+        if classes is not None:
+            self.classes_ = classes
+        return self
 
-    def _weights(self, sample_weight: Any, values: Floats) -> Floats | None:
-        """One weight a record; a single number is for all, as scikit-learn has it."""
+    def _weights(self, sample_weight: Any, values: Any) -> Floats | None:
+        """One weight per record; a single number is for all, as scikit-learn has it."""
         if isinstance(sample_weight, Real):
             sample_weight = np.full(values.shape[0], float(sample_weight))
         elif hasattr(sample_weight, "__array__") and not hasattr(sample_weight, "__iter__"):
             sample_weight = np.asarray(sample_weight)
         return weights_of(sample_weight, values.shape[0], first=1)
 
-    def _fit(self, values: Any, targets: Any, sample_weight: Any, classes: NDArray[Any] | None = None) -> None:
-        """Learn checked records `passes` times with a fresh model."""
-        weights = self._weights(sample_weight, values)
-        random = check_random_state(self.random_state)
-        inner = self._made(random, classes)
-        _check_any(weights)
-        for _ in range(self.passes):
-            order = random.permutation(values.shape[0]) if self.shuffle else slice(None)
-            weighed = None if weights is None else weights[order]
-            inner.learn_many(values[order], targets[order], self._names, sample_weight=weighed)
-        self.model_ = inner
-
-    def _go_on(self, values: Any, targets: Any, sample_weight: Any, classes: NDArray[Any] | None = None) -> None:
-        """Learn checked records in order, at first with a fresh model."""
-        weights = self._weights(sample_weight, values)
-        if not hasattr(self, "model_"):
-            _check_any(weights)
-            inner = self._made(check_random_state(self.random_state), classes)
-        else:
-            inner = self.model_
-        inner.learn_many(values, targets, self._names, sample_weight=weights)
-        self.model_ = inner
-
-
-def _check_any(weights: Floats | None) -> None:
-    """Refuse to begin with records none of which counts."""
-    if weights is not None and not weights.any():
-        raise BraidedError("sample_weight is zero for every record: give at least one a weight above 0")
-
 
 class MODLClassifier(ClassifierMixin, _MODL):
     """Multilearner online deep learning for classification, as a scikit-learn estimator.
 
-    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given.
+    `fit` starts again and goes over the records once, in random order; `partial_fit` goes on, in the order given.
 
     Parameters
     ----------
     preset, learners, combiner, drift_detector, delay, expire_after, encode, decision, class_weight, costs
-        As of `braided.MODLClassifier`. With `encode`, X holds raw records, text, dates and numbers as a file has them,
-        in a data frame or an array of objects. Unlike elsewhere in scikit-learn, `class_weight` weighs answers and not
-        what is learned; `sample_weight` does that.
+        As of `braided.MODLClassifier`. With `encode`, X holds raw records, in a data frame or an array of objects.
+        Unlike elsewhere in scikit-learn, `class_weight` weighs answers and not what is learned; `sample_weight` does
+        that.
     passes
         How often `fit` goes over the records.
     shuffle
-        Whether `fit` takes the records in random order, a new one for each pass. Of data that are sorted by class, a
-        model that learns in order forgets the first ones; data with a time order of their own are better left in it.
+        Whether `fit` takes the records in random order, a new one for each pass. In data sorted by class, a model that
+        learns in order forgets the first classes; leave data with a time order as they are.
     random_state
         An integer makes results repeatable; None takes NumPy's global generator.
     max_features
@@ -220,6 +226,8 @@ class MODLClassifier(ClassifierMixin, _MODL):
     96%
     """
 
+    _kind = estimators.MODLClassifier
+
     def __init__(
         self,
         preset: str | Preset = "default",
@@ -239,66 +247,17 @@ class MODLClassifier(ClassifierMixin, _MODL):
         costs: Costs = None,
         zeros: str = ZEROS_MISSING,
     ) -> None:
-        super().__init__(
-            preset,
-            learners=learners,
-            combiner=combiner,
-            passes=passes,
-            shuffle=shuffle,
-            random_state=random_state,
-            max_features=max_features,
-            drift_detector=drift_detector,
-            delay=delay,
-            expire_after=expire_after,
-            encode=encode,
-            zeros=zeros,
-        )
-        self.decision = decision
-        self.class_weight = class_weight
-        self.costs = costs
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Start anew and learn these records.
-
-        Parameters
-        ----------
-        X
-            (n, d) numbers, NaN (and a data frame's null) for missing.
-        y
-            n labels.
-        sample_weight
-            n weights from 0 on, 1 each if not given; a record of weight 0 is left out.
-        """
-        self._check_parameters()
-        values, labels = self._labelled(X, y, reset=True)
-        classes = np.unique(labels)
-        self._fit(values, labels, sample_weight, classes)
-        self.classes_ = classes
-        return self
+        self._store(locals())
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None) -> Self:
-        """Learn these records, in order, after those learned before.
+        """Learn these records, in order, after those learned before; other arguments as of `fit`.
 
         Parameters
         ----------
-        X
-            (n, d) numbers, NaN (and a data frame's null) for missing.
-        y
-            n labels, of those in `classes`.
         classes
             All the labels that there will be; needed in the first call.
-        sample_weight
-            As of `fit`.
         """
-        self._check_parameters()
-        known = self._known(classes)
-        values, labels = self._labelled(X, y, reset=not hasattr(self, "model_"))
-        foreign = [label for label in np.unique(labels).tolist() if label not in known.tolist()]
-        if foreign:
-            raise BraidedError(f"y holds {foreign[0]!r}: it must be one of the classes, {shown(known.tolist())}")
-        self._go_on(values, labels, sample_weight, known)
-        self.classes_ = known
-        return self
+        return self._learn(X, y, sample_weight, classes=self._known(classes))
 
     def _known(self, classes: ArrayLike | None) -> NDArray[Any]:
         """The classes, sorted: of the first call of `partial_fit`, which later ones may repeat but not change."""
@@ -317,37 +276,32 @@ class MODLClassifier(ClassifierMixin, _MODL):
             )
         return known
 
-    def _labelled(self, X: Any, y: Any, reset: bool) -> tuple[Floats, NDArray[Any]]:
-        """X and y as arrays; labels keep their type whatever library they come from."""
+    def _checked(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        """X, or X and labels, which keep their type whatever library they come from; a missing label is refused."""
         if getattr(y, "ndim", 1) == 1:
             y = frames.targets(y)
         if isinstance(y, list | tuple) or getattr(y, "dtype", None) == np.dtype(object):
             for row, label in enumerate(y):
                 if is_missing(label):
                     raise BraidedError(f"y is {label!r} in row {row}: every record to learn needs a label")
-        values, labels = self._checked(X, y, reset=reset)
-        check_classification_targets(labels)
-        return values, labels
+        return super()._checked(X, y, reset=reset)
 
     def predict_proba(self, X: Any) -> Floats:
         """Class probabilities, (n, n_classes), columns in the order of `classes_`; 0 for a class never seen."""
         check_is_fitted(self, "model_")
         seen = self.model_.predict_proba_many(self._checked(X, reset=False), self._names)
-        place = {label: i for i, label in enumerate(self.classes_.tolist())}
         probabilities = np.zeros((seen.shape[0], self.classes_.size))
-        probabilities[:, [place[label] for label in self.model_.classes]] = seen
+        probabilities[:, self.classes_.searchsorted(self.model_.classes)] = seen
         return probabilities
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label that `decision` chooses for each record, (n,)."""
         check_is_fitted(self, "model_")
-        if self.model_.decides:
-            answers = self.model_.predict_many(self._checked(X, reset=False), self._names)
-            place = {label: i for i, label in enumerate(self.classes_.tolist())}
-            chosen: NDArray[Any] = self.classes_[[place[answer] for answer in answers]]
-            return chosen
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return labels
+        if not self.model_.decides:
+            likeliest: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+            return likeliest
+        answers = self.model_.predict_many(self._checked(X, reset=False), self._names)
+        return np.array(answers, dtype=self.classes_.dtype)
 
     def predict_set(self, X: Any, level: float = 0.9) -> list[set[Any]]:
         """For each record the labels among which the right one is with this probability.
@@ -362,21 +316,8 @@ class MODLClassifier(ClassifierMixin, _MODL):
 class MODLRegressor(RegressorMixin, _MODL):
     """Multilearner online deep learning for regression, as a scikit-learn estimator.
 
-    `fit` starts anew and goes over the records once, in random order; `partial_fit` goes on, in the order given.
-
-    Parameters
-    ----------
-    preset, learners, combiner, drift_detector, delay, expire_after, encode
-        As of `braided.MODLRegressor`.
-    passes, shuffle, random_state, max_features, zeros
-        As of `MODLClassifier`.
-
-    Attributes
-    ----------
-    model_
-        The `braided.MODLRegressor` inside; its features are the columns' numbers, with `encode` made of their names.
-    n_features_in_, feature_names_in_
-        How many columns `fit` saw, and their names if it was given a data frame.
+    Parameters and attributes are those of `MODLClassifier`, but for `decision`, `class_weight`, `costs` and `classes_`;
+    `model_` is a `braided.MODLRegressor`.
 
     Examples
     --------
@@ -389,19 +330,11 @@ class MODLRegressor(RegressorMixin, _MODL):
     0.5
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Start anew and learn these records; arguments as of `MODLClassifier.fit`, with n finite numbers for y."""
-        self._check_parameters()
-        values, targets = self._checked(X, y, reset=True, y_numeric=True)
-        self._fit(values, targets, sample_weight)
-        return self
+    _kind = estimators.MODLRegressor
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn these records, in order, after those learned before; arguments as of `fit`."""
-        self._check_parameters()
-        values, targets = self._checked(X, y, reset=not hasattr(self, "model_"), y_numeric=True)
-        self._go_on(values, targets, sample_weight)
-        return self
+        return self._learn(X, y, sample_weight)
 
     def predict(self, X: Any) -> Floats:
         """The predicted values, (n,)."""

@@ -1,4 +1,4 @@
-r"""What is kept of a model: the file, names and settings as JSON, and the check of what is read back.
+r"""Saved models: the file format, names and settings as JSON, and the checks of what is read back.
 
 A file holds named arrays and JSON metadata, versioned and checksummed, without pickle. Integers are little-endian:
 
@@ -6,13 +6,13 @@ A file holds named arrays and JSON metadata, versioned and checksummed, without 
     4 bytes    format version
     8 bytes    length of the header
     8 bytes    length of the whole file
-    header     JSON: {"kind", "metadata", "arrays": [{"name", "dtype", "shape", "start"}]}
-    arrays     raw bytes, in C order, little-endian, each at its start after the header
+    header     JSON: {"kind", "metadata", "arrays": [{"name", "dtype", "shape"}]}
+    arrays     raw bytes, in C order, little-endian, one after another
     32 bytes   SHA-256 of everything before
 
-A checksum is not a signature, and kernels find their way by some of the numbers. So each owner of arrays has a schema
-of what they may hold, and a state that does not fit it is refused as a whole: no file runs code, crashes the process,
-or makes it read or write outside of its arrays. Whether what a file says makes sense is not checked.
+A checksum is not a signature, and kernels use some of the numbers as indices. So each owner of arrays has a schema of
+what they may hold, and a state that does not fit it is refused as a whole: no file runs code, crashes the process, or
+makes it read or write outside of its arrays. Whether the content makes sense is not checked.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import json
 import math
 import os
 import struct
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from braided.errors import BraidedError
-from braided.files import write_atomically
 
 MAGIC = b"BRAIDED\n"
-#: Of the layout of a file and of all that stands in it: a file of another version is refused.
+#: Of the layout of a file and of everything in it: a file of another version is refused.
 VERSION = 2
 _START = struct.Struct("<8sIQQ")
 _DIGEST = 32
 _DTYPES = ("<f4", "<f8", "<i8")
-_MAX_DIMENSIONS, _MAX_NUMBERS = 8, 2**40
-#: How deep a name may be, which is a tuple of tuples.
+_MAX_NUMBERS = 2**40
+#: How deep a name may be nested that is a tuple of tuples.
 _MAX_DEPTH = 20
 #: Whole numbers in float64 are exact up to here: no count is larger.
 MAX_COUNT = 2.0**53
@@ -50,6 +50,7 @@ MAX_COUNT = 2.0**53
 REMEDY = "the file is corrupt or was modified"
 Arrays = Mapping[str, NDArray[Any]]
 _Item = TypeVar("_Item")
+_hints = cache(get_type_hints)
 
 
 class Checkpoint(NamedTuple):
@@ -60,11 +61,10 @@ class Checkpoint(NamedTuple):
     arrays: dict[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class InParts:
+class InParts(NamedTuple):
     """An array that is not in memory as a whole: `parts` gives its rows in order, some at a time, once.
 
-    The arrays of one file are asked for in the order in which they stand there.
+    The arrays of one file are asked for in their order in the file.
     """
 
     dtype: np.dtype[Any]
@@ -72,31 +72,31 @@ class InParts:
     parts: Callable[[], Iterable[NDArray[Any]]]
 
 
+_Given = Mapping[str, NDArray[Any] | InParts]
+
+
 def parts_of(array: NDArray[Any] | InParts) -> Iterable[NDArray[Any]]:
     """The rows of an array, some at a time."""
     return array.parts() if isinstance(array, InParts) else (array,)
 
 
-def _pieces(
-    kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | InParts]
-) -> Iterator[bytes | memoryview]:
+def _pieces(kind: str, metadata: Mapping[str, Any], arrays: _Given) -> Iterator[bytes | memoryview]:
     """A checkpoint, piece by piece."""
-    directory, start = [], 0
-    for name, array in arrays.items():
-        dtype = array.dtype.newbyteorder("<")
+    dtypes = {name: array.dtype.newbyteorder("<") for name, array in arrays.items()}
+    sizes = {name: math.prod(array.shape) * dtypes[name].itemsize for name, array in arrays.items()}
+    for name, dtype in dtypes.items():
         if dtype.str not in _DTYPES:
-            raise BraidedError(f"array {name!r} is of type {array.dtype}: checkpoints hold float32, float64 and int64")
-        directory.append({"name": name, "dtype": dtype.str, "shape": list(array.shape), "start": start})
-        start += math.prod(array.shape) * dtype.itemsize
+            raise BraidedError(f"array {name!r} is of type {dtype}: checkpoints hold float32, float64 and int64")
+    directory = [{"name": name, "dtype": dtypes[name].str, "shape": list(arrays[name].shape)} for name in arrays]
     header = json.dumps({"kind": kind, "metadata": metadata, "arrays": directory}, allow_nan=False).encode()
-    length = _START.size + len(header) + start + _DIGEST
+    length = _START.size + len(header) + sum(sizes.values()) + _DIGEST
     begin = _START.pack(MAGIC, VERSION, len(header), length) + header
     digest = hashlib.sha256(begin)
     yield begin
     for name, array in arrays.items():
-        left = math.prod(array.shape) * array.dtype.itemsize
+        left = sizes[name]
         for part in parts_of(array):
-            blob = np.ascontiguousarray(part, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
+            blob = np.ascontiguousarray(part, dtype=dtypes[name]).reshape(-1).view(np.uint8).data
             left -= blob.nbytes
             digest.update(blob)
             yield blob
@@ -104,38 +104,25 @@ def _pieces(
     yield digest.digest()
 
 
-def encode(kind: str, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | InParts]) -> bytes:
+def encode(kind: str, metadata: Mapping[str, Any], arrays: _Given) -> bytes:
     """A checkpoint as bytes."""
     return b"".join(_pieces(kind, metadata, arrays))
 
 
-def write(
-    path: str | os.PathLike[str],
-    kind: str,
-    metadata: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any] | InParts],
-    durable: bool = True,
-) -> None:
-    """Write a checkpoint atomically; `durable` as of `write_atomically`. What it holds is not copied."""
+def write(path: str | os.PathLike[str], kind: str, metadata: Mapping[str, Any], arrays: _Given) -> None:
+    """Write a checkpoint atomically. What it holds is not copied."""
+    from braided.files import write_atomically  # most programs that use a model save none
+
     try:
-        write_atomically(path, _pieces(kind, metadata, arrays), durable)
+        write_atomically(path, _pieces(kind, metadata, arrays))
     except OSError as error:
         raise BraidedError(f"checkpoint {path} cannot be written: {error.strerror or error}") from None
 
 
 def decode(content: bytes, name: str, *kinds: str, max_header: int | None = None) -> Checkpoint:
-    """Read a checkpoint from bytes.
+    """Read a checkpoint of one of these kinds from bytes; errors call it by `name`.
 
-    Parameters
-    ----------
-    content
-        All of it.
-    name
-        What errors call it.
-    kinds
-        What it may be.
-    max_header
-        The largest length of its header, in bytes; None for any.
+    `max_header` is the largest length of its header, in bytes; None for any.
     """
     if content[: len(MAGIC)] != MAGIC:
         raise BraidedError(
@@ -159,55 +146,32 @@ def decode(content: bytes, name: str, *kinds: str, max_header: int | None = None
             f"checkpoint {name} has a header of {header_length} bytes: at most {max_header} are allowed here"
         )
     first = _START.size + header_length
-    header = _header(content[_START.size : first], name)
-    if header["kind"] not in kinds:
-        raise BraidedError(
-            f"checkpoint {name} holds a {header['kind']:.60}, not a {' or '.join(kinds)}: give a file of the right kind"
-        )
-    return Checkpoint(header["kind"], header["metadata"], _arrays(header["arrays"], content[first:-_DIGEST], name))
+    with reject_malformed(f"the header of checkpoint {name}"):  # a right checksum says nothing of who made the file
+        header = json.loads(content[_START.size : first], parse_constant=int)  # which takes no NaN and no infinity
+        kind, metadata = header["kind"], header["metadata"]
+        if not isinstance(kind, str) or not isinstance(metadata, dict):
+            raise TypeError(kind)
+        if kind not in kinds:
+            raise BraidedError(
+                f"checkpoint {name} holds a {kind:.60}, not a {' or '.join(kinds)}: give a file of the right kind"
+            )
+        return Checkpoint(kind, metadata, _arrays(header["arrays"], content[first:-_DIGEST]))
 
 
-def _malformed(name: str, what: str) -> BraidedError:
-    return BraidedError(f"checkpoint {name} is malformed: {what}; {REMEDY}")
-
-
-def _header(content: bytes, name: str) -> dict[str, Any]:
-    """The header of a file whose checksum is right, which says nothing of who made it."""
-
-    def no_constant(text: str) -> NoReturn:
-        raise ValueError(text)
-
-    try:
-        header = json.loads(content, parse_constant=no_constant)
-    except (ValueError, RecursionError):  # also where it is no text, or a number has too many digits
-        raise _malformed(name, "its header is not JSON, or nested too deeply") from None
-    for key, kind in (("kind", str), ("metadata", dict), ("arrays", list)):
-        if not isinstance(header, dict) or not isinstance(header.get(key), kind):
-            raise _malformed(name, f"its header has no {key!r}")
-    found: dict[str, Any] = header
-    return found
-
-
-def _arrays(directory: list[Any], content: bytes, name: str) -> dict[str, NDArray[Any]]:
-    """The arrays that a file's directory lists; together they are no larger than what the file has of them."""
+def _arrays(directory: list[dict[str, Any]], content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays that a file's directory lists, one after another; any error means that it is malformed."""
     arrays: dict[str, NDArray[Any]] = {}
-    total = 0
+    start = 0
     for entry in directory:
-        found = entry if isinstance(entry, dict) else {}
-        array, dtype, shape, start = (found.get(key) for key in ("name", "dtype", "shape", "start"))
-        if not isinstance(array, str) or array in arrays or dtype not in _DTYPES:
-            raise _malformed(name, f"array {array!r:.60} has no type, or stands there twice")
-        if not isinstance(shape, list) or len(shape) > _MAX_DIMENSIONS or type(start) is not int or start < 0:
-            raise _malformed(name, f"array {array!r:.60} has no sound shape and place")
-        # An empty one may be as long as it likes in its other dimensions, but NumPy must be able to count it.
-        if not all(type(n) is int and n >= 0 for n in shape) or math.prod(max(n, 1) for n in shape) > _MAX_NUMBERS:
-            raise _malformed(name, f"array {array!r:.60} has no sound shape and place")
-        count, size = math.prod(shape), np.dtype(dtype).itemsize
-        total += count * size
-        if start + count * size > len(content) or total > len(content):
-            raise _malformed(name, f"array {array!r:.60} lies outside of it")
-        flat = np.frombuffer(content, dtype=dtype, count=count, offset=start)
-        arrays[array] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+        name, dtype, shape = entry["name"], entry["dtype"], entry["shape"]
+        if not isinstance(name, str) or name in arrays or dtype not in _DTYPES:
+            raise ValueError(name)
+        # Of an empty array NumPy counts the other dimensions, too; a negative count would be all that is left.
+        if min(shape, default=0) < 0 or math.prod(max(n, 1) for n in shape) > _MAX_NUMBERS:
+            raise ValueError(shape)
+        flat = np.frombuffer(content, dtype, math.prod(shape), start)
+        arrays[name] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+        start += flat.nbytes
     return arrays
 
 
@@ -239,15 +203,13 @@ def pack_name(name: Hashable) -> Any:
     >>> unpack_name(pack_name(("sensor", 3)))
     ('sensor', 3)
     """
-    if isinstance(name, bool | int | str) or name is None:
+    if name is None or isinstance(name, bool | int | str) or (isinstance(name, float) and math.isfinite(name)):
         return name
-    if isinstance(name, float):
-        return {"float": name.hex()}
     if isinstance(name, tuple):
         return {"tuple": [pack_name(part) for part in name]}
     raise BraidedError(
         f"name or label {name!r:.60} of type {type(name).__name__} cannot be written to a checkpoint: "
-        "use text, numbers or tuples of them, or pickle the model"
+        "use text, finite numbers or tuples of them, or pickle the model"
     )
 
 
@@ -256,11 +218,6 @@ def unpack_name(packed: Any, depth: int = 0) -> Hashable:
     if packed is None or isinstance(packed, bool | int | float | str):
         plain: Hashable = packed
         return plain
-    if isinstance(packed, dict) and packed.keys() == {"float"} and isinstance(packed["float"], str):
-        try:
-            return float.fromhex(packed["float"])
-        except (ValueError, OverflowError):
-            pass
     parts = packed.get("tuple") if isinstance(packed, dict) and depth < _MAX_DEPTH else None
     if not isinstance(parts, list):
         raise BraidedError(f"checkpoint holds an invalid name or label {packed!r:.60}: {REMEDY}")
@@ -270,8 +227,8 @@ def unpack_name(packed: Any, depth: int = 0) -> Hashable:
 def unpack_names(what: str, packed: Any) -> list[Hashable]:
     """Names, or labels, that must be different ones.
 
-    >>> unpack_names("features", ["a", {"float": "0x1.8p+0"}])
-    ['a', 1.5]
+    >>> unpack_names("features", ["a", {"tuple": ["b", 1.5]}])
+    ['a', ('b', 1.5)]
     >>> unpack_names("features", ["a", "a"])
     Traceback (most recent call last):
         ...
@@ -281,22 +238,20 @@ def unpack_names(what: str, packed: Any) -> list[Hashable]:
         raise BraidedError(f"checkpoint has {packed!r:.60} for its {what}, and it should be a list: {REMEDY}")
     names = [unpack_name(name) for name in packed]
     if len(set(names)) != len(names):
-        seen: set[Hashable] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        twice = next(name for name, count in Counter(names).items() if count > 1)
         raise BraidedError(f"checkpoint has {twice!r:.60} twice among its {what}: {REMEDY}")
     return names
 
 
 def pack_config(config: Any) -> dict[str, Any]:
     """A frozen dataclass as JSON, with its type's name."""
-    values = {field.name: getattr(config, field.name) for field in fields(config)}
-    packed = {
-        name: [pack_config(item) if is_dataclass(item) else item for item in value]
-        if isinstance(value, tuple)
-        else value
-        for name, value in values.items()
-    }
-    return {"type": type(config).__name__, **packed}
+    packed: dict[str, Any] = {"type": type(config).__name__}
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, tuple):
+            value = [pack_config(item) if is_dataclass(item) else item for item in value]
+        packed[field.name] = value
+    return packed
 
 
 def unpack_config(packed: Any, kinds: Mapping[str, type], base: type = object) -> Any:
@@ -305,54 +260,35 @@ def unpack_config(packed: Any, kinds: Mapping[str, type], base: type = object) -
     name = values.pop("type", None)
     if not isinstance(name, str) or name not in kinds or not issubclass(kinds[name], base):
         raise BraidedError(f"checkpoint names a configuration {name!r:.60} that this braided does not have")
-    hints, own = _hints(kinds[name]), {field.name: field for field in fields(kinds[name])}
-    for key in values.keys() | own.keys():
-        if key not in own or (key not in values and own[key].default is MISSING):
-            raise BraidedError(f"checkpoint configuration {name}: {key!r:.60} is missing or unknown: {REMEDY}")
-    unpacked = {key: _unpacked_value(value, hints[key], kinds) for key, value in values.items()}
-    for key, value in unpacked.items():
-        if value is MISSING:
-            raise BraidedError(
-                f"checkpoint configuration {name} has {values[key]!r:.60} for {key}, which is of another type: {REMEDY}"
-            )
-    return kinds[name](**unpacked)
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+    try:
+        hints = _hints(kinds[name])
+        return kinds[name](**{key: _unpacked_value(value, hints[key], kinds) for key, value in values.items()})
+    except (KeyError, TypeError):
+        raise BraidedError(
+            f"checkpoint configuration {name} has a field that is missing, unknown or of another type: {REMEDY}"
+        ) from None
 
 
 def _unpacked_value(value: Any, hint: Any, kinds: Mapping[str, type]) -> Any:
-    """A value as a dataclass annotates it; MISSING if it is something else."""
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list | tuple):
-            return MISSING
-        parts = tuple(_unpacked_value(item, get_args(hint)[0], kinds) for item in value)
-        return MISSING if MISSING in parts else parts
-    if get_origin(hint) is Literal:
-        return value if isinstance(value, str) and value in get_args(hint) else MISSING
+    """A value as a dataclass annotates it; a TypeError if it is something else."""
+    if get_origin(hint) is tuple and isinstance(value, list | tuple):
+        return tuple(_unpacked_value(item, get_args(hint)[0], kinds) for item in value)
+    if get_origin(hint) is Literal and isinstance(value, str) and value in get_args(hint):
+        return value
     if hint in (int, float, bool, str):
-        fits = isinstance(value, (int, float) if hint is float else hint) and isinstance(value, bool) <= (hint is bool)
-        return value if fits else MISSING
-    return unpack_config(value, kinds, hint)
+        if isinstance(value, (int, float) if hint is float else hint) and isinstance(value, bool) == (hint is bool):
+            return value
+    elif get_origin(hint) is None:
+        return unpack_config(value, kinds, hint)
+    raise TypeError(hint)
 
 
 class Array(NamedTuple):
-    """What one array of a state must be.
+    """What one array of a state must be: its shape, with None for a dimension of any length, its type, and its numbers.
 
-    Attributes
-    ----------
-    shape
-        Its shape; None for a dimension of any length.
-    dtype
-        `float64`, `float32` or `int64`.
-    low, high
-        Bounds of its numbers: one for all, or an array of them that is broadcast, such as one for each column. What is
-        an index, a count, a divisor or a variance has bounds; nothing else needs them.
-    finite
-        Whether they must be finite; likewise. Weights that only ever enter sums need not: a network that runs away has
-        such weights until the record loop resets it.
+    `low` and `high` bound the numbers: one for all, or an array of them that is broadcast, such as one for each column.
+    What is an index, a count, a divisor or a variance has bounds and must be `finite`; nothing else needs that. Weights
+    that only ever enter sums do not: a network that runs away has such weights until the record loop resets it.
     """
 
     shape: tuple[int | None, ...]

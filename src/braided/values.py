@@ -50,7 +50,7 @@ def is_missing(value: Any) -> bool:
 
 
 def number_of(value: Any) -> float | None:
-    """A value as a float: NaN for a missing one, infinite for one that is too large, None for what is no number.
+    """A value as a float: NaN for a missing one, infinity for one that is too large, None for what is not a number.
 
     >>> number_of(True), number_of(Decimal("2.5")), number_of(None), number_of("2.5")
     (1.0, 2.5, nan, None)
@@ -64,7 +64,7 @@ def number_of(value: Any) -> float | None:
 
 
 def encode_takes(kind: str) -> str:
-    """What to do about a value of a kind that is no number."""
+    """What to do about a value of a kind that is not a number."""
     return f"a model made with encode=True takes {kind}"
 
 
@@ -97,11 +97,11 @@ def as_weight(value: Any, record: int) -> float:
     >>> as_weight(-1, 17)
     Traceback (most recent call last):
         ...
-    braided.errors.BraidedError: the weight of record 17 is -1: give a finite number from 0 on
+    braided.errors.BraidedError: the weight of record 17 is -1: give a finite number of at least 0
     """
     number = number_of(value)
     if number is None or not 0.0 <= number < math.inf:
-        raise BraidedError(f"the weight of record {record} is {shown(value)}: give a finite number from 0 on")
+        raise BraidedError(f"the weight of record {record} is {shown(value)}: give a finite number of at least 0")
     return number
 
 
@@ -115,35 +115,25 @@ def key_text(value: Any, name: Hashable, record: int | None = None) -> str | Non
         ...
     braided.errors.BraidedError: key 'machine' is 7.5 in record 17: give text or a whole number
     """
+    remedy = None
     if isinstance(value, str):
         text = value.strip()
     elif isinstance(value, bool | np.bool_):
         text = "true" if value else "false"
     elif is_missing(value):
         return None
-    elif _is_whole(value) and abs(whole := int(value)) < 10**MAX_KEY_LENGTH:
-        text = str(whole)
     else:
-        remedy = "give one of fewer digits" if _is_whole(value) else "give text or a whole number"
-        raise BraidedError(f"key {name!r} is {shown(value)}{_in(record)}: {remedy}")
+        number, text = number_of(value), ""
+        if number is None or not math.isfinite(number) or int(value) != value:
+            remedy = "give text or a whole number"
+        else:
+            text = str(int(value))
     if len(text) > MAX_KEY_LENGTH:
-        raise BraidedError(
-            f"key {name!r} is {shown(value)}{_in(record)}: it may have {MAX_KEY_LENGTH:,} characters, give a shorter "
-            "one"
-        )
+        remedy = f"it may have {MAX_KEY_LENGTH:,} characters, give a shorter one"
+    if remedy is not None:
+        place = "" if record is None else f" in record {record}"
+        raise BraidedError(f"key {name!r} is {shown(value)}{place}: {remedy}")
     return text or None
-
-
-def _is_whole(value: Any) -> bool:
-    if isinstance(value, float | np.floating):
-        return float(value).is_integer()
-    if isinstance(value, Decimal):  # one of a million digits is not looked at
-        return value.is_finite() and value.adjusted() < MAX_KEY_LENGTH and value == value.to_integral_value()
-    return isinstance(value, int | np.integer) and not isinstance(value, np.timedelta64)
-
-
-def _in(record: int | None) -> str:
-    return "" if record is None else f" in record {record}"
 
 
 def _order(name: Hashable) -> tuple[str, Any]:

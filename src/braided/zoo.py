@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 from braided import checks, presets
 from braided.datasets.protocol import PaperSettings, settings_for
@@ -62,26 +63,23 @@ class ModelOptions:
     @property
     def learners(self) -> tuple[LearnerConfig, ...]:
         """The preset's, or their counterparts for regression."""
-        return (self.preset.for_regression() if self.task == REGRESSION else self.preset).learners
+        return replace(self.params, preset=self.preset).resolved(self.task).learners
 
     def model(
         self, learners: tuple[LearnerConfig, ...] | None = None, first_features: tuple[Hashable, ...] | None = None
-    ) -> MODLClassifier | MODLRegressor:
+    ) -> MODL:
         """A MODL with these learners, or the preset's, after the options; for regression with their counterparts."""
         regression = self.task == REGRESSION
+        if regression and self.decides:
+            raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out")
         if learners is not None and regression:
             learners = tuple(config.for_regression() for config in learners)
         chosen = learners or self.learners
         for option in self.overrides:
             chosen = with_option(chosen, option)
-        if regression and self.decides:
-            raise BraidedError("--decision, --class-weight and --costs are for classes: leave them out")
-        params = replace(
-            self.params,
-            preset=self.preset,
-            learners=learners if chosen == self.learners else chosen,
-            first_features=first_features,
-        )
+        if chosen != self.learners:
+            learners = chosen
+        params = replace(self.params, preset=self.preset, learners=learners, first_features=first_features)
         return (MODLRegressor if regression else MODLClassifier)(**params.arguments(self.task))
 
 
@@ -92,11 +90,11 @@ def with_option(learners: tuple[LearnerConfig, ...], option: str) -> tuple[Learn
     [0.5, 0.5]
     """
     name, _, text = option.partition("=")
-    changed = []
-    for config in learners:
-        current = getattr(config, name, None)
-        changed.append(config if current is None else replace(config, **{name: _parsed(option, text, current)}))
-    return tuple(changed)
+    have = [getattr(config, name, None) for config in learners]
+    return tuple(
+        config if current is None else replace(config, **{name: _parsed(option, text, current)})
+        for config, current in zip(learners, have, strict=True)
+    )
 
 
 def _parsed(option: str, text: str, current: Any) -> Any:
@@ -112,31 +110,23 @@ def _parsed(option: str, text: str, current: Any) -> Any:
         raise BraidedError(f"--option {option!r}: the value must be {kind}") from None
 
 
-Model = MODLClassifier | MODLRegressor | RiverModel
+Model = MODL | RiverModel
 Builder = Callable[[ModelOptions], Model]
 
 
-def _named(*names: str) -> Builder:
-    """The preset's learners of these names, of each the first, without the others.
-
-    Our own presets lend each other what they do not have.
-    """
-
-    def build(options: ModelOptions) -> Model:
-        found: dict[str, LearnerConfig] = {}
-        lenders = OURS if options.preset.name in OURS else ()
-        ours = [replace(options, params=ModelParams(presets.get(name))) for name in lenders]
-        for config in (config for lender in (options, *ours) for config in lender.learners):
+def _named(options: ModelOptions, names: tuple[str, ...]) -> Model:
+    """The first learner of each name in the preset; our own presets lend each other what they do not have."""
+    lenders = OURS if options.preset.name in OURS else ()
+    found: dict[str, LearnerConfig] = {}
+    for lender in (options, *(replace(options, params=ModelParams(name)) for name in lenders)):
+        for config in lender.learners:
             found.setdefault(_called(config), config)
-        if missing := [name for name in names if name not in found]:
-            name = options.preset.name
-            raise BraidedError(
-                f"preset {name!r} has no learner {missing[0]!r} for {options.task}, it has {', '.join(found)}: use one "
-                "of these, or another preset"
-            )
-        return options.model(tuple(found[name] for name in names))
-
-    return build
+    if missing := [name for name in names if name not in found]:
+        raise BraidedError(
+            f"preset {options.preset.name!r} has no learner {missing[0]!r} for {options.task}, it has "
+            f"{', '.join(found)}: use one of these, or another preset"
+        )
+    return options.model(tuple(found[name] for name in names))
 
 
 def _called(config: LearnerConfig) -> str:
@@ -161,13 +151,10 @@ def gradient_rate(dataset: str | None) -> float:
 def _gradient_logistic(options: ModelOptions) -> Model:
     """The fast learner trained by gradient, with the steps of the preset's MLP; at the paper's rate if it has one."""
     mlp = _network(options)
-    rate = mlp.learning_rate
-    if options.preset.name not in OURS:
-        rate = gradient_rate(options.dataset)
+    rate = mlp.learning_rate if options.preset.name in OURS else gradient_rate(options.dataset)
     masks = getattr(options.preset.learners[0], "mask_inputs", False)
     plain = replace(mlp, hidden=(), encoding="plain", mask_inputs=masks, learning_rate=rate)
-    others = tuple(config for config in options.learners if _called(config) != "olr")
-    return options.model((plain, *others))
+    return options.model((plain, *(config for config in options.learners if _called(config) != "olr")))
 
 
 def _five(options: ModelOptions) -> Model:
@@ -177,66 +164,44 @@ def _five(options: ModelOptions) -> Model:
     return options.model((*options.learners, *deeper))
 
 
-def _hedge_config(options: ModelOptions, fast: bool) -> HedgeConfig:
-    """The layers and the rate that the paper gives to hedge backpropagation."""
-    settings = options.settings
-    return HedgeConfig(
+def _hedge(options: ModelOptions, base: str, aux: bool = False) -> Model:
+    """Hedge backpropagation, or Aux-Drop on it, with the layers and the rate that the paper gives them."""
+    settings, as_released = options.settings, options.preset.name == "released"
+    config = HedgeConfig(
         layers=settings.auxdrop_layers,
         learning_rate=settings.auxdrop_learning_rate,
-        fast=fast,
+        fast=base != "odl",
         expected_features=settings.n_features,
     )
-
-
-def _hedge(fast: bool) -> Builder:
-    return lambda options: options.model((_hedge_config(options, fast),))
-
-
-def _auxdrop(base: str) -> Builder:
-    def build(options: ModelOptions) -> Model:
-        as_released = options.preset.name == "released"
-        config = replace(
-            _hedge_config(options, fast=base != "odl"),
-            exits="last" if base == "ogd" else "hedge",
-            aux_layer=3,
-            aux_width=options.settings.auxdrop_width,
-            base_features=len(options.base_features),
-            softmax_twice=as_released,
-            dropout_when_predicting=as_released,
-        )
-        return options.model((config,), options.base_features or None)
-
-    return build
+    if not aux:
+        return options.model((config,))
+    config = replace(
+        config,
+        exits="last" if base == "ogd" else "hedge",
+        aux_layer=3,
+        aux_width=settings.auxdrop_width,
+        base_features=len(options.base_features),
+        softmax_twice=as_released,
+        dropout_when_predicting=as_released,
+    )
+    return options.model((config,), options.base_features or None)
 
 
 def _olvf(options: ModelOptions) -> Model:
     return options.model((OLVFConfig(aggressiveness=options.settings.olvf_aggressiveness),))
 
 
-def _river(name: str, words_for: tuple[str, ...] = ()) -> Builder:
+def _river(options: ModelOptions, name: str, words_for: tuple[str, ...] = ()) -> Model:
     """A rival of `estimators.river`, which is given categories as words for these tasks, else as numbers.
 
     Regression trees want numbers: the linear models in their leaves take nothing else.
     """
-
-    def build(options: ModelOptions) -> Model:
-        kind = RiverRegressor if options.task == REGRESSION else RiverClassifier
-        return kind(rival(name, options.task, options.params.seed), words=options.task in words_for)
-
-    return build
+    kind = RiverRegressor if options.task == REGRESSION else RiverClassifier
+    return kind(rival(name, options.task, options.params.seed), words=options.task in words_for)
 
 
-@dataclass(frozen=True)
-class NamedModel:
-    """A model that has a name.
-
-    Attributes
-    ----------
-    build
-        Makes a fresh one.
-    tasks
-        What it is for.
-    """
+class NamedModel(NamedTuple):
+    """How a fresh model of a name is built, and the tasks that it is for."""
 
     build: Builder
     tasks: tuple[str, ...] = TASKS
@@ -245,42 +210,40 @@ class NamedModel:
 _CLASSES_ONLY, _VALUES_ONLY = (CLASSIFICATION,), (REGRESSION,)
 #: Name -> how it is built, and what for. Adding a model is one line here.
 MODELS: dict[str, NamedModel] = {
-    "modl": NamedModel(lambda options: options.model()),
-    "olr": NamedModel(_named("olr")),
-    "mlp": NamedModel(_named("mlp")),
-    "set": NamedModel(_named("set")),
-    "fourier": NamedModel(_named("fourier")),
-    "recent": NamedModel(_named("recent")),
-    "forest": NamedModel(_named("forest")),
-    "modl-olr+mlp": NamedModel(_named("olr", "mlp")),
-    "modl-olr+set": NamedModel(_named("olr", "set")),
+    "modl": NamedModel(ModelOptions.model),
+    "olr": NamedModel(partial(_named, names=("olr",))),
+    "mlp": NamedModel(partial(_named, names=("mlp",))),
+    "set": NamedModel(partial(_named, names=("set",))),
+    "fourier": NamedModel(partial(_named, names=("fourier",))),
+    "recent": NamedModel(partial(_named, names=("recent",))),
+    "forest": NamedModel(partial(_named, names=("forest",))),
+    "modl-olr+mlp": NamedModel(partial(_named, names=("olr", "mlp"))),
+    "modl-olr+set": NamedModel(partial(_named, names=("olr", "set"))),
     "modl-glr": NamedModel(_gradient_logistic),
     "modl-5": NamedModel(_five),
-    "odl": NamedModel(_hedge(fast=False), _CLASSES_ONLY),
-    "fodl": NamedModel(_hedge(fast=True), _CLASSES_ONLY),
-    "auxdrop-odl": NamedModel(_auxdrop("odl"), _CLASSES_ONLY),
-    "auxdrop-fodl": NamedModel(_auxdrop("fodl"), _CLASSES_ONLY),
-    "auxdrop-ogd": NamedModel(_auxdrop("ogd"), _CLASSES_ONLY),
+    "odl": NamedModel(partial(_hedge, base="odl"), _CLASSES_ONLY),
+    "fodl": NamedModel(partial(_hedge, base="fodl"), _CLASSES_ONLY),
+    "auxdrop-odl": NamedModel(partial(_hedge, base="odl", aux=True), _CLASSES_ONLY),
+    "auxdrop-fodl": NamedModel(partial(_hedge, base="fodl", aux=True), _CLASSES_ONLY),
+    "auxdrop-ogd": NamedModel(partial(_hedge, base="ogd", aux=True), _CLASSES_ONLY),
     "olvf": NamedModel(_olvf, _CLASSES_ONLY),
     "folklore": NamedModel(lambda options: options.model((FolkloreConfig(),)), _CLASSES_ONLY),
-    "majority": NamedModel(_river("majority"), _CLASSES_ONLY),
-    "mean": NamedModel(_river("mean"), _VALUES_ONLY),
-    "river-logistic": NamedModel(_river("logistic"), _CLASSES_ONLY),
-    "river-linear": NamedModel(_river("linear"), _VALUES_ONLY),
-    "river-nb": NamedModel(_river("nb"), _CLASSES_ONLY),
-    "river-tree": NamedModel(_river("tree", words_for=_CLASSES_ONLY)),
-    "river-arf": NamedModel(_river("arf", words_for=_CLASSES_ONLY)),
-    "river-srp": NamedModel(_river("srp", words_for=_CLASSES_ONLY)),
-    "river-amf": NamedModel(_river("amf")),
-    "river-knn": NamedModel(_river("knn", words_for=TASKS)),
+    "majority": NamedModel(partial(_river, name="majority"), _CLASSES_ONLY),
+    "mean": NamedModel(partial(_river, name="mean"), _VALUES_ONLY),
+    "river-logistic": NamedModel(partial(_river, name="logistic"), _CLASSES_ONLY),
+    "river-linear": NamedModel(partial(_river, name="linear"), _VALUES_ONLY),
+    "river-nb": NamedModel(partial(_river, name="nb"), _CLASSES_ONLY),
+    "river-tree": NamedModel(partial(_river, name="tree", words_for=_CLASSES_ONLY)),
+    "river-arf": NamedModel(partial(_river, name="arf", words_for=_CLASSES_ONLY)),
+    "river-srp": NamedModel(partial(_river, name="srp", words_for=_CLASSES_ONLY)),
+    "river-amf": NamedModel(partial(_river, name="amf")),
+    "river-knn": NamedModel(partial(_river, name="knn", words_for=TASKS)),
 }
 
 
 def names_for(task: str) -> list[str]:
     """The models that can do a task.
 
-    Examples
-    --------
     >>> names_for("regression")[-7:]
     ['mean', 'river-linear', 'river-tree', 'river-arf', 'river-srp', 'river-amf', 'river-knn']
     """
@@ -300,30 +263,22 @@ def check(names: Iterable[str], options: ModelOptions) -> None:
     """Refuse names, options and a combiner that no model of these could use, before any record is read."""
     models = [build(name, replace(options, overrides=())) for name in names]
     ours = [model for model in models if isinstance(model, MODL)]
-    params = options.params
     without_effect = {
         "--decision, --class-weight or --costs": options.decides,
         f"--option {next(iter(options.overrides), None)!r}": options.overrides,
-        f"--combiner {params.combiner!r}": params.combiner,
-        "--drift": params.drift_detector is not None,
+        f"--combiner {options.params.combiner!r}": options.params.combiner,
+        "--drift": options.params.drift_detector is not None,
     }
     if not ours and (given := next((option for option, value in without_effect.items() if value), None)):
         raise BraidedError(f"{given} has no effect on {', '.join(names)}: leave it out")
-    settings = {
-        field.name
-        for model in ours
-        for config in model.learners or options.learners
-        if is_dataclass(config)
-        for field in fields(config)
-    }
+    configs: list[Any] = [config for model in ours for config in model.learners or options.learners]
+    settings = {field.name for config in configs for field in fields(config)}
     for option in options.overrides:
         name, equals, _ = option.partition("=")
         if not equals or name not in settings:
             raise BraidedError(f"--option {option!r}: give NAME=VALUE with one of {', '.join(sorted(settings))}")
     for name in names:
-        model = build(name, options)
-        if isinstance(model, MODL):
-            model.braid  # noqa: B018 (made here, so that a bad combiner or setting is named now)
+        build(name, options)  # which refuses a bad value
 
 
 def build(name: str, options: ModelOptions) -> Model:

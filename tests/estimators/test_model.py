@@ -429,7 +429,7 @@ class TestRegressor:
         (SetConfig, {"binding": "glue"}, "SetConfig.binding is 'glue'"),
         (SetConfig, {"pooling": "max"}, "SetConfig.pooling is 'max'"),
         (SetConfig, {"output": "tanh"}, "SetConfig.output is 'tanh'"),
-        (SetConfig, {"blocks": 0}, "SetConfig.blocks is 0: use a whole number from 1 on"),
+        (SetConfig, {"blocks": 0}, "SetConfig.blocks is 0: use a whole number of at least 1"),
         (SetConfig, {"layers": 0}, "SetConfig.layers is 0"),
         (SetConfig, {"width": 1, "normalise": True}, "SetConfig.width is 1"),
         (SetConfig, {"dropout": 1.0}, "SetConfig.dropout is 1.0"),

@@ -75,7 +75,7 @@ class Model:
 
             self.watch = Watch(params.drift_detector, self.regression)
         #: What was predicted for records one by one, where labels come late: of about the last two delays.
-        self._late = LateLabels(4 * self.delay, 2 * self.delay, alike=True, remember=False)
+        self._late = LateLabels(4 * self.delay, 2 * self.delay, unique=False)
         #: Lets other threads read the model, which is whole between two pieces of a chunk; None for nobody.
         self.let_others_in: Callable[[], None] | None = None
 

@@ -118,7 +118,7 @@ class Evaluation:
         self.on_predictions = on_predictions
         self.late_labels = LateLabels() if late_labels is None else late_labels
         #: Records whose label is learned `delay` records later, by number.
-        self._delayed = LateLabels(delay, math.inf, math.inf, remember=False)
+        self._delayed = LateLabels(delay, math.inf, math.inf, unique=False)
         self.keys = KeyTally(SHARED in model.learner_names) if isinstance(model, Fleet) else None
 
     @property

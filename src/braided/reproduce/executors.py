@@ -12,10 +12,12 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol
 
-from braided import checks, extras
+from braided import extras
 from braided.errors import BraidedError
 from braided.reproduce.jobs import JobSpec, perform
 
+#: The most processes to start, unless the machine has more cores: each takes memory of its own.
+_MAX_PROCESSES = 64
 Done = tuple[JobSpec, dict[str, Any]]
 
 
@@ -52,7 +54,11 @@ class Processes:
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or os.cpu_count() or 1
-        checks.processes("--jobs", self.workers)
+        limit = max(_MAX_PROCESSES, os.cpu_count() or 1)
+        if self.workers > limit:
+            raise BraidedError(
+                f"--jobs is {self.workers:,}, and this machine takes {limit} processes at most: give one for each core"
+            )
 
     def run(self, specs: Sequence[JobSpec], data_dir: Path | None, begun: Path) -> Iterator[Done]:
         """The jobs with their results; if a worker dies, the jobs that are left come back as failed."""
