@@ -68,7 +68,8 @@ class Coverage:
 
     @cached_property
     def _state(self) -> tuple[Any, ...]:
-        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, float(self.delay)
+        scratch = np.zeros(_LEVELS.size)
+        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, scratch, float(self.delay)
 
     def follow_values(
         self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence | None = None

@@ -469,7 +469,8 @@ class History:
         self._latest_covered = covered
 
     def _add_present(self, piece: Records) -> None:
-        counts = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))
+        counts = np.zeros(piece.values.shape[1], dtype=np.int64)
+        count_present(piece.values, counts)
         places = self._places.count(piece.names, counts)
         present = self._by_block["present"]
         present.widen(min(len(self._places.places), MAX_FEATURES))

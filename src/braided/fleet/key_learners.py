@@ -177,6 +177,7 @@ class KeyLearners:
         n_features = len(self.names)
         self.rows.grow(RowLayout.for_sizes(self._regression, n_features, self.n_classes))
         self._shape = self.rows.layout.shape(n_features, self.n_classes, self.held)
+        self._work = np.zeros(keyed.work_size(*self._shape[[keyed.INPUTS, keyed.N_OUTPUTS]].tolist()))
         self._places = np.arange(n_features, dtype=np.int64)
         self._pairs = np.zeros((keyed.COSINES, 2), dtype=np.int64)
         for k in range(keyed.COSINES):
@@ -229,7 +230,7 @@ class KeyLearners:
             keyed.run(
                 self._shape, records.values[part], where, self._places, self.statistics, self._pairs, self._frequencies,
                 self._phases, self.rows.single, self.rows.double, slots, self.fleet, shared[part], answered[part],
-                targets[part], weights[part], learned is not None, self._x, self._active, found[part],
+                targets[part], weights[part], learned is not None, self._x, self._active, self._work, found[part],
             )  # fmt: skip
         predictions[:, : found.shape[1]] = found
 

@@ -5,6 +5,3 @@ call a learner through its machine-code address; `scale` turns raw values into w
 runs predict, combine and learn over a chunk of records without returning to Python.
 """
 
-from braided.kernels.cache import drop_stale_caches
-
-drop_stale_caches()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
 

@@ -13,7 +13,7 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, normalise, normalise_backward, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 from braided.kernels.dense import (
     accumulate,
     add_row,
