@@ -1,8 +1,9 @@
 """Compile the kernels of this checkout into shared libraries; run by the build of a wheel, and on import after an edit.
 
-    python build_kernels.py x86-64-v3              the library of a level of processor, into build/kernels
+    python build_kernels.py --here                 the library of this machine's level, into build/kernels
+    python build_kernels.py x86-64                 that of another level
     python build_kernels.py --into FOLDER          those of all levels of this kind of machine, for a wheel
-    python build_kernels.py --requirements         what that needs, as pip names it
+    python build_kernels.py --requirements         what this needs, as pip names it
 
 Numba compiles each entry point into an object file, on all cores, and a linker makes one library of them: the C
 compiler that is there, or else the one of the package ziglang. Object files are kept by a hash of the sources of the
@@ -74,7 +75,8 @@ def sources(function: Callable[..., Any], native: Any) -> str:
     def note(name: str, value: Any, used: set[str]) -> None:
         value = value.function if isinstance(value, native.Entry) else value
         if isinstance(value, types.FunctionType):
-            add(value)
+            if value in native.KERNELS:  # others stand for what jit.py generates
+                add(value)
         elif isinstance(value, types.ModuleType) and value.__name__.startswith("braided."):
             for part in used & set(vars(value)):
                 note(f"{name}.{part}", vars(value)[part], set())
@@ -126,7 +128,7 @@ def build(level: str, into: Path) -> None:
         raise SystemExit(f"building braided's kernels needs a C compiler to link them: pip install {LINKER}")
     native, start = load(), time.perf_counter()
     tools = f"{version('numba')} {version('llvmlite')} {level}"
-    tools += "".join((PACKAGE / "kernels" / name).read_text() for name in ("jit.py", "native.py"))
+    tools += (PACKAGE / "kernels" / "jit.py").read_text()
     texts = {entry.symbol: sources(entry.function, native) for entry in native.ENTRIES}
     objects = {
         symbol: KEPT / "objects" / f"{hashlib.sha256((tools + symbol + text).encode()).hexdigest()[:24]}.o"
@@ -135,7 +137,9 @@ def build(level: str, into: Path) -> None:
     (KEPT / "objects").mkdir(parents=True, exist_ok=True)
     missing = sorted((symbol for symbol in texts if not objects[symbol].exists()), key=lambda one: -len(texts[one]))
     if missing:
-        cores = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, len(missing))
+        cores = min(
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, len(missing)
+        )
         what = f"braided: compiling kernels for {level}"
         with multiprocessing.get_context("spawn").Pool(cores) as pool:
             jobs = [pool.apply_async(compile_one, (level, symbol, objects[symbol])) for symbol in missing]
@@ -153,7 +157,9 @@ def build(level: str, into: Path) -> None:
 
 def tidy(folder: Path) -> None:
     """Remove what was built of earlier sources."""
-    folders = sorted((path for path in KEPT.iterdir() if path.is_dir() and path.name != "objects"), key=lambda p: p.stat().st_mtime)
+    folders = sorted(
+        (path for path in KEPT.iterdir() if path.is_dir() and path.name != "objects"), key=lambda p: p.stat().st_mtime
+    )
     for path in folders[: -1 - _MAX_EARLIER]:
         if path != folder:
             shutil.rmtree(path, ignore_errors=True)
@@ -167,6 +173,7 @@ def main() -> None:
     """Build what the command line asks for."""
     parser = argparse.ArgumentParser(description="Compile the kernels of this checkout.")
     parser.add_argument("level", nargs="?")
+    parser.add_argument("--here", action="store_true")
     parser.add_argument("--into", type=Path)
     parser.add_argument("--requirements", action="store_true")
     asked = parser.parse_args()
@@ -178,7 +185,7 @@ def main() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         native = load()
         kept = KEPT / native.source_hash(ROOT)
-        for level in [asked.level] if asked.level else native.levels():
+        for level in [native.level()] if asked.here else [asked.level] if asked.level else native.levels():
             library = kept / f"braided-{level}.so"
             if not library.exists():
                 build(level, kept)

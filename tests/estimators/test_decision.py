@@ -177,9 +177,7 @@ def test_answers_are_the_same_whatever_unit_weights_are_in() -> None:
     said, classes = {}, ["c0", "c1", "c2"]
     for unit in (1.0, 1 / 1_024, 8.0):
         decision = Decision("balanced")
-        places = decision.follow(
-            probabilities, np.array([int(label[1]) for label in labels]), classes, weights * unit
-        )
+        places = decision.follow(probabilities, np.array([int(label[1]) for label in labels]), classes, weights * unit)
         assert places is not None
         said[unit] = places.tolist()
         decision.follow(probabilities[:1], np.zeros(1), classes, np.array([1e9]))

@@ -7,8 +7,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.kernels.native import Singles, entry, kernel
 from braided.kernels.dense import FAST
+from braided.kernels.native import Singles, entry, kernel
 
 
 @kernel(fastmath=FAST)

@@ -12,8 +12,8 @@ from braided.combiners.base import REGRESSION, Arrays, Combiner
 from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
-from braided.kernels.native import DoubleRows, Flags, Ints, SingleRows
 from braided.kernels.mixture import own_loss_gradient
+from braided.kernels.native import DoubleRows, Flags, Ints, SingleRows
 from braided.store import Array, variances
 
 PRIOR_VARIANCE = 0.03

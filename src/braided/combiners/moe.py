@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from braided.combiners.base import Arrays, Combiner, distributions
 from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
-from braided.kernels.native import Ints, Singles, kernel
 from braided.kernels.dense import add_row, backward_head, copy, forward_head, step, step_row
 from braided.kernels.mixture import add_softmax, log_normaliser, normalise, own_loss_gradient
+from braided.kernels.native import Ints, Singles, kernel
 from braided.kernels.random import draw_uniform, key_of, mix
 from braided.kernels.record_weight import of_gradient
 from braided.store import Array

@@ -27,8 +27,7 @@ from braided.store import MAX_COUNT, Array, check, counts, prefixed, unprefixed
 
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
-_NO_WEIGHTS = _NO_TARGETS = np.zeros(0)
-_NO_DOUBTS = np.zeros((0, DOUBTS))
+_NONE = np.zeros(0)
 #: After a drift steps are this many times as long as usual, and the excess shrinks by this factor with each record,
 #: until they are so nearly as long as usual that they are again.
 BOOST, _FADING, _NEARLY_USUAL = 4.0, 0.99, 1.01
@@ -210,6 +209,10 @@ class Braid:
             health=self.health,
         )
         self._row = loop.row_of(self._model, self._scratch, self.standardise, self.regression, self._doubter)
+        nowhere = np.zeros(0, dtype=np.int64)
+        chunk = loop.Chunk(np.zeros((1, 0)), nowhere, nowhere, np.zeros(1), np.zeros(1))
+        self._one = loop.Call(self._row, chunk, self._answers(1, asked=True))
+        self._one_arrays: tuple[NDArray[Any], ...] = chunk[:3]
         # The learners' rows hold addresses: the arrays must live as long as the rows do.
         parts = [self.combiner, *self._run_learners]
         self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
@@ -253,25 +256,24 @@ class Braid:
             Whether `doubts` are wanted.
         """
         n, learn = values.shape[0], targets is not None
-        predictions, own = np.zeros((n, self.n_outputs)), np.zeros((n, len(self.learners)))
-        doubts = np.zeros((n, DOUBTS)) if doubt else _NO_DOUBTS
-        chunk = loop.Chunk(
-            values, columns, slots, _NO_TARGETS if targets is None else targets,
-            _NO_WEIGHTS if weights is None else weights,
-        )  # fmt: skip
-        answers = known = loop.Answers(predictions, own, doubts if self._doubter >= 0 else _NO_DOUBTS)
-        if learn and self.lags:
-            known = loop.Answers(np.zeros_like(predictions), np.zeros_like(own), answers.doubts)
+        one, asked = n == 1 and not self.lags, doubt and self._doubter >= 0
+        if one:
+            call = self._one_record(values, columns, slots, targets, weights, asked)
+        else:
+            targets, weights = _NONE if targets is None else targets, _NONE if weights is None else weights
+            known = self._answers(n, asked) if learn and self.lags else None
+            chunk = loop.Chunk(values, columns, slots, targets, weights)
+            call = loop.Call(self._row, chunk, self._answers(n, asked), known)
         # A single record predicted and then learned needs its forward pass only once.
         kept, self._scored, reuse = self._scored, None, False
-        if n == 1 and not self.lags and self.compiled:
+        if one and self.compiled:
             record = values.tobytes()
             reuse = learn and kept is not None and kept[0] is columns and kept[1] is slots and kept[2] == record
             if not learn:
                 self._scored = (columns, slots, record)
-        chunk_row, begun, done = loop.chunk_row(chunk, answers, known), self.steps, 0
+        begun, done = self.steps, 0
         while done < n:
-            count = loop.run(self._row, chunk_row, done, begun, learn, reuse)
+            count = call.run(done, begun, learn, reuse)
             done = abs(count)
             if learn:
                 self.steps = begun + done
@@ -279,12 +281,44 @@ class Braid:
                     learner.steps = self.steps
                 if count < 0:
                     self._reset_failing()
+                    call.use(self._row)
             self._callbacks.raise_error()
             if self.waiting[0] != 0:
                 break
+        predictions, own, doubts = (array.copy() for array in call.answers) if one else call.answers
+        known_predictions = predictions if one else call.known.predictions
         if done:
-            self._last_prediction = known.predictions[done - 1]
-        return Answered(done, predictions, own, doubts, known.predictions)
+            self._last_prediction = known_predictions[done - 1]
+        return Answered(
+            done, predictions, own, doubts if asked else np.zeros((n if doubt else 0, DOUBTS)), known_predictions
+        )
+
+    def _answers(self, n: int, asked: bool) -> loop.Answers:
+        n_outputs, n_learners = self.n_outputs, len(self.learners)
+        return loop.Answers(np.zeros((n, n_outputs)), np.zeros((n, n_learners)), np.zeros((n if asked else 0, DOUBTS)))
+
+    def _one_record(
+        self,
+        values: Floats,
+        columns: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        targets: Floats | None,
+        weights: Floats | None,
+        asked: bool,
+    ) -> loop.Call:
+        """The call for a single record: always the same, of which only what has changed is written."""
+        call, arrays = self._one, (values, columns, slots)
+        for at, array, before in zip((loop.VALUES, loop.COLUMNS_AT, loop.SLOTS), arrays, self._one_arrays, strict=True):
+            if array is not before:
+                call.place(at, array)
+        self._one_arrays = arrays
+        call.numbers[loop.WEIGHTS + 1] = weights is not None
+        call.numbers[loop.DOUBTS_AT + 1] = call.numbers[loop.KNOWN_DOUBTS + 1] = DOUBTS if asked else 0
+        if targets is not None:
+            call.chunk.targets[0] = targets[0]
+        if weights is not None:
+            call.chunk.weights[0] = weights[0]
+        return call
 
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.kernels.calls import COLUMNS, FORWARD_ADDRESS, LEARN_ADDRESS, call_forward, call_learn
+from braided.kernels.calls import COLUMNS, FORWARD_ADDRESS, LEARN_ADDRESS
 from braided.kernels.loop import Scratch
 from braided.learners import Learner
 from braided.learners.protocol import checked_learned, checked_scores
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+#: Words of a block of `kernels.calls.LEARN` up to label and weight: three arrays and the step come first.
+_LEARN_WORDS = 9
 
 
 class Callbacks:
@@ -30,15 +34,15 @@ class Callbacks:
         """The row of the learner in this place."""
         scores, gradients = self._scratch.scores[place], self._scratch.gradients[place]
 
-        def forward(*_: Any) -> int:
+        def forward(block: int) -> int:
             try:
                 scores[:] = checked_scores(learner, learner.scores(*self._record()), scores.size)
             except BaseException as error:
                 self._fail(error)
             return 0
 
-        def learn(*arguments: Any) -> int:
-            y, weight = arguments[7:9]
+        def learn(block: int) -> int:
+            *_, y, weight = (ctypes.c_double * _LEARN_WORDS).from_address(block)
             try:
                 told = (weight,) if getattr(learner, "takes_weight", False) else ()
                 return int(checked_learned(learner, learner.learn(*self._record(), y, gradients.copy(), *told)))
@@ -46,10 +50,11 @@ class Callbacks:
                 self._fail(error)
                 return 0
 
-        kept = [call_forward.prototype(forward), call_learn.prototype(learn)]
+        kept = [_CALLBACK(forward), _CALLBACK(learn)]
         self._kept += kept
         row = np.zeros(COLUMNS, dtype=np.int64)
-        row[[FORWARD_ADDRESS, LEARN_ADDRESS]] = [ctypes.cast(callback, ctypes.c_void_p).value for callback in kept]
+        for column, callback in zip((FORWARD_ADDRESS, LEARN_ADDRESS), kept, strict=True):
+            row[column] = ctypes.cast(callback, ctypes.c_void_p).value or 0
         return row
 
     def _record(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:

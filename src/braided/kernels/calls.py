@@ -10,19 +10,33 @@ has been replaced. A learner in Python has a row, too, with the addresses of two
 
 from __future__ import annotations
 
+import ctypes
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.kernels.native import Doubles, Entry, Flags, Ints, Signature, SingleRows, Singles, entry, kernel
+from braided.kernels.native import (
+    Doubles,
+    Entry,
+    Flags,
+    Ints,
+    Signature,
+    SingleRows,
+    Singles,
+    address_of,
+    entry,
+    kernel,
+)
 
 __all__ = ["COMBINE", "FORWARD", "GRADIENTS", "LEARN", "Entry", "entry"]
 
 
 def array_at(address: int, kind: Any, *shape: int) -> NDArray[Any]:
     """The array of this kind (a NumPy type) and shape at an address; `kernels.jit` compiles it."""
-    raise NotImplementedError
+    size = math.prod(map(int, shape)) * np.dtype(kind).itemsize
+    return np.frombuffer((ctypes.c_char * size).from_address(int(address)), dtype=kind).reshape(shape)
 
 
 def call_at(address: int, *arguments: Any) -> int:
@@ -160,5 +174,5 @@ def table_row(forward: Entry, learn: Entry, arrays: list[NDArray[Any]]) -> NDArr
     """The row for one learner; `arrays` in the order of the columns from `SHAPE` on."""
     row = [forward.address, learn.address]
     for array in arrays:
-        row += [array.ctypes.data, array.size]
+        row += [address_of(array), array.size]
     return np.array(row, dtype=np.int64)

@@ -29,8 +29,8 @@ from __future__ import annotations
 import numpy as np
 
 from braided.kernels.dense import copy
-from braided.kernels.native import DoubleRows, Doubles, IntRows, Ints, entry, kernel
 from braided.kernels.doubt import DEVIATION, MAX_DOUBT, OF_MISSING, OF_WEIGHTS
+from braided.kernels.native import DoubleRows, Doubles, IntRows, Ints, entry, kernel
 from braided.store import MAX_COUNT
 
 #: How many of the last scores are kept.

@@ -25,7 +25,7 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 @kernel()
 def copy(values, out):
-    """out_i = values_i, from the first on. (An assignment of slices would have to allow for an overlap.)"""
+    """out_i = values_i, from the first on: an assignment of slices would have to allow for an overlap."""
     for i in range(out.shape[0]):
         out[i] = values[i]
 

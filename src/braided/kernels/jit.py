@@ -1,11 +1,12 @@
-"""Compiling kernels with Numba: for the library of a checkout or a wheel, with `BRAIDED_JIT=1`, and for users' learners.
+"""Compiling kernels with Numba: for a library that is built, with `BRAIDED_JIT=1`, and for users' learners.
 
-What is compiled is the same in all cases: the entry point with all kernels inlined, behind a function of C's types
-(`kernels.native`). Divisions by zero give infinities and NaN, as in NumPy, so that nothing can raise.
+What is compiled is the same in all cases: the entry point with all kernels inlined, behind a function of one block
+of words (`kernels.native`). Divisions by zero give infinities and NaN, as in NumPy, so that nothing can raise.
 """
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -20,9 +21,9 @@ from numba.np.arrayobj import make_array, populate_array
 
 from braided.kernels import calls, native
 
-_OPTIONS = {"error_model": "numpy", "forceinline": True}
+_OPTIONS = {"error_model": "numpy", "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _LIBRARIES: list[Any] = []  # which own the machine code
-_INT = ir.IntType(64)
+_WORD = ir.IntType(64)
 #: Kernels own no memory, so that no references are counted; and all arrays are in C order, so that any can be reshaped.
 _RUNTIME = """
 define void @NRT_incref(ptr %p) alwaysinline { ret void }
@@ -55,7 +56,10 @@ define float @numba_nextafterf(float %from, float %to) alwaysinline {
 }
 """
 #: What a library may need from elsewhere: mathematics.
-_MATHEMATICS = set("ceil cos cosf exp exp2 expf fabs floor hypot log log10 logf nextafterf pow powf sin sinf sqrt sqrtf tanh".split())
+_MATHEMATICS = {
+    "ceil", "cos", "cosf", "exp", "exp2", "expf", "fabs", "floor", "hypot", "log", "log10", "logf", "nextafterf", "pow",
+    "powf", "sin", "sinf", "sqrt", "sqrtf", "tanh",
+}  # fmt: skip
 
 if native.JIT:  # the same instructions, and so the same bits, as the library of the level
     numba.config.CPU_NAME = {"arm64": "generic"}.get(native.level(), native.level())
@@ -72,7 +76,7 @@ def _array(context: Any, builder: Any, kind: Any, address: Any, shape: list[Any]
     """The array of a Numba type that lies at an address."""
     array = make_array(kind)(context, builder)
     itemsize = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-    strides = [_INT(itemsize)]
+    strides = [_WORD(itemsize)]
     for size in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], size, flags=["nsw"]))
     data = builder.inttoptr(address, array.data.type)
@@ -93,15 +97,18 @@ def _array_at(typing_context: Any, address: Any, dtype: Any, shape: Any) -> Any:
 @intrinsic  # type: ignore[misc]
 def _call_at(typing_context: Any, address: Any, arguments: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        flat: list[Any] = []
+        words: list[Any] = []
         for kind, value in zip(signature.args[1], cgutils.unpack_tuple(builder, given[1]), strict=True):
             if isinstance(kind, types.Array):
                 array = make_array(kind)(context, builder, value)
-                flat += [builder.ptrtoint(array.data, _INT), *cgutils.unpack_tuple(builder, array.shape)]
+                words += [builder.ptrtoint(array.data, _WORD), *cgutils.unpack_tuple(builder, array.shape)]
             else:
-                flat.append(value)
-        function = ir.FunctionType(_INT, [value.type for value in flat])
-        return builder.call(builder.inttoptr(given[0], function.as_pointer()), flat)
+                words.append(builder.bitcast(value, _WORD) if isinstance(kind, types.Float) else value)
+        block = cgutils.alloca_once(builder, _WORD, size=len(words))
+        for place, word in enumerate(words):
+            builder.store(word, builder.gep(block, [_WORD(place)]))
+        function = ir.FunctionType(_WORD, [block.type])
+        return builder.call(builder.inttoptr(given[0], function.as_pointer()), [block])
 
     return types.int64(address, arguments), generate
 
@@ -131,7 +138,7 @@ def _let_find(name: Any, function: Any, options: dict[str, Any]) -> None:
 
 
 @global_compiler_lock  # type: ignore[misc]
-def _compile(entry: native.Entry[..., Any]) -> Any:
+def _compile(entry: native.Entry) -> Any:
     """Numba's library of an entry point; it is not finished."""
     _make_known()
     takes, returned = entry.types
@@ -144,56 +151,70 @@ def _compile(entry: native.Entry[..., Any]) -> Any:
         cpu_target.typing_context, context, entry.function, kinds, _numba_kind(returned), flags, {}
     )
     module, inner = context.create_module("exported"), made.fndesc
-    flat: list[Any] = []
-    for kind in takes:
-        number = ir.DoubleType() if kind is float else _INT
-        flat += [number] * (1 + (kind.ndim if isinstance(kind, native.ArrayKind) else 0))
-    result = ir.DoubleType() if returned is float else _INT
-    exported = ir.Function(module, ir.FunctionType(result, flat), entry.symbol)
+    result = ir.DoubleType() if returned is float else _WORD
+    exported = ir.Function(module, ir.FunctionType(result, [_WORD.as_pointer()]), entry.symbol)
     builder = ir.IRBuilder(exported.append_basic_block())
-    given, arguments = list(exported.args), []
+    places, arguments = count(), []
+
+    def next_word() -> Any:
+        return builder.load(builder.gep(exported.args[0], [_WORD(next(places))]))
+
     for kind, numba_kind in zip(takes, kinds, strict=True):
-        first = given.pop(0)
+        word = next_word()
         if isinstance(kind, native.ArrayKind):
-            shape = [given.pop(0) for _ in range(kind.ndim)]
-            arguments.append(_array(context, builder, numba_kind, first, shape))
-        else:
-            arguments.append(builder.icmp_signed("!=", first, _INT(0)) if kind is bool else first)
-    callee = ir.Function(module, context.call_conv.get_function_type(inner.restype, inner.argtypes), inner.llvm_func_name)
+            word = _array(context, builder, numba_kind, word, [next_word() for _ in range(kind.ndim)])
+        elif kind is float:
+            word = builder.bitcast(word, ir.DoubleType())
+        elif kind is bool:
+            word = builder.icmp_signed("!=", word, _WORD(0))
+        arguments.append(word)
+    callee = ir.Function(
+        module, context.call_conv.get_function_type(inner.restype, inner.argtypes), inner.llvm_func_name
+    )
     _, out = context.call_conv.call_function(builder, callee, inner.restype, inner.argtypes, arguments)
     if returned is type(None):
-        out = _INT(0)
+        out = _WORD(0)
     elif returned is bool:
-        out = builder.zext(out, _INT)
+        out = builder.zext(out, _WORD)
     builder.ret(out)
     made.library.add_ir_module(module)
-    if entry.symbol.startswith("braided_"):
+    if entry.__module__.startswith("braided."):
         made.library.add_llvm_module(llvm.parse_assembly(_RUNTIME))
     return made.library
 
 
-@global_compiler_lock  # type: ignore[misc]
-def compile_to_address(entry: native.Entry[..., Any]) -> int:
-    """Compile an entry point in memory."""
+def _finish(entry: native.Entry, load: bool) -> Any:
+    """Numba's library of an entry point, optimised, in which only that is visible; `load` to run it."""
     made = _compile(entry)
+    load_it = made._finalize_final_module
+
+    def hide() -> None:
+        for function in made._final_module.functions:
+            if not function.is_declaration and function.name != entry.symbol:
+                function.linkage = "internal"
+        if load:
+            load_it()
+
+    made._finalize_final_module = hide
     made.finalize()
+    return made
+
+
+@global_compiler_lock  # type: ignore[misc]
+def compile_to_address(entry: native.Entry) -> int:
+    """Compile an entry point in memory."""
+    made = _finish(entry, load=True)
     _LIBRARIES.append(made)
     return int(made.get_pointer_to_function(entry.symbol))
 
 
 @global_compiler_lock  # type: ignore[misc]
-def compile_to_object(entry: native.Entry[..., Any]) -> bytes:
+def compile_to_object(entry: native.Entry) -> bytes:
     """Compile an entry point to position-independent machine code, for a linker."""
-    made = _compile(entry)
-    made._finalize_final_module = lambda: None  # it is not run here
-    made.finalize()
-    module = made._final_module
-    for function in module.functions:
-        if function.is_declaration:
-            if not function.name.startswith("llvm.") and function.name not in _MATHEMATICS:
-                raise NotImplementedError(f"{entry.symbol} needs {function.name}: kernels allocate and raise nothing")
-        elif function.name != entry.symbol:
-            function.linkage = "internal"
+    module = _finish(entry, load=False)._final_module
+    needed = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
+    if not needed <= _MATHEMATICS:
+        raise NotImplementedError(f"{entry.symbol} needs {needed - _MATHEMATICS}: kernels allocate and raise nothing")
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=numba.config.CPU_NAME, features=numba.config.CPU_FEATURES, opt=3, reloc="pic", codemodel="default"
     )

@@ -357,9 +357,9 @@ def run(
 
     `slots[t]` is the key's row, -1 for one that is not known, for which the shared model answers alone. `shared[t]` are
     the shared model's probabilities or its value, before it learned the record, and `answered[t]` whether it had one
-    yet. `columns[place]` is the column of the feature in that place, -1 for none. A record of
-    weight 0 is predicted. `active` and `x` are as in `kernels.scale.encode`, `work` has `work_size` places. With `shape[HELD]`, what all keys share
-    stays as it is: `fleet` and `statistics`.
+    yet. `columns[place]` is the column of the feature in that place, -1 for none. A record of weight 0 is predicted.
+    `active` and `x` are as in `kernels.scale.encode`, `work` has `work_size` places. With `shape[HELD]`, what all keys
+    share stays as it is: `fleet` and `statistics`.
     """
     n_outputs = shape[N_OUTPUTS]
     work[:] = 0.0

@@ -27,7 +27,7 @@ from braided.kernels.calls import (
 from braided.kernels.doubt import DOUBTS, doubt
 from braided.kernels.inputs import COME, FEATURES, LATE, fill, take_in
 from braided.kernels.mixture import best
-from braided.kernels.native import Ints, entry, kernel
+from braided.kernels.native import Ints, address_of, entry, kernel
 from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
     CHANGES,
@@ -196,11 +196,12 @@ _ARRAYS = (*Model._fields, *Scratch._fields)
 ) = range(0, 2 * len(_ARRAYS), 2)  # fmt: skip
 STANDARDISE, REGRESSION, DOUBTER = range(2 * len(_ARRAYS), 2 * len(_ARRAYS) + 3)
 # Places in a chunk's row: in the same way the fields of Chunk, of the Answers that are told and of those that are
-# learned from; then how many records there are.
+# learned from; then how many records there are, the first to run, how many were learned before the chunk, whether
+# records are learned, and whether the scratch and the learners' work arrays hold the first one's forward pass.
 (
     VALUES, COLUMNS_AT, SLOTS, TARGETS, WEIGHTS, PREDICTIONS, OWN, DOUBTS_AT, KNOWN, KNOWN_OWN, KNOWN_DOUBTS,
 ) = range(0, 22, 2)  # fmt: skip
-RECORDS = 22
+RECORDS, FIRST, STEP, LEARNING, REUSE = range(22, 27)
 
 
 def row_of(model: Model, scratch: Scratch, standardise: bool, regression: bool, doubter: int) -> NDArray[np.int64]:
@@ -208,13 +209,44 @@ def row_of(model: Model, scratch: Scratch, standardise: bool, regression: bool, 
     return np.array([*_placed((*model, *scratch)), standardise, regression, doubter], dtype=np.int64)
 
 
-def chunk_row(chunk: Chunk, answers: Answers, known: Answers) -> NDArray[np.int64]:
-    """The row of a chunk; `known` are the answers by what is known when a record is learned."""
-    return np.array([*_placed((*chunk, *answers, *known)), chunk.values.shape[0]], dtype=np.int64)
+class Call:
+    """What `run` is called with: a model's row and a chunk's.
+
+    Parameters
+    ----------
+    row, chunk, answers
+        The model's row, the records, and where answers go.
+    known
+        Where labels come late, where the answers go by what was known when a record was predicted; else the same place.
+    """
+
+    def __init__(self, row: NDArray[np.int64], chunk: Chunk, answers: Answers, known: Answers | None = None) -> None:
+        self.chunk, self.answers, self.known = chunk, answers, known or answers
+        numbers = [*_placed((*chunk, *answers, *self.known)), chunk.values.shape[0], 0, 0, 0, 0]
+        self._numbers = np.array(numbers, dtype=np.int64)
+        #: The chunk's row.
+        self.numbers = self._numbers.data
+        self.use(row)
+
+    def use(self, row: NDArray[np.int64]) -> None:
+        """Run the model of another row from now on."""
+        self._row = row
+        self._block = run.packed(row, self._numbers)
+
+    def place(self, at: int, array: NDArray[Any]) -> None:
+        """Let the chunk's row have another array, which must live as long as it is used."""
+        self.numbers[at], self.numbers[at + 1] = address_of(array), array.size
+
+    def run(self, first: int, step: int, learning: bool, reuse: bool) -> int:
+        """Run the records from the first one on; see `run`."""
+        numbers = self.numbers
+        numbers[FIRST], numbers[STEP], numbers[LEARNING], numbers[REUSE] = first, step, learning, reuse
+        done: int = run.native(self._block)
+        return done
 
 
 def _placed(arrays: tuple[Any, ...]) -> list[int]:
-    return [number for array in arrays for number in (array.ctypes.data, array.size)]
+    return [number for array in arrays for number in (address_of(array), array.size)]
 
 
 @kernel()
@@ -459,14 +491,15 @@ def remember(model, scratch, chunk, flags, t, available):
 
 
 @entry
-def run(row: Ints, chunk_row: Ints, first: int, step: int, learning: bool, reuse: bool) -> int:
-    """Predict, and if `learning` then learn, record by record from `first` on; returns how many are done.
+def run(row: Ints, chunk_row: Ints) -> int:
+    """Predict, and if `LEARNING` then learn, record by record from `FIRST` on; returns how many are done.
 
-    `step` records were learned before the chunk. When a learner has failed `PATIENCE` times in a row, so that it has to
+    When a learner has failed `PATIENCE` times in a row, so that it has to
     be reset before the next record, the loop ends, and the number is negative. Learning also ends after the record in
     hand when another thread waits, and where a learner in Python raises before the record that it raised for.
     """
     model, scratch, chunk = _model_at(row), _scratch_at(row), _chunk_at(chunk_row)
+    step, learning, reuse = chunk_row[STEP], chunk_row[LEARNING] != 0, chunk_row[REUSE] != 0
     answers = _answers_at(chunk_row, PREDICTIONS, OWN, DOUBTS_AT)
     known = _answers_at(chunk_row, KNOWN, KNOWN_OWN, KNOWN_DOUBTS)
     regression = row[REGRESSION] != 0
@@ -474,7 +507,7 @@ def run(row: Ints, chunk_row: Ints, first: int, step: int, learning: bool, reuse
     for i in range(model.changes.shape[0]):
         follow = follow or (regression and model.changes[i, OF_CHANGES] != 0.0)
     lags = learning and model.late.shape[0] > 1
-    for t in range(first, chunk.values.shape[0]):
+    for t in range(chunk_row[FIRST], chunk.values.shape[0]):
         # Predictions alone are all made at the step that comes next.
         now = step + t if learning else step
         failing = False

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.native import Doubles, Ints, SingleRows, entry, kernel
 from braided.kernels.dense import FAST, copy
 from braided.kernels.inputs import has_planes
+from braided.kernels.native import Doubles, Ints, SingleRows, entry, kernel
 from braided.kernels.random import mix, unit_interval
 
 #: The bound of a range that holds nothing yet, and the value of a feature that is missing.

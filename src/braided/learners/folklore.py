@@ -14,8 +14,8 @@ from braided.errors import BraidedError
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
 from braided.kernels.dense import copy
-from braided.kernels.native import kernel
 from braided.kernels.inputs import PLAIN
+from braided.kernels.native import kernel
 from braided.kernels.posterior import SMALLEST_VARIANCE, list_inputs, n_listed
 from braided.kernels.record_weight import n_steps
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig

@@ -13,9 +13,9 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.native import Ints, SingleRows, kernel
 from braided.kernels.dense import add_row
 from braided.kernels.inputs import has_planes
+from braided.kernels.native import Ints, SingleRows, kernel
 from braided.kernels.posterior import (
     COVARIANCE_AT,
     FEATURES,

@@ -13,8 +13,8 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.native import kernel
 from braided.kernels.dense import accumulate, add_row, backward, backward_head, copy, dot, forward_head, step, step_row
+from braided.kernels.native import kernel
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.kernels.record_weight import of_gradient
 from braided.learners.base import MAX_LAYERS, RATE, ArrayPlan, CompiledLearner, LearnerConfig

@@ -11,12 +11,11 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.dense import copy
-from braided.kernels.native import kernel
 from braided.kernels.dense import (
     accumulate_listed,
     backward,
     backward_head,
+    copy,
     forward,
     forward_head,
     nonzero,
@@ -25,6 +24,7 @@ from braided.kernels.dense import (
 )
 from braided.kernels.encoding import encode_piecewise, knots
 from braided.kernels.inputs import FILLED, has_planes
+from braided.kernels.native import kernel
 from braided.kernels.scale import PAST
 from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import STEP_PLACES, StepConfig, step_size_of
