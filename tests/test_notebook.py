@@ -162,7 +162,7 @@ def test_a_history_writes_its_report(history: History, tmp_path: Path) -> None:
         row = text.index(f"<tr><td>{one.name.replace('<', '&lt;').replace('>', '&gt;')}</td>")
         assert f"{one.tally.totals[0]:,.0f}</td>" in text[row : row + 200]
         assert f"{one.error:.2%}</td>" in text[row : row + 200]
-    for words in ("Running error", "Windowed error", "By class", "Confusion", "How it was made", "numba"):
+    for words in ("Running error", "Windowed error", "By class", "Confusion", "How it was made", "numpy"):
         assert words in text, words
     again = record(MODLClassifier(learners=SMALL, seed=9), stream(), name=ODD)
     assert "means over 2 seeds" in history.report(tmp_path / "seeds.html", again).read_text()

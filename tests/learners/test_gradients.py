@@ -7,19 +7,15 @@ needs, they would take a minute.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
-from types import FunctionType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
 
-from braided.kernels import random
 from braided.kernels.calls import Entry
 from braided.kernels.encoding import knots
 from braided.learners import MLPConfig, SetConfig, build
@@ -58,18 +54,8 @@ SETS = [
 
 
 def in_double(entry: Entry) -> Callable[..., Any]:
-    return as_written(entry.function)
-
-
-@functools.cache
-def as_written(function: FunctionType) -> Callable[..., Any]:
-    """The kernel and those that it calls, run by Python; one that draws stays compiled, for its numbers wrap around."""
-    names = dict(function.__globals__)
-    for name in function.__code__.co_names:
-        called = names.get(name)
-        if isinstance(called, Dispatcher) and not vars(random).keys() & set(called.py_func.__code__.co_names):
-            names[name] = as_written(called.py_func)
-    return FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    """The kernel itself: Python runs it, and all that it calls but for random draws."""
+    return vars(entry)["__wrapped__"]
 
 
 def mlp_scores(config: MLPConfig, arrays: dict[str, Any], x: Any, mask: Any) -> Any:

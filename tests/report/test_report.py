@@ -104,7 +104,7 @@ def test_the_folder_has_a_report_of_every_model(csv_file: str, tmp_path: Path) -
     for words in ("Running error", "Windowed error", "Each learner&#x27;s own error", "Shares of the final score",
                   "Weights at the end", "Weights over time", "Calibration", "Confusion", "Availability of features",
                   "last label", "Throughput", "By class",
-                  "among the last 100 records", "Mean of 2 seeds", "numba", "river"):  # fmt: skip
+                  "among the last 100 records", "Mean of 2 seeds", "numpy", "river"):  # fmt: skip
         assert words in text, words
     summary = job.document()["summary"]
     for model in ("modl-olr+mlp", "river-logistic", "majority"):

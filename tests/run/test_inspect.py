@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from braided import MODLClassifier
 from braided.reproduce.command import screen_table
-from braided.run import compiling
 from command import braided
 
 ORDERS = (
@@ -175,42 +172,18 @@ def test_what_cannot_be_inspected_is_one_line(tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_bad_date_is_known_before_anything_is_compiled(orders: Path, tmp_path: Path) -> None:
-    """With an empty cache, which stays empty."""
+def test_a_bad_date_is_known_before_anything_is_learned(orders: Path) -> None:
     lines = ORDERS.splitlines(keepends=True)
     lines[1] = lines[1].replace("01.03.2024", "31.02.2024")
     orders.write_text("".join(lines))
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     for more in ([], ["--task", "classification"]):
         done = subprocess.run(
             [sys.executable, "-m", "braided", "run", str(orders), *more],
             capture_output=True,
             text=True,
-            env=environment,
         )
         assert done.returncode == 2
         assert "orders.csv:2: column 'placed' is '31.02.2024 00:00': no day of the calendar" in done.stderr
-        assert not list((tmp_path / "cache").rglob("*.nbi"))
-
-
-def test_a_first_run_tells_that_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    model = MODLClassifier()
-    monkeypatch.setattr(compiling, "warm_up", lambda model: None)
-    monkeypatch.setattr(compiling, "compiled_before", lambda: False)
-    compiling.compile_model(model, told.append)
-    assert "about a minute" in told[0]
-    assert told[1] == "compiled in 0 s"
-    monkeypatch.setattr(compiling, "compiled_before", lambda: True)
-    compiling.compile_model(model, told.append)
-    assert len(told) == 2
-
-
-def test_warm_up_compiles_for_both_tasks() -> None:
-    done = braided("warm-up")
-    assert "compiled and kept in" in done.stderr
-    assert compiling.compiled_before()
-    assert "model 'oracle' is not known" in braided("warm-up", "--model", "oracle", code=2).stderr
 
 
 def test_help_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:

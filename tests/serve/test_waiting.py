@@ -79,8 +79,8 @@ def test_a_disk_that_hangs_holds_up_no_prediction(tmp_path: Path, held: Held) ->
 def test_a_model_that_is_being_made_holds_up_no_prediction(
     tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warm_up = service.warm_up
-    monkeypatch.setattr(service, "warm_up", lambda model: (held(), warm_up(model)))
+    model_from = service.model_from
+    monkeypatch.setattr(service, "model_from", lambda *arguments: (held(), model_from(*arguments))[1])
     with serving(tmp_path / "state") as client, ThreadPoolExecutor(20) as pool:
         assert client.put("/models/m", json=SMALL_SPEC).status_code == 201
         assert client.post("/models/m/learn", json={"records": ITEMS}).status_code == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,11 @@ import pandas as pd
 import pytest
 
 from braided import BraidedError, Fleet, MODLClassifier, MODLRegressor
-from braided.fleet import KIND, SHARES
-from braided.kernels import loop
-from braided.spark import compile_once
+from braided.fleet import SHARES
 from braided.spark.columns import Columns
-from braided.spark.key_steps import Rows, fleet_of, in_order, put_state, state_of
+from braided.spark.key_steps import Rows, in_order, put_state, state_of
 from braided.spark.key_steps import predict_learn as predict_learn_rows
 from braided.spark.saved_state import without_keys
-from braided.store import encode
 
 KINDS = {"machine": "string", "y": "string", "t": "bigint", "a": "double", "b": "double", "w": "double", "id": "bigint"}
 CLASSES = Columns("machine", "y", "w", ("t",), ("a", "b"), ("t", "id"), KINDS, regression=False)
@@ -172,28 +168,3 @@ def test_a_state_of_another_fleet_is_refused_and_the_worker_goes_on() -> None:
         predict_learn(fleet, CLASSES, "pump 0", rows.assign(weight=-1.0), None)
     assert fleet.n_keys == 0
     assert predict_learn(fleet, CLASSES, "pump 0", rows, None)[1] is not None
-
-
-def test_kernels_are_compiled_by_the_first_process_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop.run._cache._cache_file, "_index_path", str(tmp_path / "index"))
-    compiled: list[Fleet] = []
-    monkeypatch.setattr(compile_once, "_compile", compiled.append)
-    fleet = made("braid", True)
-    for key in list(fleet.keys):
-        fleet.forget_key(key)
-    saved = encode(KIND, *fleet.snapshot())
-    fleet_of.cache_clear()
-    assert fleet_of(saved) is fleet_of(saved), "a worker makes it once"
-    fleet_of.cache_clear()
-    again = fleet_of(saved)
-    assert len(compiled) == 1, "and another finds that it was compiled"
-    fleet_of(encode(KIND, *Fleet(MODLRegressor(preset="lean"), key="k", share="none").snapshot()))
-    assert len(compiled) == 2
-    assert again.shared_is_held
-    fleet_of.cache_clear()
-
-
-def test_where_nothing_can_be_written_each_process_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr(loop.run._cache._cache_file, "_index_path", str(tmp_path / "file" / "index"))
-    compile_once.compile_once(made("none", True))

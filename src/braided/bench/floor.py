@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from braided.kernels.compile import CACHED
 from braided.kernels.dense import FAST
+from braided.kernels.native import Singles, entry, kernel
 
 
-@njit(cache=CACHED, fastmath=FAST)
-def _three_passes(weights, scale):
+@kernel(fastmath=FAST)
+def _passes(weights, scale):
     """One record's traffic: read all weights (a sum, so that the reads are not dropped), then read and write all."""
     total = weights.dtype.type(0)
     for i in range(weights.shape[0]):
@@ -23,10 +22,16 @@ def _three_passes(weights, scale):
     return total
 
 
+@entry
+def _three_passes(weights: Singles, scale: float) -> float:
+    """Its sum, so that the reads are not dropped."""
+    return _passes(weights, np.float32(scale))
+
+
 def floor_seconds(n_weights: int, records: int) -> float:
     """Seconds a record for three passes over `n_weights` float32 weights."""
     weights: NDArray[np.float32] = np.ones(n_weights, dtype=np.float32)
-    one = np.float32(1.0)
+    one = 1.0
     _three_passes(weights, one)
     start = time.perf_counter()
     for _ in range(records):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -87,11 +85,10 @@ def _n_weights(model: MODLClassifier) -> int:
     )
 
 
-def _start_seconds(cache: str | None) -> float:
+def _start_seconds() -> float:
     """Wall-clock seconds of a fresh interpreter that imports, learns two records and predicts one."""
-    environment = {**os.environ, **({"NUMBA_CACHE_DIR": cache} if cache else {})}
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", _FIRST_RECORD], check=True, env=environment)
+    subprocess.run([sys.executable, "-c", _FIRST_RECORD], check=True)
     return time.perf_counter() - start
 
 
@@ -126,12 +123,8 @@ def _case(width: int, records: int, console: Console) -> dict[str, Any]:
 def measure(records: int, console: Console) -> dict[str, Any]:
     """All figures; the best of several interleaved rounds each."""
     cases = [_case(width, records, console) for width in WIDTHS]
-    console.print("cold start and compile time", highlight=False)
-    _start_seconds(None)
-    cold = min(_start_seconds(None) for _ in range(3))
-    with tempfile.TemporaryDirectory() as cache:
-        compiling = _start_seconds(cache) - cold
-    return {"cases": cases, "cold_start_s": cold, "compile_s": compiling}
+    console.print("cold start", highlight=False)
+    return {"cases": cases, "cold_start_s": min(_start_seconds() for _ in range(4))}
 
 
 def table(result: dict[str, Any]) -> Table:
@@ -148,5 +141,5 @@ def table(result: dict[str, Any]) -> Table:
             f"{case['floor_us']:.0f} us",
             f"{case['floor_ratio']:.2f}",
         )
-    shown.caption = f"cold start {result['cold_start_s']:.2f} s, first compilation {result['compile_s']:.1f} s more"
+    shown.caption = f"cold start {result['cold_start_s']:.2f} s"
     return shown

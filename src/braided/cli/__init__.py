@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from braided import __version__
-from braided.cli import bench, datasets, inspect, reproduce, run, serve, warm_up
+from braided.cli import bench, datasets, inspect, reproduce, run, serve
 from braided.errors import BraidedError
 from braided.run.option_text import as_options
 from braided.values import printable
@@ -21,7 +21,6 @@ app = typer.Typer(
 )
 for command in (run.run, inspect.inspect, reproduce.reproduce):
     app.command()(command)
-app.command("warm-up")(warm_up.warm_up)
 app.add_typer(serve.app, name="serve")
 app.command()(serve.feed)
 app.add_typer(bench.app, name="bench")

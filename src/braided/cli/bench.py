@@ -31,7 +31,7 @@ def _bench(benchmark: ModuleType, records: int, as_json: bool) -> None:
 def speed(
     records: Annotated[int, typer.Option(help="Records per measurement.")] = 2_000, as_json: JsonOption = False
 ) -> None:
-    """Time per record beside a memory-traffic floor; cold start and compile time."""
+    """Time per record beside a memory-traffic floor; cold start."""
     from braided.bench import speed as benchmark
 
     _bench(benchmark, records, as_json)

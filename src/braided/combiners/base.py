@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.kernels.calls import Entry, table_row
-from braided.kernels.loop import call_combine, call_gradients
+from braided.kernels.calls import Entry, call_combine, call_gradients, table_row
 from braided.store import Array, check
 
 Arrays = dict[str, NDArray[Any]]

@@ -12,8 +12,8 @@ from braided.combiners.base import REGRESSION, Arrays, Combiner
 from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
-from braided.kernels.compile import kernel
 from braided.kernels.mixture import own_loss_gradient
+from braided.kernels.native import DoubleRows, Flags, Ints, SingleRows
 from braided.store import Array, variances
 
 PRIOR_VARIANCE = 0.03
@@ -36,8 +36,8 @@ _PRIOR, _FORGETTING, _ROBUST = range(3)
 _NOISE, _NOISE_COUNT, _KEPT = range(3)
 
 
-@kernel()
-def _list_inputs(shape, scores, usable, inputs):
+@entry
+def _list_inputs(shape: Ints, scores: SingleRows, usable: Flags, inputs: DoubleRows) -> None:
     """Centred scores within their bound, zeros where a learner cannot be used; then if wanted tanh of twice these."""
     regression, n, n_outputs = shape[REGRESSION] == 1, scores.shape[0], scores.shape[1]
     for i in range(n):

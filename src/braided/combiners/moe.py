@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from braided.combiners.base import Arrays, Combiner, distributions
 from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
-from braided.kernels.compile import kernel
-from braided.kernels.dense import add_row, backward_head, forward_head, step, step_row
+from braided.kernels.dense import add_row, backward_head, copy, forward_head, step, step_row
 from braided.kernels.mixture import add_softmax, log_normaliser, normalise, own_loss_gradient
+from braided.kernels.native import Ints, Singles, kernel
 from braided.kernels.random import draw_uniform, key_of, mix
 from braided.kernels.record_weight import of_gradient
 from braided.store import Array
@@ -47,8 +47,8 @@ def _vectors(shape, work):
     return work[_VECTORS:gate], work[gate:gate_gradient], work[gate_gradient:end], work[end : end + n_hidden]
 
 
-@kernel()
-def _draw(weights, shape, first):
+@entry
+def _draw(weights: Singles, shape: Ints, first: int) -> None:
     """Draw the gate's weights from `first` feature on, and with the first feature everything else."""
     n_hidden, key = shape[_HIDDEN], shape[_KEY]
     _, _, fixed = _starts(shape)
@@ -65,7 +65,7 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
     n_learners, n_hidden = shape[_LEARNERS], shape[_HIDDEN]
     out_bias, out, inputs = _starts(shape)
     hidden, gate, _, _ = _vectors(shape, work)
-    hidden[:] = single[:n_hidden]
+    copy(single, hidden)
     for slot in active:
         start = inputs + slot * n_hidden
         add_row(single[start : start + n_hidden], x[slot], hidden)

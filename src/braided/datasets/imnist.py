@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided.datasets.images import IdxStream
 from braided.errors import BraidedError
-from braided.kernels.compile import CACHED
+from braided.kernels.native import ByteRows, DoubleRows, Ints, SingleFields, SingleRows, entry, kernel
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.records import Records
 from braided.streams.base import BATCH
@@ -48,16 +47,17 @@ def smooth_fields(seed: int) -> NDArray[np.float32]:
 _cached_fields = lru_cache(maxsize=4)(smooth_fields)
 
 
-@njit(cache=CACHED)
+@kernel()
 def _between(key, draw, size):
     """Uniform in (-size, size)."""
     return np.float32(size * (2.0 * unit_interval(mix(key, draw)) - 1.0))
 
 
-@njit(cache=CACHED)
-def deform(images, numbers, key, fields, out):
-    """Deform images, (n, SIDE * SIDE) bytes, into `out`, each by what its number draws."""
-    padded = np.zeros((SIDE + 2, SIDE + 2), np.float32)
+@entry
+def deform(
+    images: ByteRows, numbers: Ints, key: np.uint64, fields: SingleFields, padded: SingleRows, out: DoubleRows
+) -> None:
+    """Deform images, (n, SIDE * SIDE) bytes, into `out`, each by what its number draws; `padded` has an empty edge."""
     centre = np.float32((SIDE - 1) / 2)
     for i in range(images.shape[0]):
         own = mix(key, numbers[i])
@@ -132,6 +132,7 @@ class DeformedDigits:
             numbers,
             np.uint64(key_of(self.seed, "imnist")),
             _cached_fields(self.seed),
+            np.zeros((SIDE + 2, SIDE + 2), np.float32),
             values,
         )
         return values

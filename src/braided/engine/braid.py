@@ -13,23 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.combiners import Combiner
+from braided.engine.callbacks import Callbacks
 from braided.engine.inputs import InputStage
 from braided.errors import BraidedError
 from braided.kernels import loop
-from braided.kernels.calls import COLUMNS, call_learn
 from braided.kernels.doubt import DOUBTS
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
-from braided.kernels.record_weight import counted
 from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, PAST, STATISTICS, TARGET_STATISTICS
 from braided.learners import CompiledLearner, Learner
 from braided.learners.linear import LinearRegression
-from braided.learners.protocol import checked_learned, checked_scores, checked_state
+from braided.learners.protocol import checked_state
 from braided.store import MAX_COUNT, Array, check, counts, prefixed, unprefixed
 
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
-_NO_WEIGHTS = _NO_TARGETS = np.zeros(0)
-_NO_DOUBTS = np.zeros((0, DOUBTS))
+_NONE = np.zeros(0)
 #: After a drift steps are this many times as long as usual, and the excess shrinks by this factor with each record,
 #: until they are so nearly as long as usual that they are again.
 BOOST, _FADING, _NEARLY_USUAL = 4.0, 0.99, 1.01
@@ -152,8 +150,7 @@ class Braid:
         changes = [float(self.regression and _learns_changes(learner)) for learner in self.learners]
         self.follows = any(changes)
         self._changes = np.column_stack([changes, np.zeros(len(changes))])
-        self._compiled = [learner if isinstance(learner, CompiledLearner) else None for learner in self.learners]
-        self._run_learners = [learner for learner in self._compiled if learner is not None]
+        self._run_learners = [learner for learner in self.learners if isinstance(learner, CompiledLearner)]
         self.compiled = len(self._run_learners) == len(self.learners)
         places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
         self._doubter = places[0] if places and self.regression else -1
@@ -185,9 +182,21 @@ class Braid:
     def _bind(self) -> None:
         """Collect the addresses that the record loop uses, and allocate what it writes to."""
         n_learners, planes = len(self.learners), 1 if self.stage is None else self.stage.planes
-        empty_row = np.zeros(COLUMNS, dtype=np.int64)
-        rows = [empty_row if learner is None else learner.table_row() for learner in self._compiled]
         scores = np.zeros((n_learners, self.n_outputs), dtype=np.float32)
+        self._scratch = loop.Scratch(
+            x=np.zeros(self.n_features * planes + PAST, dtype=np.float32),
+            active=np.zeros(self.n_features + 1, dtype=np.int64),
+            usable=np.zeros(n_learners, dtype=np.bool_),
+            scores=scores,
+            gradients=np.zeros_like(scores),
+            waiting=self.waiting,
+            failed=np.zeros(1, dtype=np.int64),
+        )
+        self._callbacks = Callbacks(self._scratch, self.n_features)
+        rows = [
+            learner.table_row() if isinstance(learner, CompiledLearner) else self._callbacks.row(learner, i)
+            for i, learner in enumerate(self.learners)
+        ]
         self._model = loop.Model(
             table=np.stack(rows),
             combiner=self.combiner.table_row(),
@@ -199,15 +208,11 @@ class Braid:
             late=self.late,
             health=self.health,
         )
-        self._scratch = loop.Scratch(
-            x=np.zeros(self.n_features * planes + PAST, dtype=np.float32),
-            active=np.zeros(self.n_features + 1, dtype=np.int64),
-            usable=np.zeros(n_learners, dtype=np.bool_),
-            scores=scores,
-            gradients=np.zeros_like(scores),
-            waiting=self.waiting,
-        )
         self._row = loop.row_of(self._model, self._scratch, self.standardise, self.regression, self._doubter)
+        nowhere = np.zeros(0, dtype=np.int64)
+        chunk = loop.Chunk(np.zeros((1, 0)), nowhere, nowhere, np.zeros(1), np.zeros(1))
+        self._one = loop.Call(self._row, chunk, self._answers(1, asked=True))
+        self._one_arrays: tuple[NDArray[Any], ...] = chunk[:3]
         # The learners' rows hold addresses: the arrays must live as long as the rows do.
         parts = [self.combiner, *self._run_learners]
         self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
@@ -251,77 +256,69 @@ class Braid:
             Whether `doubts` are wanted.
         """
         n, learn = values.shape[0], targets is not None
-        predictions, own = np.zeros((n, self.n_outputs)), np.zeros((n, len(self.learners)))
-        doubts = np.zeros((n, DOUBTS)) if doubt else _NO_DOUBTS
-        asked = doubts if self._doubter >= 0 else _NO_DOUBTS
-        if targets is None:
-            targets = _NO_TARGETS
-        if weights is None:
-            weights = _NO_WEIGHTS
-        if not self.compiled or (learn and self.lags):
-            chunk, answers = loop.Chunk(values, columns, slots, targets, weights), loop.Answers(predictions, own, asked)
-            return self._run_by_record(chunk, answers, doubts, learn)
+        one, asked = n == 1 and not self.lags, doubt and self._doubter >= 0
+        if one:
+            call = self._one_record(values, columns, slots, targets, weights, asked)
+        else:
+            targets, weights = _NONE if targets is None else targets, _NONE if weights is None else weights
+            known = self._answers(n, asked) if learn and self.lags else None
+            chunk = loop.Chunk(values, columns, slots, targets, weights)
+            call = loop.Call(self._row, chunk, self._answers(n, asked), known)
         # A single record predicted and then learned needs its forward pass only once.
         kept, self._scored, reuse = self._scored, None, False
-        if n == 1 and not self.lags:
+        if one and self.compiled:
             record = values.tobytes()
             reuse = learn and kept is not None and kept[0] is columns and kept[1] is slots and kept[2] == record
             if not learn:
                 self._scored = (columns, slots, record)
-        done = 0
-        parts: tuple[Any, ...] = (values, targets, weights, predictions, own, asked)
-        while True:
-            values, targets, weights, *into = parts
-            count: int = loop.run(
-                self._row, values, columns, slots, targets, weights, *into, self.steps, learn, reuse
-            )  # fmt: skip
-            done += abs(count)
+        begun, done = self.steps, 0
+        while done < n:
+            count = call.run(done, begun, learn, reuse)
+            done = abs(count)
             if learn:
-                self.steps += abs(count)
+                self.steps = begun + done
                 for learner in self._run_learners:
                     learner.steps = self.steps
                 if count < 0:
                     self._reset_failing()
-            if done == n or self.waiting[0] != 0:
+                    call.use(self._row)
+            self._callbacks.raise_error()
+            if self.waiting[0] != 0:
                 break
-            parts, reuse = tuple(array[abs(count) :] for array in parts), False
+        predictions, own, doubts = (array.copy() for array in call.answers) if one else call.answers
+        known_predictions = predictions if one else call.known.predictions
         if done:
-            self._last_prediction = predictions[done - 1]
-        return Answered(done, predictions, own, doubts, predictions)
+            self._last_prediction = known_predictions[done - 1]
+        return Answered(
+            done, predictions, own, doubts if asked else np.zeros((n if doubt else 0, DOUBTS)), known_predictions
+        )
 
-    def _run_by_record(self, chunk: loop.Chunk, answers: loop.Answers, doubts: Floats, learn: bool) -> Answered:
-        """With learners in Python; or where labels come late, and records are learned by less than is known by now."""
-        late = learn and self.lags
-        known = answers.predictions.copy() if late else answers.predictions
-        n = done = chunk.values.shape[0]
-        for t in range(n):
-            self._run_one(chunk, answers, t, learn and not late)
-            if late:  # what is said of each knows more than what is learned from it
-                prediction, own = answers.predictions[t].copy(), answers.own[t].copy()
-                self._run_one(chunk, answers, t, learn=True)
-                known[t] = answers.predictions[t]
-                answers.predictions[t], answers.own[t] = prediction, own
-            self._last_prediction = known[t]
-            if learn and self.waiting[0] != 0:
-                done = t + 1
-                break
-        return Answered(done, answers.predictions, answers.own, doubts, known)
+    def _answers(self, n: int, asked: bool) -> loop.Answers:
+        n_outputs, n_learners = self.n_outputs, len(self.learners)
+        return loop.Answers(np.zeros((n, n_outputs)), np.zeros((n, n_learners)), np.zeros((n if asked else 0, DOUBTS)))
 
-    def _run_one(self, chunk: loop.Chunk, answers: loop.Answers, t: int, learn: bool) -> None:
-        if self.compiled:
-            rows, (values, columns, slots, targets, weights) = slice(t, t + 1), chunk
-            into = (array[rows] for array in answers)
-            loop.run(
-                self._row, values[rows], columns, slots, targets[rows], weights[rows], *into, self.steps, learn, False
-            )  # fmt: skip
-        else:
-            self._run_python(chunk, answers, t, learn)
-        if learn:
-            self.steps += 1
-            for learner in self._run_learners:
-                learner.steps = self.steps
-            if (self.health[:, loop.IN_A_ROW] >= loop.PATIENCE).any():
-                self._reset_failing()
+    def _one_record(
+        self,
+        values: Floats,
+        columns: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        targets: Floats | None,
+        weights: Floats | None,
+        asked: bool,
+    ) -> loop.Call:
+        """The call for a single record: always the same, of which only what has changed is written."""
+        call, arrays = self._one, (values, columns, slots)
+        for at, array, before in zip((loop.VALUES, loop.COLUMNS_AT, loop.SLOTS), arrays, self._one_arrays, strict=True):
+            if array is not before:
+                call.place(at, array)
+        self._one_arrays = arrays
+        call.numbers[loop.WEIGHTS + 1] = weights is not None
+        call.numbers[loop.DOUBTS_AT + 1] = call.numbers[loop.KNOWN_DOUBTS + 1] = DOUBTS if asked else 0
+        if targets is not None:
+            call.chunk.targets[0] = targets[0]
+        if weights is not None:
+            call.chunk.weights[0] = weights[0]
+        return call
 
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""
@@ -331,58 +328,6 @@ class Braid:
                 self.health[i, loop.RESETS] += 1
                 self.health[i, loop.IN_A_ROW] = 0
         self._bind()  # a reset may replace arrays whose addresses the table holds
-
-    def _run_python(self, chunk: loop.Chunk, answers: loop.Answers, t: int, learn: bool) -> None:
-        """One record, with learners in Python among the others: they see its own values, and a mask."""
-        model, scratch = self._model, self._scratch
-        lags = learn and self.lags
-        flags = loop.Flags(
-            self.standardise, self.regression, self.follows, self._doubter, learn, lags, False, self.steps
-        )
-        available = loop.see(model, scratch, chunk, flags, t)
-        x, mask = scratch.x[: self.n_features].copy(), self._mask(available)
-        for i, learner in enumerate(self.learners):
-            if self._compiled[i] is not None:
-                loop.score(model, scratch, flags, i, available, self.steps)
-                continue
-            scratch.scores[i] = checked_scores(learner, learner.scores(x, mask), self.n_outputs)
-            loop.check_scores(model, scratch, flags, i)
-        value = loop.answer(model, scratch, answers, flags, t, available)
-        if learn:
-            self._learn_python(chunk, answers, flags, t, available, x, mask)
-            loop.remember(model, scratch, chunk, flags, t, available)
-        answers.predictions[t, 0] = value
-
-    def _learn_python(
-        self,
-        chunk: loop.Chunk,
-        answers: loop.Answers,
-        flags: loop.Flags,
-        t: int,
-        available: NDArray[np.int64],
-        x: NDArray[np.float32],
-        mask: NDArray[np.bool_],
-    ) -> None:
-        """`loop.learn` with learners in Python."""
-        model, scratch = self._model, self._scratch
-        aim, in_units, change = loop.aims_of(model, chunk, flags, t)
-        weight = float(counted(chunk.weights, t))
-        loop.call_gradients(
-            model.combiner, scratch.x, available, scratch.scores, scratch.usable, aim, weight, answers.predictions[t],
-            scratch.gradients,
-        )  # fmt: skip
-        for i, learner in enumerate(self.learners):
-            own_aim = change if self._changes[i, loop.OF_CHANGES] else in_units
-            learned = bool(loop.gradient_of(model, scratch, flags, i, own_aim, weight))
-            gradient = scratch.gradients[i]
-            if learned and self._compiled[i] is not None:
-                learned = call_learn(
-                    model.table[i], scratch.x, available, self.steps, own_aim, weight, gradient
-                )  # fmt: skip
-            elif learned:
-                told = (weight,) if getattr(learner, "takes_weight", False) else ()
-                learned = checked_learned(learner, learner.learn(x, mask, own_aim, gradient.copy(), *told))
-            loop.note_health(self.health, i, learned)
 
     def _mask(self, available: NDArray[np.int64]) -> NDArray[np.bool_]:
         mask = np.zeros(self.n_features, dtype=np.bool_)

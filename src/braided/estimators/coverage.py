@@ -55,7 +55,8 @@ class Coverage:
 
     @cached_property
     def _state(self) -> tuple[Any, ...]:
-        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, self.delay
+        scratch = np.zeros(_LEVELS.size)
+        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, scratch, self.delay
 
     def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence = _OF_NOW) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""

@@ -349,7 +349,8 @@ class History:
         self._latest = counters
 
     def _add_present(self, piece: Records) -> None:
-        n_present = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))
+        n_present = np.zeros(piece.values.shape[1], dtype=np.int64)
+        count_present(piece.values, n_present)
         places = self._places.count(piece.names, n_present)
         rows, followed = self._by_block["present"], min(len(self._places.places), MAX_FEATURES)
         if rows.shape[1] < followed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from braided.fleet.cache import SHARED
-from braided.fleet.fleet import KIND, OLDEST, SHARES, Fleet, warm_up_fleet
+from braided.fleet.fleet import KIND, OLDEST, SHARES, Fleet
 from braided.fleet.key_learners import KeyLearners
 
-__all__ = ["KIND", "OLDEST", "SHARED", "SHARES", "Fleet", "KeyLearners", "warm_up_fleet"]
+__all__ = ["KIND", "OLDEST", "SHARED", "SHARES", "Fleet", "KeyLearners"]

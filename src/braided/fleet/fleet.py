@@ -17,7 +17,7 @@ from river import base
 
 from braided import checks
 from braided.errors import BraidedError
-from braided.estimators import ESTIMATORS, MODLClassifier, cards
+from braided.estimators import ESTIMATORS, cards
 from braided.estimators.arrays import column_of, frame_of, is_sparse, n_records, records_of
 from braided.estimators.base import MODL
 from braided.estimators.lock import ModelLock
@@ -583,11 +583,3 @@ def _without_keys(
     return array[:, place].tolist(), np.delete(array, place, axis=1), known[:place] + known[place + 1 :]
 
 
-def warm_up_fleet(fleet: Fleet) -> None:
-    """Compile or load what a fleet calls itself; `estimators.warm_up` does the same for its models."""
-    twin = fleet.clone()
-    labels: list[Any] = ["a", "b", "c"]
-    labels = labels[: fleet.model.class_limit] if isinstance(fleet.model, MODLClassifier) else [1.0, 2.0, 3.0]
-    for row, label in enumerate(labels):
-        twin.predict_learn_many([[float(row)]], [label], ["feature"], keys=["key"])
-    twin.progress_many([[1.0]], ["feature"], keys=["key"])

@@ -109,6 +109,7 @@ class KeyLearners(KeyCache[Row]):
         if layout != self.layout:  # rows on disk follow when they are read
             self.single, self.layout = layout.grown(self.single, self.layout), layout
         self._shape = self.layout.shape(n_features, self.n_classes, self.held)
+        self._work = np.zeros(keyed.work_size(*self._shape[[keyed.INPUTS, keyed.N_OUTPUTS]].tolist()))
         self._places = np.arange(n_features, dtype=np.int64)
         self._pairs = np.zeros((keyed.COSINES, 2), dtype=np.int64)
         for k, side in np.ndindex(keyed.COSINES, 2):
@@ -193,7 +194,7 @@ class KeyLearners(KeyCache[Row]):
             keyed.run(
                 self._shape, records.values[part], where, self._places, self.statistics, self._pairs, self._frequencies,
                 self._phases, self.single, self.double, slots, self.fleet, shared[part], answered[part],
-                targets[part], weights[part], codes is not None, self._x, self._active, found[part],
+                targets[part], weights[part], codes is not None, self._x, self._active, self._work, found[part],
             )  # fmt: skip
         predictions[:, : found.shape[1]] = found
         return predictions

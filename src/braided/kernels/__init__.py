@@ -1,10 +1,6 @@
-"""Compiled kernels: plain loops over NumPy arrays, cached on disk by Numba.
+"""Compiled kernels: plain loops over NumPy arrays, in a shared library that is built ahead (`native`).
 
 `dense`, `activations` and `random` are the loops that learners are made of; `calls` lets the record loop
 call a learner through its machine-code address; `scale` turns raw values into what learners see; `loop`
 runs predict, combine and learn over a chunk of records without returning to Python.
 """
-
-from braided.kernels.cache import drop_stale_caches
-
-drop_stale_caches()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
+from braided.kernels.native import kernel
 
 
 @kernel()

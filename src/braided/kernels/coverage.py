@@ -27,10 +27,10 @@ error is known of such a record: what is above that, in the target's own unit, i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from braided.kernels.compile import CACHED, kernel
+from braided.kernels.dense import copy
 from braided.kernels.doubt import DEVIATION, MAX_DOUBT, OF_MISSING, OF_WEIGHTS
+from braided.kernels.native import DoubleRows, Doubles, IntRows, Ints, entry, kernel
 from braided.store import MAX_COUNT
 
 #: How many of the last scores are kept.
@@ -65,8 +65,8 @@ UNUSUAL = 3.0
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-@kernel()
-def bound(ordered, n, rate):
+@entry
+def bound(ordered: Doubles, n: int, rate: float) -> float:
     """The largest score that is within the bound, at an adapted rate of misses a_t; infinite while n is too small."""
     least = 1.0 / (n + 1.0)
     if n == 0:
@@ -77,8 +77,8 @@ def bound(ordered, n, rate):
     return ordered[min(place, n - 1)] if place >= 0 else 0.0
 
 
-@kernel()
-def too_early(level, n, delay):
+@entry
+def too_early(level: float, n: float, delay: float) -> bool:
     """Whether n scores are too few to promise anything at a level."""
     return (n / max(1.0, delay / DEPENDENT) + 1.0) * (1.0 - level) < 1.0 - ROUNDING
 
@@ -119,7 +119,7 @@ def _take_in(score, ring, ordered, numbers):
     n = min(seen, WINDOW)
     if seen >= WINDOW:
         at = np.searchsorted(ordered[:n], ring[seen % WINDOW])
-        ordered[at : n - 1] = ordered[at + 1 : n]
+        copy(ordered[at + 1 : n], ordered[at : n - 1])
         n -= 1
     ring[seen % WINDOW] = score
     at = np.searchsorted(ordered[:n], score)
@@ -166,27 +166,30 @@ def _follow_error(error, doubts, scale, numbers):
     numbers[USUAL_ERROR] = usual + follow * (min(counted, _OUTLIER * usual) - usual)
 
 
-@njit(cache=CACHED, nogil=True)
-def scales_and_bounds(doubts, levels, rates, ordered, numbers, delay, scales, bounds):
+@entry
+def scales_and_bounds(
+    doubts: DoubleRows, levels: Doubles, rates: Doubles, ordered: Doubles, numbers: Doubles, delay: float,
+    scales: Doubles, bounds: DoubleRows,
+) -> None:  # fmt: skip
     """The unit of scores, and the bounds on them, of records that are answered now."""
     for t in range(scales.size):
         scales[t] = scale_of(doubts[t], numbers)
         bounds_now(levels, rates, ordered, numbers, delay, bounds[t])
 
 
-@njit(cache=CACHED, nogil=True)
+@entry
 def follow_values(
-    predictions, truth, doubts, scales, given, levels, rates, ring, ordered, numbers, covered, delay,
-):  # fmt: skip
+    predictions: Doubles, truth: Doubles, doubts: DoubleRows, scales: Doubles, given: DoubleRows, levels: Doubles,
+    rates: Doubles, ring: Doubles, ordered: Doubles, numbers: Doubles, covered: IntRows, bounds: Doubles, delay: float,
+) -> None:  # fmt: skip
     """Take in records of a regression, with the scales and bounds that were given; without any, with those of now."""
-    bounds = np.zeros(levels.size)
     for t in range(truth.size):
         answer = predictions[t] if predictions[t] == predictions[t] else 0.0
         error = min(abs(answer - truth[t]), _LARGEST)
         scale = scale_now = scale_of(doubts[t], numbers)
         if scales.size:
             scale = scales[t]
-            bounds[:] = given[t]
+            copy(given[t], bounds)
         else:
             bounds_now(levels, rates, ordered, numbers, delay, bounds)
         score = 1.0 if error > 0.0 else 0.0  # of the first error, which is as large as is usual so far
@@ -196,19 +199,19 @@ def follow_values(
         _follow_error(error, doubts[t], scale_now, numbers)
 
 
-@njit(cache=CACHED, nogil=True)
+@entry
 def follow_classes(
-    predictions, truth, answers, n_classes, given, levels, rates, ring, ordered, numbers, covered, delay,
-):  # fmt: skip
+    predictions: DoubleRows, truth: Doubles, answers: Ints, n_classes: int, given: DoubleRows, levels: Doubles,
+    rates: Doubles, ring: Doubles, ordered: Doubles, numbers: Doubles, covered: IntRows, bounds: Doubles, delay: float,
+) -> None:  # fmt: skip
     """Take in records of a classification, with the bounds that were given; without any, with those of now.
 
     `answers` are the places of the classes that were answered, empty where these are the likeliest of `n_classes`. One
     class alone is certain.
     """
-    bounds = np.zeros(levels.size)
     for t in range(truth.size):
         if given.shape[0]:
-            bounds[:] = given[t]
+            copy(given[t], bounds)
         else:
             bounds_now(levels, rates, ordered, numbers, delay, bounds)
         label = int(truth[t])

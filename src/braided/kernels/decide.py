@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from braided.kernels.compile import CACHED, kernel
+from braided.kernels.native import DoubleRows, Doubles, Ints, entry, kernel
 from braided.kernels.record_weight import counted
 
 #: A class's frequency is that of about this many of the last records.
@@ -42,15 +41,21 @@ def count_label(label, weight, counts, records):
     records[_RECORDS] += 1.0
 
 
-@njit(cache=CACHED, nogil=True)
-def decide(predictions, weights, costs, counts, records, balanced, places):
+@entry
+def decide(
+    predictions: DoubleRows, weights: Doubles, costs: DoubleRows, counts: Doubles, records: Doubles, balanced: bool,
+    places: Ints,
+) -> None:  # fmt: skip
     """The decided class of each record, all by the same counts."""
     for t in range(places.size):
         places[t] = _choose(predictions[t], weights, costs, counts, records, balanced)
 
 
-@njit(cache=CACHED, nogil=True)
-def decide_and_count(predictions, truth, record_weights, weights, costs, counts, records, balanced, places):
+@entry
+def decide_and_count(
+    predictions: DoubleRows, truth: Doubles, record_weights: Doubles, weights: Doubles, costs: DoubleRows,
+    counts: Doubles, records: Doubles, balanced: bool, places: Ints,
+) -> None:  # fmt: skip
     """The decided class of each record, by the labels before it.
 
     `record_weights` are those of the records themselves, or empty where each counts as one; they count within the

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from braided.kernels.calls import DOUBLE, HYPER, INDEX, SHAPE, WORK64, doubles, ints
-from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import MAX_FEATURES
+from braided.kernels.native import kernel
 from braided.kernels.posterior import (
     COVARIANCE_AT,
     FEATURES,

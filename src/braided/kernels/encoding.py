@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from statistics import NormalDist
 
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 
 #: Outermost knots; inside, the knots are quantiles of the normal distribution, so that bins are used about equally.
 _OUTERMOST = 3.0

@@ -45,7 +45,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.kernels.calls import doubles, singles
-from braided.kernels.compile import kernel
+from braided.kernels.dense import copy
+from braided.kernels.native import kernel
 from braided.kernels.random import mix, unit_interval
 from braided.kernels.scale import PAST, RESTARTS
 from braided.store import MAX_COUNT
@@ -290,7 +291,7 @@ def fill(stage, values, columns, x, active):
     filled = x[FILLED * n : (FILLED + 1) * n]
     there[:] = 0
     scores[:] = 0
-    filled[:] = x[:n]
+    copy(x, filled)
     for j in range(n):
         count = figures[j, COUNT]
         sigma[j] = np.sqrt(figures[j, SQUARES] / count) if count > 0 else 0.0
@@ -303,7 +304,7 @@ def fill(stage, values, columns, x, active):
         if deviation > 1e-9:
             scores[j] = min(max((q - mean) / deviation, -S_BOUND), S_BOUND)
     by_rank = x[SCORES * n : (SCORES + 1) * n]
-    by_rank[:] = scores
+    copy(scores, by_rank)
     if active.shape[0] < n:
         n_listed = active.shape[0]
         for place in range(n_listed):

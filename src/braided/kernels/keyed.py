@@ -7,11 +7,11 @@ formulas are in `fleet.key_learners.KeyLearners`; `fleet.layout` has the places.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from braided.kernels import newton
 from braided.kernels.activations import softmax
-from braided.kernels.compile import CACHED, kernel
+from braided.kernels.dense import copy
+from braided.kernels.native import DoubleRows, Doubles, Flags, IntRows, Ints, SingleRows, Singles, entry, kernel
 from braided.kernels.record_weight import LARGEST_MOVE, counted
 from braided.kernels.scale import clipped, encode, remember
 
@@ -65,6 +65,13 @@ DOUBLES = RUNNING + len(RESIDUAL_RATES)
 FLEET_NOISE, OWN_NOISE = 0, 1
 UNIT, UNITS = OWN_NOISE + VALUE_OWN, OWN_NOISE + VALUE_OWN + 1
 FLEET_MORE = UNITS + 1
+_SCRATCH = newton.SCRATCH * CLASS_INPUTS
+
+
+def work_size(inputs: int, n_outputs: int) -> int:
+    """Scratch of `run`."""
+    waves = 1 + COSINES
+    return inputs + waves + max(inputs, waves) + VALUE_INPUTS + _SCRATCH + (CLASS_INPUTS + 3) * n_outputs
 
 
 @kernel()
@@ -214,7 +221,7 @@ def _predict_class(row, past, shape, fleet, shared, u, waves, inputs, latent, pr
             latent[k] += (fleet[i] + row[shape[WEIGHTS] + i]) * inputs[i, k]
     softmax(latent, prediction)
     if past[COUNT] == 0.0:
-        prediction[:] = shared[:n_outputs]
+        copy(shared, prediction)
 
 
 @kernel()
@@ -339,29 +346,30 @@ def _learn_value(row, past, shape, fleet, shared, y, weight, u, waves, inputs, p
         past[RUNNING + k] += rate * (residual - past[RUNNING + k])
 
 
-@njit(cache=CACHED, nogil=True)
+@entry
 def run(
-    shape, values, columns, places, statistics, pairs, frequencies, phases, single, double, slots, fleet, shared,
-    answered, targets, weights, learn, x, active, predictions,
-):  # fmt: skip
+    shape: Ints, values: DoubleRows, columns: Ints, places: Ints, statistics: DoubleRows, pairs: IntRows,
+    frequencies: DoubleRows, phases: Doubles, single: SingleRows, double: DoubleRows, slots: Ints, fleet: Doubles,
+    shared: DoubleRows, answered: Flags, targets: Doubles, weights: Doubles, learn: bool, x: Singles, active: Ints,
+    work: Doubles, predictions: DoubleRows,
+) -> None:  # fmt: skip
     """Predict, and if `learn` then learn, record by record.
 
     `slots[t]` is the key's row, -1 for one that is not known, for which the shared model answers alone. `shared[t]` are
     the shared model's probabilities or its value, before it learned the record, and `answered[t]` whether it had one
-    yet. `columns[place]` is the column of the feature in that place, -1 for none. A record of
-    weight 0 is predicted. `active` and `x` are as in `kernels.scale.encode`. With `shape[HELD]`, what all keys share
-    stays as it is: `fleet` and `statistics`.
+    yet. `columns[place]` is the column of the feature in that place, -1 for none. A record of weight 0 is predicted.
+    `active` and `x` are as in `kernels.scale.encode`, `work` has `work_size` places. With `shape[HELD]`, what all keys
+    share stays as it is: `fleet` and `statistics`.
     """
     n_outputs = shape[N_OUTPUTS]
-    widest = max(shape[INPUTS], 1 + COSINES)
-    u, waves, pu = np.zeros(shape[INPUTS]), np.zeros(1 + COSINES), np.zeros(widest)
-    inputs, of_value = np.zeros((CLASS_INPUTS, n_outputs)), np.zeros(VALUE_INPUTS)
-    latent, p, prediction, scratch = (
-        np.zeros(n_outputs),
-        np.zeros(n_outputs),
-        np.zeros(n_outputs),
-        np.zeros((newton.SCRATCH, CLASS_INPUTS)),
-    )
+    work[:] = 0.0
+    u, work = work[: shape[INPUTS]], work[shape[INPUTS] :]
+    waves, work = work[: 1 + COSINES], work[1 + COSINES :]
+    pu, work = work[: max(u.size, waves.size)], work[max(u.size, waves.size) :]
+    of_value, work = work[:VALUE_INPUTS], work[VALUE_INPUTS:]
+    scratch, work = work[:_SCRATCH].reshape(newton.SCRATCH, CLASS_INPUTS), work[_SCRATCH:]
+    inputs, work = work[: CLASS_INPUTS * n_outputs].reshape(CLASS_INPUTS, n_outputs), work[CLASS_INPUTS * n_outputs :]
+    latent, p, prediction = work[:n_outputs], work[n_outputs : 2 * n_outputs], work[2 * n_outputs : 3 * n_outputs]
     for t in range(values.shape[0]):
         n_active = encode(values[t], columns, places, statistics, True, x, active)
         active[-1] = n_active
@@ -388,12 +396,13 @@ def run(
                 _predict_class(row, past, shape, fleet, shared[t], u, waves, inputs, latent, prediction)
                 # Beyond the classes that keys have learners for, the shared model answers alone.
                 mass = shared[t, :n_outputs].sum() if shared.shape[1] > n_outputs and past[COUNT] > 0.0 else 1.0
-                predictions[t] = shared[t]
-                predictions[t, :n_outputs] = prediction * mass
+                copy(shared[t], predictions[t])
+                for k in range(n_outputs):
+                    predictions[t, k] = prediction[k] * mass
                 if learned and targets[t] < n_outputs:
                     label, weight = int(targets[t]), counted(weights, t)
                     _learn_class(row, past, shape, fleet, label, weight, u, waves, inputs, latent, p, pu, scratch)
         else:
-            predictions[t] = shared[t]
+            copy(shared[t], predictions[t])
         if learned and shape[HELD] == 0:
             remember(values[t], columns, statistics, active[:n_active])

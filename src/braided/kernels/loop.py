@@ -1,8 +1,8 @@
 """The record loop: see, score, answer, learn and remember each record of a chunk, with no Python in between.
 
 The arrays of a model stay where they are between two calls, so they travel as one row of addresses and sizes
-(`row_of`); the loop opens it into named groups. `engine.Braid` takes the same steps one by one where a learner is
-written in Python.
+(`row_of`); the loop opens it into named groups. A learner written in Python is called
+back.
 """
 
 from __future__ import annotations
@@ -10,25 +10,24 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray, njit, types
 from numpy.typing import NDArray
 
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import (
     COLUMNS,
+    array_at,
+    call_combine,
     call_forward,
+    call_gradients,
     call_learn,
-    combine_at,
     doubles,
-    gradients_at,
     ints,
-    pointer,
     singles,
 )
-from braided.kernels.compile import CACHED, kernel
-from braided.kernels.doubt import doubt
+from braided.kernels.doubt import DOUBTS, doubt
 from braided.kernels.inputs import COME, FEATURES, LATE, fill, take_in
 from braided.kernels.mixture import best
+from braided.kernels.native import Ints, address_of, entry, kernel
 from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
     CHANGES,
@@ -57,9 +56,6 @@ from braided.kernels.scale import (
 )
 from braided.kernels.scale import remember as remember_values
 
-# Columns of the combiner's row: two addresses, then address and length of each array.
-COMBINE_ADDRESS, GRADIENTS_ADDRESS = 0, 1
-COMBINER_SHAPE, COMBINER_HYPER, COMBINER_SINGLE, COMBINER_DOUBLE, COMBINER_WORK = range(2, 12, 2)
 # Columns of a learner's health.
 SKIPPED, IN_A_ROW, RESETS = HEALTH = range(3)
 # Columns of a learner's changes: whether it learns changes of the target, and the change that it predicted last.
@@ -113,6 +109,8 @@ class Scratch(NamedTuple):
         (learners,) whose scores are finite, and (learners, outputs) each.
     waiting
         `waiting[0]` is not 0 while another thread waits for the model.
+    failed
+        `failed[0]` is not 0 once a learner in Python has raised.
     """
 
     x: Any
@@ -121,6 +119,7 @@ class Scratch(NamedTuple):
     scores: Any
     gradients: Any
     waiting: Any
+    failed: Any
 
 
 class Chunk(NamedTuple):
@@ -193,35 +192,76 @@ class Flags(NamedTuple):
 _ARRAYS = (*Model._fields, *Scratch._fields)
 (
     TABLE, COMBINER, STAGE, CHANGES_AT, STATISTICS_AT, TARGET, TARGET_THEN, LATE_AT, HEALTH_AT,
-    X, ACTIVE, USABLE, SCORES, GRADIENTS, WAITING,
+    X, ACTIVE, USABLE, SCORES, GRADIENTS, WAITING, FAILED,
 ) = range(0, 2 * len(_ARRAYS), 2)  # fmt: skip
 STANDARDISE, REGRESSION, DOUBTER = range(2 * len(_ARRAYS), 2 * len(_ARRAYS) + 3)
-
-_flags_at = pointer(types.boolean)
-_int_at = pointer(types.int64)
-_single_at = pointer(types.float32)
-_double_at = pointer(types.float64)
+# Places in a chunk's row: in the same way the fields of Chunk, of the Answers that are told and of those that are
+# learned from; then how many records there are, the first to run, how many were learned before the chunk, whether
+# records are learned, and whether the scratch and the learners' work arrays hold the first one's forward pass.
+(
+    VALUES, COLUMNS_AT, SLOTS, TARGETS, WEIGHTS, PREDICTIONS, OWN, DOUBTS_AT, KNOWN, KNOWN_OWN, KNOWN_DOUBTS,
+) = range(0, 22, 2)  # fmt: skip
+RECORDS, FIRST, STEP, LEARNING, REUSE = range(22, 27)
 
 
 def row_of(model: Model, scratch: Scratch, standardise: bool, regression: bool, doubter: int) -> NDArray[np.int64]:
     """The row of a model. It holds addresses: the arrays must live as long as it is used."""
-    numbers = [number for array in (*model, *scratch) for number in (array.ctypes.data, array.size)]
-    return np.array([*numbers, standardise, regression, doubter], dtype=np.int64)
+    return np.array([*_placed((*model, *scratch)), standardise, regression, doubter], dtype=np.int64)
+
+
+class Call:
+    """What `run` is called with: a model's row and a chunk's.
+
+    Parameters
+    ----------
+    row, chunk, answers
+        The model's row, the records, and where answers go.
+    known
+        Where labels come late, where the answers go by what was known when a record was predicted; else the same place.
+    """
+
+    def __init__(self, row: NDArray[np.int64], chunk: Chunk, answers: Answers, known: Answers | None = None) -> None:
+        self.chunk, self.answers, self.known = chunk, answers, known or answers
+        numbers = [*_placed((*chunk, *answers, *self.known)), chunk.values.shape[0], 0, 0, 0, 0]
+        self._numbers = np.array(numbers, dtype=np.int64)
+        #: The chunk's row.
+        self.numbers = self._numbers.data
+        self.use(row)
+
+    def use(self, row: NDArray[np.int64]) -> None:
+        """Run the model of another row from now on."""
+        self._row = row
+        self._block = run.packed(row, self._numbers)
+
+    def place(self, at: int, array: NDArray[Any]) -> None:
+        """Let the chunk's row have another array, which must live as long as it is used."""
+        self.numbers[at], self.numbers[at + 1] = address_of(array), array.size
+
+    def run(self, first: int, step: int, learning: bool, reuse: bool) -> int:
+        """Run the records from the first one on; see `run`."""
+        numbers = self.numbers
+        numbers[FIRST], numbers[STEP], numbers[LEARNING], numbers[REUSE] = first, step, learning, reuse
+        done: int = run.native(self._block)
+        return done
+
+
+def _placed(arrays: tuple[Any, ...]) -> list[int]:
+    return [number for array in arrays for number in (address_of(array), array.size)]
 
 
 @kernel()
 def _model_at(row):
     n_learners = row[TABLE + 1] // COLUMNS
     return Model(
-        carray(_int_at(row[TABLE]), (n_learners, COLUMNS)),
+        array_at(row[TABLE], np.int64, n_learners, COLUMNS),
         ints(row, COMBINER),
         ints(row, STAGE),
-        carray(_double_at(row[CHANGES_AT]), (n_learners, 2)),
-        carray(_double_at(row[STATISTICS_AT]), (row[STATISTICS_AT + 1] // STATISTICS, STATISTICS)),
+        array_at(row[CHANGES_AT], np.float64, n_learners, 2),
+        array_at(row[STATISTICS_AT], np.float64, row[STATISTICS_AT + 1] // STATISTICS, STATISTICS),
         doubles(row, TARGET),
         doubles(row, TARGET_THEN),
         doubles(row, LATE_AT),
-        carray(_int_at(row[HEALTH_AT]), (n_learners, 3)),
+        array_at(row[HEALTH_AT], np.int64, n_learners, 3),
     )
 
 
@@ -232,30 +272,34 @@ def _scratch_at(row):
     return Scratch(
         singles(row, X),
         ints(row, ACTIVE),
-        carray(_flags_at(row[USABLE]), (n_learners,)),
-        carray(_single_at(row[SCORES]), (n_learners, n_outputs)),
-        carray(_single_at(row[GRADIENTS]), (n_learners, n_outputs)),
+        array_at(row[USABLE], np.bool_, n_learners),
+        array_at(row[SCORES], np.float32, n_learners, n_outputs),
+        array_at(row[GRADIENTS], np.float32, n_learners, n_outputs),
         ints(row, WAITING),
+        ints(row, FAILED),
     )
 
 
 @kernel()
-def call_combine(row, x, active, scores, usable, prediction):
-    """Let the combiner of this row turn the scores of the usable learners into a prediction."""
-    combine_at(row[COMBINE_ADDRESS])(
-        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE),
-        doubles(row, COMBINER_DOUBLE), x, active, scores, usable, singles(row, COMBINER_WORK), prediction,
-    )  # fmt: skip
+def _chunk_at(row):
+    n = row[RECORDS]
+    return Chunk(
+        array_at(row[VALUES], np.float64, n, row[VALUES + 1] // max(n, 1)),
+        ints(row, COLUMNS_AT),
+        ints(row, SLOTS),
+        doubles(row, TARGETS),
+        doubles(row, WEIGHTS),
+    )
 
 
 @kernel()
-def call_gradients(row, x, active, scores, usable, y, weight, prediction, gradients):
-    """Let the combiner of this row give each learner its gradient, and learn itself if it has weights."""
-    gradients_at(row[GRADIENTS_ADDRESS])(
-        ints(row, COMBINER_SHAPE), doubles(row, COMBINER_HYPER), singles(row, COMBINER_SINGLE),
-        doubles(row, COMBINER_DOUBLE), x, active, scores, usable, y, weight, prediction, singles(row, COMBINER_WORK),
-        gradients,
-    )  # fmt: skip
+def _answers_at(row, predictions, own, doubts):
+    n = max(row[RECORDS], 1)
+    return Answers(
+        array_at(row[predictions], np.float64, n, row[predictions + 1] // n),
+        array_at(row[own], np.float64, n, row[own + 1] // n),
+        array_at(row[doubts], np.float64, row[doubts + 1] // DOUBTS, DOUBTS),
+    )
 
 
 @kernel()
@@ -424,6 +468,8 @@ def learn(model, scratch, chunk, answers, flags, t, available, step):
         learned = gradient_of(model, scratch, flags, i, own_aim, weight)
         if learned:
             learned = call_learn(model.table[i], scratch.x, available, step, own_aim, weight, scratch.gradients[i])
+            if scratch.failed[0] != 0:
+                return False
         if note_health(model.health, i, learned):
             failing = True
     return failing
@@ -444,36 +490,49 @@ def remember(model, scratch, chunk, flags, t, available):
         take_in(model.stage, chunk.values[t], chunk.columns, model.statistics, scratch.x, available, doubtful)
 
 
-@njit(cache=CACHED, nogil=True)
-def run(row, values, columns, slots, targets, weights, predictions, own, doubts, step, learning, reuse):
-    """Predict, and if `learning` then learn, record by record; returns how many were done.
+@entry
+def run(row: Ints, chunk_row: Ints) -> int:
+    """Predict, and if `LEARNING` then learn, record by record from `FIRST` on; returns how many are done.
 
-    When a learner has failed `PATIENCE` times in a row, so that it has to be reset before the next record, the loop
-    ends, and the number is negative. Learning also ends after the record in hand when another thread waits. The
-    arguments are the row of a model and the fields of `Chunk`, `Answers` and `Flags`: a call with groups of arrays
-    would take three times as long.
+    When a learner has failed `PATIENCE` times in a row, so that it has to
+    be reset before the next record, the loop ends, and the number is negative. Learning also ends after the record in
+    hand when another thread waits, and where a learner in Python raises before the record that it raised for.
     """
-    model, scratch = _model_at(row), _scratch_at(row)
-    chunk, answers = Chunk(values, columns, slots, targets, weights), Answers(predictions, own, doubts)
+    model, scratch, chunk = _model_at(row), _scratch_at(row), _chunk_at(chunk_row)
+    step, learning, reuse = chunk_row[STEP], chunk_row[LEARNING] != 0, chunk_row[REUSE] != 0
+    answers = _answers_at(chunk_row, PREDICTIONS, OWN, DOUBTS_AT)
+    known = _answers_at(chunk_row, KNOWN, KNOWN_OWN, KNOWN_DOUBTS)
     regression = row[REGRESSION] != 0
-    follow = regression and model.changes[:, OF_CHANGES].any()
+    follow = False
+    for i in range(model.changes.shape[0]):
+        follow = follow or (regression and model.changes[i, OF_CHANGES] != 0.0)
     lags = learning and model.late.shape[0] > 1
-    flags = Flags(row[STANDARDISE] != 0, regression, follow, row[DOUBTER], learning, lags, reuse, step)
-    for t in range(values.shape[0]):
-        available = see(model, scratch, chunk, flags, t)
+    for t in range(chunk_row[FIRST], chunk.values.shape[0]):
         # Predictions alone are all made at the step that comes next.
         now = step + t if learning else step
-        if not (reuse and t == 0):
-            for i in range(model.table.shape[0]):
-                score(model, scratch, flags, i, available, now)
-        value = answer(model, scratch, answers, flags, t, available)
         failing = False
-        if learning:
-            failing = learn(model, scratch, chunk, answers, flags, t, available, now)
-            remember(model, scratch, chunk, flags, t, available)
-        predictions[t, 0] = value
+        # Where labels come late a record is answered by all that is known by now, and learned by what was known then.
+        for turn in range(2 if lags else 1):
+            learns = learning and (turn == 1 or not lags)
+            told = known if turn == 1 else answers
+            flags = Flags(
+                row[STANDARDISE] != 0, regression, follow, row[DOUBTER], learns, lags and learns, reuse, step
+            )  # fmt: skip
+            available = see(model, scratch, chunk, flags, t)
+            if not (reuse and t == 0):
+                for i in range(model.table.shape[0]):
+                    score(model, scratch, flags, i, available, now)
+                if scratch.failed[0] != 0:
+                    return t
+            value = answer(model, scratch, told, flags, t, available)
+            if learns:
+                failing = learn(model, scratch, chunk, told, flags, t, available, now)
+                if scratch.failed[0] != 0:
+                    return t
+                remember(model, scratch, chunk, flags, t, available)
+            told.predictions[t, 0] = value
         if failing:
             return -(t + 1)
         if learning and scratch.waiting[0] != 0:
             return t + 1
-    return values.shape[0]
+    return chunk.values.shape[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 
 
 @kernel()

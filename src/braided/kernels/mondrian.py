@@ -12,11 +12,10 @@ ends the search for those that do not.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from braided.kernels.compile import CACHED, kernel
-from braided.kernels.dense import FAST
+from braided.kernels.dense import FAST, copy
 from braided.kernels.inputs import has_planes
+from braided.kernels.native import Doubles, Ints, SingleRows, entry, kernel
 from braided.kernels.random import mix, unit_interval
 
 #: The bound of a range that holds nothing yet, and the value of a feature that is missing.
@@ -283,11 +282,11 @@ def _clear(shape, nodes, ranges, node, time, parent):
 def _copy(shape, nodes, ranges, node, to, time, parent):
     """Copy a node to `to`, but for its time and parent; its children keep their parent."""
     row, used = COUNTS + shape[OUTPUTS], shape[USED]
-    nodes[to, :row] = nodes[node, :row]
+    copy(nodes[node], nodes[to, :row])
     nodes[to, TIME] = time
     nodes[to, PARENT] = parent
-    ranges[2 * to, :used] = ranges[2 * node, :used]
-    ranges[2 * to + 1, :used] = ranges[2 * node + 1, :used]
+    copy(ranges[2 * node], ranges[2 * to, :used])
+    copy(ranges[2 * node + 1], ranges[2 * to + 1, :used])
 
 
 @kernel()
@@ -479,11 +478,15 @@ def _go_up(shape, hyper, nodes, first, node, beside, values, y, weight, error, g
         node = _linked(shape, first, nodes[node, PARENT])
 
 
-@njit(cache=CACHED)
-def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
+@entry
+def drop_splits(
+    nodes: SingleRows, ranges: SingleRows, sizes: Doubles, tree: int, most_nodes: int, feature: int, place: Ints,
+    pending: Ints,
+) -> None:  # fmt: skip
     """Leave out a tree's splits on a feature, and the nodes that nothing leads to then.
 
     A node that is split there keeps its records and its range, and goes on as its child with more records does.
+    `place` and `pending` are scratch, (most_nodes,).
     """
     first, size = tree * most_nodes, min(int(sizes[tree]), most_nodes)
     found = False
@@ -491,10 +494,9 @@ def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
         found = found or nodes[node, FEATURE] == feature
     if not found:
         return
-    place = np.full(size, -1)  # of the nodes that stay, in order; 0 as long as it is not known
+    place[:size] = -1  # of the nodes that stay, in order; 0 as long as it is not known
     place[0] = 0
     # A child may stand before its parent, so that they are looked for from the root on.
-    pending = np.empty(size, dtype=np.int64)
     depth = 1
     pending[0] = 0
     while depth > 0:
@@ -522,7 +524,9 @@ def drop_splits(nodes, ranges, sizes, tree, most_nodes, feature):
     for number in range(size):
         if place[number] >= 0:
             old, new = first + number, first + place[number]
-            nodes[new], ranges[2 * new], ranges[2 * new + 1] = nodes[old], ranges[2 * old], ranges[2 * old + 1]
+            copy(nodes[old], nodes[new])
+            copy(ranges[2 * old], ranges[2 * new])
+            copy(ranges[2 * old + 1], ranges[2 * new + 1])
             if nodes[new, PARENT] >= 0:
                 nodes[new, PARENT] = place[_within(nodes[new, PARENT], size)]
             if nodes[new, FEATURE] >= 0:

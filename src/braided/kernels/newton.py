@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from braided.kernels.activations import softmax
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 from braided.kernels.record_weight import LARGEST_MOVE, n_steps
 
 #: Rows of the scratch of a step for a class: h, P h, and the means of the inputs over the classes.

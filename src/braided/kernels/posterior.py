@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.compile import kernel
 from braided.kernels.dense import FAST
 from braided.kernels.inputs import has_planes
+from braided.kernels.native import kernel
 
 DIAGONAL, FULL, UPPER = range(3)
 SMALLEST_VARIANCE = 1e-30

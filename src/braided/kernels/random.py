@@ -12,14 +12,13 @@ from __future__ import annotations
 import zlib
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from braided.kernels.compile import CACHED
+from braided.kernels.native import SingleRows, entry
 
 
-@njit(cache=CACHED)
-def mix(key, value):
+@entry
+def mix(key: np.uint64, value: np.uint64) -> np.uint64:
     """Hash two 64-bit integers into one."""
     z = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15) * (np.uint64(value) + np.uint64(1))
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -27,14 +26,14 @@ def mix(key, value):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=CACHED)
-def unit_interval(bits):
+@entry
+def unit_interval(bits: np.uint64) -> float:
     """Map a hash to [0, 1): the upper 53 bits as a fraction."""
     return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=CACHED)
-def draw_uniform(out, key, first_row, first_column, bound):
+@entry
+def draw_uniform(out: SingleRows, key: np.uint64, first_row: int, first_column: int, bound: float) -> None:
     """Draw uniform(-bound, bound) outside the corner of `first_row` rows and `first_column` columns."""
     for i in range(out.shape[0]):
         row_key = mix(key, i)
@@ -47,8 +46,8 @@ def fill_uniform(out: NDArray[np.float32], key: int, first_row: int, first_colum
     draw_uniform(out, np.uint64(key), first_row, first_column, bound)
 
 
-@njit(cache=CACHED)
-def _fill_normal(out, key, first_row, scale):
+@entry
+def _fill_normal(out: SingleRows, key: np.uint64, first_row: int, scale: float) -> None:
     """Draw normal numbers in the rows from `first_row` on (Box and Muller)."""
     for i in range(first_row, out.shape[0]):
         row_key = mix(key, i)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 
 MIN_WEIGHT, MAX_WEIGHT = 1e-6, 100.0
 MAX_OF_GRADIENT = 10.0

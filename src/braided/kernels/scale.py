@@ -38,7 +38,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 from braided.store import MAX_COUNT
 
 BOUND = 20.0
@@ -113,6 +113,20 @@ def clipped(value, limit):
 
 
 @kernel()
+def _middle_size(value, column, n):
+    """The size in the middle, of two the smaller, of a value and the n that are kept."""
+    for i in range(n + 1):
+        size, below, upto = abs(value if i == n else column[FIRST + i]), 0, 0
+        for j in range(n + 1):
+            other = abs(value if j == n else column[FIRST + j])
+            below += other < size
+            upto += other <= size
+        if below <= n // 2 < upto:
+            return size
+    return abs(value)
+
+
+@kernel()
 def including(value, column):
     """The value within its bound, and count, mean and squares with it among them; `column` is a feature's row."""
     count, mean, squares = column[COUNT], column[MEAN], column[SQUARES]
@@ -124,12 +138,7 @@ def including(value, column):
         mean += delta / count
         return value, count, mean, squares + delta * (value - mean)
     n = max(int(count), 0)
-    sizes = np.empty(n + 1)
-    for i in range(n):
-        sizes[i] = abs(column[FIRST + i])
-    sizes[n] = abs(value)
-    sizes.sort()
-    limit = min(BOUND * max(1.0, sizes[n // 2]), _LARGEST)
+    limit = min(BOUND * max(1.0, _middle_size(value, column, n)), _LARGEST)
     value = clipped(value, limit)
     mean = value
     for i in range(n):

@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from braided.kernels.compile import CACHED, kernel
+from braided.kernels.native import DoubleRows, Doubles, IntBlocks, IntRows, Ints, entry, kernel
 
 # Columns of the losses: of the answer, of the two plain guesses (what is usual and what was last), of each learner.
 ANSWER, USUAL, LAST, LEARNERS = 0, 1, 2, 3
@@ -59,8 +58,11 @@ def odds_bin(probability):
     return min(max(place, 0), ODDS_BINS - 1)
 
 
-@njit(cache=CACHED, nogil=True)
-def tally_classes(predictions, decided, truth, own, confusion, calibration, odds, sums, losses):
+@entry
+def tally_classes(
+    predictions: DoubleRows, decided: Ints, truth: Ints, own: DoubleRows, confusion: IntRows, calibration: DoubleRows,
+    odds: IntBlocks, sums: Doubles, losses: DoubleRows,
+) -> None:  # fmt: skip
     """Count in some records of a classification.
 
     `predictions[t]` are the probabilities of the classes known so far, all 0 where there was no answer; `decided[t]` is
@@ -129,8 +131,8 @@ def _add_product(sums, place, huge_place, a, b):
         sums[huge_place] += (a / HUGE_UNIT) * (b / HUGE_UNIT)
 
 
-@njit(cache=CACHED, nogil=True)
-def tally_values(predictions, truth, own, sums, losses):
+@entry
+def tally_values(predictions: Doubles, truth: Doubles, own: DoubleRows, sums: Doubles, losses: DoubleRows) -> None:
     """Count in some records of a regression: `losses[t]` gets the absolute errors of the answer and each learner."""
     for t in range(predictions.shape[0]):
         y = truth[t]
@@ -144,8 +146,10 @@ def tally_values(predictions, truth, own, sums, losses):
         _add_product(sums, DEVIATIONS, HUGE_DEVIATIONS, gap, _kept(y - sums[MEAN]))
 
 
-@njit(cache=CACHED, nogil=True)
-def add_losses(losses, totals, since, numbers, points, within):
+@entry
+def add_losses(
+    losses: DoubleRows, totals: Doubles, since: Doubles, numbers: Ints, points: DoubleRows, within: DoubleRows
+) -> None:
     """Add up some records' losses, (n, width), for a curve; see `Curve` for what is kept.
 
     `numbers` are the records so far, those from one point to the next, and the points. A curve without room for one
@@ -175,8 +179,8 @@ def add_losses(losses, totals, since, numbers, points, within):
             numbers[_POINTS] += 1
 
 
-@njit(cache=CACHED, nogil=True)
-def guess_classes(truth, come, seen, guesses, losses):
+@entry
+def guess_classes(truth: Ints, come: Ints, seen: Ints, guesses: Ints, losses: DoubleRows) -> None:
     """What the plain guesses get wrong: the most frequent class of those that have come, and the one that came last.
 
     `come[t]` is the place of the label that comes after record t and before the next, -1 for none. `seen[k]` counts the
@@ -196,8 +200,8 @@ def guess_classes(truth, come, seen, guesses, losses):
         guesses[_LAST_GUESS] = label
 
 
-@njit(cache=CACHED, nogil=True)
-def guess_values(truth, come, seen, guesses, losses):
+@entry
+def guess_values(truth: Doubles, come: Doubles, seen: Doubles, guesses: Doubles, losses: DoubleRows) -> None:
     """How far off the plain guesses are: the mean of the targets that have come, and the one that came last.
 
     `come[t]` is the target that comes after record t and before the next, NaN for none. `seen` is how many have come
@@ -215,11 +219,9 @@ def guess_values(truth, come, seen, guesses, losses):
         guesses[_LAST_GUESS] = y
 
 
-@njit(cache=CACHED, nogil=True)
-def count_present(values):
-    """How many records of a chunk, (n, columns) with NaN for missing, have a value in each column."""
-    counts = np.zeros(values.shape[1], dtype=np.int64)
+@entry
+def count_present(values: DoubleRows, counts: Ints) -> None:
+    """Count how many records of a chunk, (n, columns) with NaN for missing, have a value in each column."""
     for t in range(values.shape[0]):
         for j in range(values.shape[1]):
             counts[j] += 1 if values[t, j] == values[t, j] else 0
-    return counts

@@ -13,8 +13,9 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
+from braided.kernels.dense import copy
 from braided.kernels.inputs import PLAIN
+from braided.kernels.native import kernel
 from braided.kernels.posterior import SMALLEST_VARIANCE, list_inputs, n_listed
 from braided.kernels.record_weight import n_steps
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
@@ -143,7 +144,7 @@ def _find_scores(g, jacobian, step, a, z, p, f, trial):
             length /= 2.0
         if not found <= misfit:
             return
-        z[:] = trial
+        copy(trial, z)
         misfit = found
         if length * largest <= _CLOSE:
             return

@@ -301,9 +301,12 @@ class MondrianForest(CompiledLearner):
     def forget_features(self, slots: NDArray[np.int64]) -> None:
         """No range, gain or frame of theirs, and no split: in place of one stands its child with more records."""
         views = self.views
+        place, pending = np.zeros((2, self.config.nodes), dtype=np.int64)
         for slot in slots[slots < self._used(self.n_features)].tolist():
             for tree in range(self.config.trees):
-                drop_splits(views["nodes"], views["ranges"], views["sizes"], tree, self.config.nodes, slot)
+                drop_splits(
+                    views["nodes"], views["ranges"], views["sizes"], tree, self.config.nodes, slot, place, pending
+                )
             rows = self._rows("ranges", views["sizes"])
             views["ranges"][rows[::2], slot], views["ranges"][rows[1::2], slot] = NOTHING, -NOTHING
             views["gains"][slot], views["frames"][slot] = 0.0, 0.0

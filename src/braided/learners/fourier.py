@@ -7,16 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import CACHED, kernel
 from braided.kernels.dense import add_row
 from braided.kernels.inputs import has_planes
+from braided.kernels.native import Ints, SingleRows, kernel
 from braided.kernels.posterior import (
     COVARIANCE_AT,
     FEATURES,
@@ -256,8 +255,10 @@ def _learn_linear(shape, hyper, single, second, double, x, active, step, y, weig
     return fine
 
 
-@njit(cache=CACHED)
-def _draw_subsets(frequencies, key, first_row, max_size, early):
+@entry
+def _draw_subsets(
+    frequencies: SingleRows, key: np.uint64, first_row: int, max_size: int, early: bool, members: Ints
+) -> None:
     """Give the features from `first_row` on to functions of 1 to `max_size` features each, once frequencies are drawn.
 
     A feature that is number j takes part in a function of size s with probability s / j, in the place of one that is
@@ -265,7 +266,6 @@ def _draw_subsets(frequencies, key, first_row, max_size, early):
     was learned, it is added.
     """
     n_features, n_functions = frequencies.shape
-    members = np.empty(n_features, dtype=np.int64)
     for k in range(n_functions):
         function_key = mix(key, k)
         size = 1 + int(unit_interval(function_key) * max_size)
@@ -372,11 +372,15 @@ class FourierLogistic(GaussianLearner):
             if not self.config.subset and self.config.inputs != "plain" and old[0] and self.steps >= _EARLY:
                 view[: old[0]] *= math.sqrt(view.shape[0] / old[0])
             if self.config.subset:
-                _draw_subsets(view, np.uint64(key), old[0], self.config.subset, old[0] == 0 or self.steps < _EARLY)
+                self._draw_subsets(view, key, old[0], old[0] == 0 or self.steps < _EARLY)
         elif name == "phases":
             super().initialise(name, view, old, math.pi)
         else:
             super().initialise(name, view, old, bound)
+
+    def _draw_subsets(self, frequencies: NDArray[np.float32], key: int, first_row: int, early: bool) -> None:
+        members = np.zeros(len(frequencies), dtype=np.int64)
+        _draw_subsets(frequencies, np.uint64(key), first_row, self.config.subset, early, members)
 
     def forget_features(self, slots: NDArray[np.int64]) -> None:
         """Draw frequencies anew; functions of some features each take a new one in as they do late in a stream."""
@@ -387,7 +391,7 @@ class FourierLogistic(GaussianLearner):
             fill_normal(frequencies[: slot + 1], key, slot, 1.0 / self.config.bandwidth)
             if self.config.subset:
                 last = np.vstack([np.delete(frequencies, slot, axis=0), frequencies[slot]])
-                _draw_subsets(last, np.uint64(key), len(last) - 1, self.config.subset, False)
+                self._draw_subsets(last, key, len(last) - 1, early=False)
                 frequencies[slot] = last[-1]
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:

@@ -13,8 +13,8 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
-from braided.kernels.dense import accumulate, add_row, backward, backward_head, dot, forward_head, step, step_row
+from braided.kernels.dense import accumulate, add_row, backward, backward_head, copy, dot, forward_head, step, step_row
+from braided.kernels.native import kernel
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.kernels.record_weight import of_gradient
 from braided.learners.base import MAX_LAYERS, RATE, ArrayPlan, CompiledLearner, LearnerConfig
@@ -147,7 +147,7 @@ def _network(shape, hyper, single, alphas, x, active, at_random, step_number, wo
     for layer in range(1, n_layers + 1):
         width, weights, bias = shape[at + _WIDTH], shape[at + _WEIGHTS], shape[at + _BIAS]
         out = work[place : place + width]
-        out[:] = single[bias : bias + width]
+        copy(single[bias : bias + width], out)
         accumulate(single[weights : weights + n_in * width].reshape(n_in, width), layer_in, index, out)
         if layer == aux:
             for slot in active:

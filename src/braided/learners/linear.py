@@ -8,7 +8,7 @@ import numpy as np
 
 from braided import checks
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 from braided.kernels.posterior import (
     COVARIANCE_AT,
     FEATURES,

@@ -11,11 +11,11 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, relu, relu_backward
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
 from braided.kernels.dense import (
     accumulate_listed,
     backward,
     backward_head,
+    copy,
     forward,
     forward_head,
     nonzero,
@@ -24,6 +24,7 @@ from braided.kernels.dense import (
 )
 from braided.kernels.encoding import encode_piecewise, knots
 from braided.kernels.inputs import FILLED, has_planes
+from braided.kernels.native import kernel
 from braided.kernels.scale import PAST
 from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import STEP_PLACES, StepConfig, step_size_of
@@ -108,7 +109,7 @@ def _list_inputs(shape, hyper, x, active, layer_in, listed):
     for k in range(listed[_LISTED]):
         layer_in[listed[k]] = 0
     if first > 0 and x.shape[0] >= shape[_FEATURES] + PAST:
-        layer_in[:PAST] = x[-PAST:]
+        copy(x[-PAST:], layer_in[:PAST])
     filled = shape[_FILLED] > 0 and has_planes(x, shape[_FEATURES])
     if filled:
         for slot in range(shape[_FEATURES]):
@@ -149,7 +150,7 @@ def _forward(shape, hyper, single, double, x, active, step_number, work, work64,
         bias = single[bias_at : bias_at + width]
         layer_out = work[place : place + width]
         if layer == 0:
-            layer_out[:] = bias
+            copy(bias, layer_out)
             accumulate_listed(weights, layer_in, listed, listed[_LISTED], layer_out)
         else:
             forward(weights, bias, layer_in, others, layer_out)

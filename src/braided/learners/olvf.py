@@ -12,6 +12,7 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import sigmoid
 from braided.kernels.calls import FORWARD, LEARN, entry
+from braided.kernels.native import kernel
 from braided.kernels.record_weight import of_gradient
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 
@@ -43,10 +44,33 @@ class OLVFConfig(LearnerConfig):
 
 
 # Places in `shape`: features in use, and the distance of the arrays. `double` holds w, w-bar and whether a feature has
-# been learned, one after another. In `hyper`: C, Cbar, B, lambda. In `work64`: the margin.
+# been learned, one after another. In `hyper`: C, Cbar, B, lambda. In `work64`: the margin, then the sizes of w.
 _SIZE, _STRIDE = 0, 1
 _LARGEST_STEP, _FEATURE_RATE, _SHARE_KEPT, _RADIUS = range(4)
-_MARGIN = 0
+_MARGIN, _SIZES = 0, 1
+
+
+@kernel()
+def _in_place(values, place):
+    """The number that has this place among some in order; reorders them (Hoare's quickselect)."""
+    low, high = 0, values.shape[0] - 1
+    while low < high:
+        pivot, i, j = values[(low + high) // 2], low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i, j = i + 1, j - 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return values[place]
 
 
 @entry(FORWARD)
@@ -93,7 +117,10 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
             w[slot] *= radius / norm
     kept = int(np.ceil(share_kept * size))
     if kept < size:
-        smallest_kept = np.sort(np.abs(w[:size]))[size - kept]
+        sizes = work64[_SIZES : _SIZES + size]
+        for slot in range(size):
+            sizes[slot] = abs(w[slot])
+        smallest_kept = _in_place(sizes, size - kept)
         for slot in range(size):
             if abs(w[slot]) < smallest_kept:
                 w[slot] = 0.0
@@ -157,8 +184,8 @@ class OLVF(CompiledLearner):
         return [config.aggressiveness, config.feature_rate, config.share_kept, config.radius]
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """The margin."""
-        return 0, 1, 0
+        """The margin, and the sizes of the weights."""
+        return 0, 1 + n_features, 0
 
     def initialise(self, name: str, view: NDArray[Any], old: tuple[int, ...], bound: float) -> None:
         """All zero."""

@@ -12,8 +12,8 @@ from braided import checks
 from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
 from braided.kernels.inputs import COME, LATE, MAX_FEATURES, has_planes
+from braided.kernels.native import kernel
 from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES

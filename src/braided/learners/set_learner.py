@@ -13,7 +13,6 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.kernels.activations import all_finite, normalise, normalise_backward, relu, relu_backward, softmax
 from braided.kernels.calls import FORWARD, LEARN, entry
-from braided.kernels.compile import kernel
 from braided.kernels.dense import (
     accumulate,
     add_row,
@@ -25,6 +24,7 @@ from braided.kernels.dense import (
     step,
     step_row,
 )
+from braided.kernels.native import kernel
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.learners.base import MAX_LAYERS, ArrayPlan, CompiledLearner
 from braided.learners.steps import STEP_PLACES, StepConfig, step_size_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from braided import checks
-from braided.kernels.compile import kernel
+from braided.kernels.native import kernel
 from braided.learners.base import RATE, LearnerConfig
 
 # Places in `hyper` of a learner that steps along its gradient, after `RATE`; a learner with more numbers has its own

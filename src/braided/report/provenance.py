@@ -15,7 +15,7 @@ _PROCESSOR = Path("/proc/cpuinfo")
 
 def provenance() -> dict[str, str]:
     """Versions and machine, as they belong under every figure."""
-    packages = {name: version(name) for name in ("numpy", "numba", "river")}
+    packages = {name: version(name) for name in ("numpy", "river")}
     return {
         "braided": __version__,
         **packages,

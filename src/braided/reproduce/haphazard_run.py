@@ -12,7 +12,6 @@ from braided.estimators.decision import BALANCED, LIKELIEST
 from braided.evaluation import Evaluation
 from braided.records import Predictions, Records
 from braided.reproduce.areas import pr_area, roc_area
-from braided.run.compiling import compile_model
 from braided.streams import Stream
 
 _POSITIVE = 1
@@ -65,7 +64,6 @@ def _counted(labels: NDArray[np.int64], said: NDArray[np.int64]) -> dict[str, fl
 
 def run(model: Any, stream: Stream) -> dict[str, Any]:
     """Take a model through a stream; the figures of it."""
-    compile_model(model, lambda message: None)
     answers = Answers()
     evaluation = Evaluation(model, on_predictions=answers.take)
     for _ in evaluation.run(stream):

@@ -61,7 +61,7 @@ _ALSO_DECIDING = {
     STREAMS: ("reproduce/stream_sources.py", "reproduce/streams_run.py", "reproduce/work_share.py"),
 }
 #: Packages whose release decides a result as well.
-_LIBRARIES = ("numba", "numpy", "river")
+_LIBRARIES = ("numpy", "river")
 
 
 @dataclass(frozen=True)

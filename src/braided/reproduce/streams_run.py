@@ -8,17 +8,15 @@ from braided.estimators.params import REGRESSION
 from braided.evaluation import Evaluation
 from braided.kernels.tally import LAST
 from braided.reproduce.work_share import WorkShare
-from braided.run.compiling import compile_model
 from braided.streams import Stream
 
 
 def run(model: Any, stream: Stream) -> dict[str, Any]:
     """Take a model through a stream; its figures, and what the last label or value would have given.
 
-    `seconds` are those of predicting and learning, the model's code compiled before, times the share of the whole that
+    `seconds` are those of predicting and learning, times the share of the whole that
     the process was at work.
     """
-    compile_model(model, lambda message: None)
     evaluation = Evaluation(model)
     share = WorkShare()
     for _ in evaluation.run(stream):

@@ -25,7 +25,6 @@ from braided.kernels.tally import LAST, USUAL
 from braided.records import Labels, Records
 from braided.run import decision as decisions
 from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprint
-from braided.run.compiling import compile_model
 from braided.run.options import AUTO, RunOptions
 from braided.run.prediction_topic import PredictionTopic
 from braided.run.predictions import PredictionFile, Written
@@ -183,7 +182,7 @@ class Job:
         zoo.check(self.options.models, self.options.model_options(self.options.seed))
 
     def _look_first(self, records: int) -> None:
-        """Read the first records before anything is compiled: what is wrong with them is known at once."""
+        """Read the first records before any model is made: what is wrong with them is known at once."""
         self._first: list[Any] = []
         if isinstance(self._source, ArrayStream):
             self._first = self._source.table.known_targets[:records]
@@ -267,7 +266,7 @@ class Job:
         return stream if options.limit is None else Limited(stream, options.limit)
 
     def _fresh(self, name: str, seed: int) -> Evaluation:
-        """A new model, its code compiled; the first `always` features of the stream are its base features."""
+        """A new model; the first `always` features of the stream are its base features."""
         base: tuple[Hashable, ...] = ()
         if self.options.always:
             batches = self._source.first if isinstance(self._source, Peeked) else self._source.batches()
@@ -277,7 +276,6 @@ class Job:
         model: Any = zoo.build(name, self.options.model_options(seed, base))
         if self.options.key is not None:
             model = _fleet(name, model, self.options)
-        compile_model(model, self._tell)
         history = History(name, model.learner_names, self.options.task == REGRESSION)
         listener = None if self._predictions is None else self._predictions.write
         return Evaluation(model, history, self.options.delay, listener, self.options.late_labels())

@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from braided.errors import BraidedError
-from braided.estimators import MODLClassifier, MODLRegressor
-from braided.estimators.warm_up import warm_up
-from braided.fleet import Fleet, warm_up_fleet
-from braided.learners import LogisticConfig
+from braided.estimators import MODLClassifier
+from braided.fleet import Fleet
 from braided.serve.disk import Disk
 from braided.serve.folder_lock import FolderLock
 from braided.serve.model_folder import GONE, NEW, ModelFolder, Recovery, keys_folder
@@ -29,7 +27,6 @@ from braided.serve.model_spec import ModelSpec, model_from, state_from_checkpoin
 from braided.serve.model_state import ModelState
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Settings
-from braided.serve.stats import Stats
 from braided.serve.worker import Deliver, Worker, deliver_here
 
 log = logging.getLogger("braided.serve")
@@ -84,12 +81,6 @@ class Service:
             self._lock = FolderLock(self.settings.folder)
         except OSError as error:
             raise BraidedError(f"{self.settings.folder}: cannot be used: {error.strerror or error}") from None
-        for default in (MODLClassifier(), MODLRegressor()):
-            warm_up(default)
-        # A request for the first fleet must not wait for a compiler; one small fleet calls what all do.
-        warm_up_fleet(Fleet(MODLClassifier(learners=(LogisticConfig(),)), key="key"))
-        for regression in (False, True):
-            Stats([], regression).metrics()  # compiles what counts
         for path in sorted(self.folder.iterdir()):
             if path.name.startswith((NEW, GONE)):
                 shutil.rmtree(path, ignore_errors=True)
@@ -107,7 +98,6 @@ class Service:
                 raise BraidedError(f"the service ended {_MAX_ATTEMPTS} times in a row while it was being opened")
             with model_folder.attempt():
                 state, recovery = model_folder.open()
-                _compile(state)
         except Exception as error:
             if not isinstance(error, BraidedError | OSError):
                 log.exception("model %s cannot be opened", path.name)
@@ -173,7 +163,6 @@ class Service:
                     "with a higher --max-models"
                 )  # fmt: skip
             state = build()
-            _compile(state)
             try:
                 folder = ModelFolder.create(self.folder, state, self.settings, self.disk)
             except OSError as error:
@@ -237,13 +226,6 @@ class Service:
     def status(self) -> str:
         """`ok`, or `degraded` while something is wrong with some model."""
         return "degraded" if self.troubles() else "ok"
-
-
-def _compile(state: ModelState) -> None:
-    """Compile what a model will call."""
-    warm_up(state.template)
-    if isinstance(state.model, Fleet):
-        warm_up_fleet(state.model)
 
 
 def n_features(state: ModelState, summary: dict[str, Any]) -> int:

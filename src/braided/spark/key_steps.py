@@ -10,7 +10,6 @@ import numpy as np
 from braided.errors import BraidedError
 from braided.fleet import KIND, Fleet
 from braided.spark.columns import PREDICTION, PROBABILITIES, Columns, packed, unpacked
-from braided.spark.compile_once import compile_once
 from braided.store import decode, encode
 from braided.values import is_missing
 
@@ -27,9 +26,7 @@ _FLEETS = 4
 def fleet_of(saved: bytes) -> Fleet:
     """A fleet without keys from its bytes, ready to run; a worker has it for all its keys, one after the other."""
     checkpoint = decode(saved, "of the query", KIND)
-    fleet = Fleet.restore(checkpoint.metadata, checkpoint.arrays)
-    compile_once(fleet)
-    return fleet
+    return Fleet.restore(checkpoint.metadata, checkpoint.arrays)
 
 
 def state_of(fleet: Fleet, key: Any) -> bytes:

@@ -8,10 +8,9 @@ that is not plain numbers, are left to the caller, who reads them in Python.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from braided.kernels.compile import CACHED
+from braided.kernels.native import Bytes, Flags, HashRows, entry, kernel
 
 MIN_POWER, MAX_POWER = -300, 300
 
@@ -34,7 +33,7 @@ def _powers() -> NDArray[np.uint64]:
 POWERS = _powers()
 
 
-@njit(cache=CACHED)
+@kernel()
 def _multiply(a, b):
     """Upper and lower 64 bits of the product of two 64-bit integers."""
     low = np.uint64(0xFFFFFFFF)
@@ -45,7 +44,7 @@ def _multiply(a, b):
     return upper, a * b
 
 
-@njit(cache=CACHED)
+@kernel()
 def _bits(w, q, powers):
     """The bits of the float64 nearest to w * 10^q for w > 0, or 0 where this is not decided here."""
     one = np.uint64(1)
@@ -78,8 +77,8 @@ def _bits(w, q, powers):
     return (mantissa & ~(np.uint64(1) << np.uint64(52))) | (np.uint64(exponent) << np.uint64(52))
 
 
-@njit(cache=CACHED)
-def parse_lines(block, delimiter, wanted, powers, out):
+@entry
+def parse_lines(block: Bytes, delimiter: int, wanted: Flags, powers: HashRows, out: HashRows) -> int:
     """Read lines of delimited plain numbers into `out`, (lines, wanted columns), as bits of float64.
 
     Parameters
@@ -171,7 +170,7 @@ def parse_lines(block, delimiter, wanted, powers, out):
     return row
 
 
-@njit(cache=CACHED)
+@kernel()
 def _ends(block, at, end):
     """Whether the carriage return at this place belongs to the end of its line."""
     return at + 1 < end and block[at + 1] == np.uint8(10)

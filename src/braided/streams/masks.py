@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from braided.errors import BraidedError
-from braided.kernels.compile import CACHED
+from braided.kernels.native import DoubleRows, Hashes, Ints, entry
 from braided.kernels.random import key_of, mix, unit_interval
 from braided.records import Labels, Records
 from braided.streams.base import Stream
@@ -132,12 +131,12 @@ class Mask(ABC):
         return self.length
 
 
-@njit(cache=CACHED)
-def _hide_iid(values, columns, keys, first_record, available):
-    for column, key in zip(columns, keys):  # noqa: B905 (Numba's zip takes no strict)
+@entry
+def _hide_iid(values: DoubleRows, columns: Ints, keys: Hashes, first_record: int, available: float) -> None:
+    for j in range(columns.shape[0]):
         for i in range(values.shape[0]):
-            if unit_interval(mix(key, first_record + i)) >= available:
-                values[i, column] = np.nan
+            if unit_interval(mix(keys[j], first_record + i)) >= available:
+                values[i, columns[j]] = np.nan
 
 
 @dataclass(frozen=True)
@@ -209,8 +208,11 @@ class Sudden(Mask):
             values[(record - start) % length < away, column] = np.nan
 
 
-@njit(cache=CACHED)
-def _hide_bursts(values, columns, keys, first_record, state, available, recover, fail):
+@entry
+def _hide_bursts(
+    values: DoubleRows, columns: Ints, keys: Hashes, first_record: int, state: DoubleRows, available: float,
+    recover: float, fail: float,
+) -> None:  # fmt: skip
     for j in range(columns.shape[0]):
         # The state is the number of records gone through, and whether the feature was there in the last of them.
         n, there = np.int64(state[j, 0]), state[j, 1] > 0
@@ -248,10 +250,13 @@ class Bursts(Mask):
         _hide_bursts(values, columns, keys, first_record, state, self.available, recover, fail)
 
 
-@njit(cache=CACHED)
-def _hide_by_value(values, columns, keys, first_record, state, available, start):
+@entry
+def _hide_by_value(
+    values: DoubleRows, columns: Ints, keys: Hashes, first_record: int, state: DoubleRows, available: float,
+    start: float,
+) -> None:  # fmt: skip
     for j in range(columns.shape[0]):
-        n, mean, squares, shift = state[j]
+        n, mean, squares, shift = state[j, 0], state[j, 1], state[j, 2], state[j, 3]
         for i in range(values.shape[0]):
             value = values[i, columns[j]]
             if np.isnan(value):

@@ -6,27 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from braided.kernels.compile import CACHED
+from braided.kernels.native import Hashes, entry
 from braided.kernels.random import key_of, mix
 from braided.records import Labels, Records
 from braided.streams.base import ArrayStream, Stream, labels_before, records_before
 
 
-@njit(cache=CACHED)
-def _hashes(key, n):
+@entry
+def _hash_numbers(key: np.uint64, out: Hashes) -> None:
     """One 64-bit hash per record number."""
-    out = np.empty(n, np.uint64)
-    for i in range(n):
+    for i in range(out.shape[0]):
         out[i] = mix(key, i)
-    return out
 
 
 def shuffled(stream: ArrayStream, seed: int) -> ArrayStream:
     """The records in an order fixed by the seed, the same on every platform."""
-    order: NDArray[np.int64] = np.argsort(_hashes(np.uint64(key_of(seed, "shuffle")), len(stream.table)), kind="stable")
+    hashes = np.empty(len(stream.table), dtype=np.uint64)
+    _hash_numbers(np.uint64(key_of(seed, "shuffle")), hashes)
+    order: NDArray[np.int64] = np.argsort(hashes, kind="stable")
     return ArrayStream(stream.name, stream.table.at(order))
 
 

@@ -241,7 +241,7 @@ def _plain_numbers(block: bytes, delimiter: str, shape: Layout) -> tuple[NDArray
     wanted = np.zeros(len(shape.names), dtype=np.bool_)
     wanted[[*shape.features, shape.target]] = True
     bits = np.empty((block.count(b"\n") + 1, int(wanted.sum())), dtype=np.uint64)
-    n = parse_lines(np.frombuffer(block, dtype=np.uint8), np.uint8(ord(delimiter)), wanted, POWERS, bits)
+    n = parse_lines(np.frombuffer(block, dtype=np.uint8), ord(delimiter), wanted, POWERS, bits)
     if n < 0:
         return None
     numbers = bits[:n].view(np.float64)
