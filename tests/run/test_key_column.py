@@ -272,7 +272,7 @@ def test_limits_of_keys_need_keys(stream: Path) -> None:
 def test_record_takes_a_fleet() -> None:
     pairs = [({"a": a, "machine": f"m{key}"}, float(y)) for (a, _), key, y in zip(VALUES, KEYS, TARGETS, strict=True)]
     history = braided.record(Fleet(MODLRegressor(preset="lean"), key="machine"), pairs)
-    assert history.learner_errors["shared"] > 1.3 * history.error
+    assert history.tally.learner_errors["shared"] > 1.3 * history.error
 
 
 def test_a_changed_tally_is_refused() -> None:

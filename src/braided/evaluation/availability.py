@@ -1,4 +1,4 @@
-"""How often each feature had a value: in all, over the whole stream in blocks, and in the latest records."""
+"""How often each feature had a value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ Counts = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 #: Features whose availability is followed over time, and those that are counted at all.
 MAX_FEATURES, MAX_NAMES = 2_000, 100_000
-#: The latest records are counted in blocks: how many records each has, and how many blocks are kept.
-LATEST_BLOCK, LATEST_BLOCKS = 50, 40
 #: Some features' names, and their places.
 _NOTHING: tuple[list[Hashable], Counts] = ([], np.zeros(0, dtype=np.int64))
 
@@ -70,42 +68,3 @@ class Places:
         self.places = {name: i for i, name in enumerate(found)}
         self.present = arrays["present"].copy()
         self._latest = _NOTHING
-
-
-class Latest:
-    """Availability in the latest 2,000 records, in blocks of 50.
-
-    Examples
-    --------
-    >>> latest = Latest()
-    >>> latest.count(np.array([0, 1, 1]), np.array([0, 0, 1]), n_features=2, before=0, n=3)
-    >>> latest.shares(records=3).tolist()
-    [[0.6666666666666666, 0.3333333333333333]]
-    """
-
-    def __init__(self) -> None:
-        self.blocks = np.zeros((LATEST_BLOCKS, 0), dtype=np.int64)
-
-    def count(self, rows: Counts, places: Counts, n_features: int, before: int, n: int) -> None:
-        """Count in `n` records after `before` others: the record, from 0 on, and the feature of each value."""
-        self.blocks = np.pad(self.blocks, ((0, 0), (0, n_features - self.blocks.shape[1])))
-        block_of = (before + np.arange(n)) // LATEST_BLOCK
-        for block in np.unique(block_of).tolist():
-            if block * LATEST_BLOCK >= before:
-                self.blocks[block % LATEST_BLOCKS] = 0
-        block_of_value = block_of[rows]
-        recent = block_of_value > block_of[-1] - LATEST_BLOCKS
-        np.add.at(self.blocks, (block_of_value[recent] % LATEST_BLOCKS, places[recent]), 1)
-
-    def load(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over the `blocks` of `n_features` features."""
-        rule = counts(LATEST_BLOCKS, n_features, high=LATEST_BLOCK)
-        check("state of the latest records", {"blocks": rule}, arrays)
-        self.blocks = arrays["blocks"].copy()
-
-    def shares(self, records: int) -> NDArray[np.float64]:
-        """(blocks, features): share of the records of each block that had each feature, the oldest block first."""
-        last = (records - 1) // LATEST_BLOCK if records else -1
-        blocks = np.arange(max(last - LATEST_BLOCKS + 1, 0), last + 1)
-        sizes = np.minimum(LATEST_BLOCK, records - blocks * LATEST_BLOCK)
-        return np.asarray(self.blocks[blocks % LATEST_BLOCKS] / sizes[:, None])

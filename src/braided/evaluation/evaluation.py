@@ -43,7 +43,7 @@ def result_of(
 ) -> dict[str, Any]:
     """The figures of a run: what its history counted, and what else is known of the run."""
     tally = history.tally
-    if history.regression:
+    if history.tally.regression:
         errors: dict[str, Any] = {}
         own = [{"mae": error if math.isfinite(error) else None} for error in tally.learner_errors.values()]
     else:

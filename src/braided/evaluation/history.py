@@ -58,7 +58,7 @@ class History:
     Attributes
     ----------
     tally
-        What is counted of the predictions: see `Tally`.
+        What is counted of the predictions, such as `tally.confusion`, `tally.per_class()`, `tally.window_metrics()`.
     block
         Records in each block.
     weight_names, weight_mean, weight_sd
@@ -71,7 +71,7 @@ class History:
     >>> history = braided.record(braided.MODLClassifier(), datasets.Phishing())
     >>> history.records, history.learners
     (1250, ('olr', 'olr 2', 'olr 3', 'fourier', 'fourier 2', 'mlp', 'recent', 'forest'))
-    >>> print(f"{history.error:.0%} wrong, calibration error {history.calibration_error:.2f}")
+    >>> print(f"{history.error:.0%} wrong, calibration error {history.tally.calibration_error:.2f}")
     9% wrong, calibration error 0.01
     >>> print(f"ROC AUC {history.metrics()['roc_auc']:.2f}")
     ROC AUC 0.97
@@ -108,11 +108,6 @@ class History:
         return self.tally.learners
 
     @property
-    def regression(self) -> bool:
-        """Whether targets are numbers."""
-        return self.tally.regression
-
-    @property
     def records(self) -> int:
         """Records seen."""
         return self.tally.records
@@ -122,42 +117,9 @@ class History:
         """Share of wrong predictions, or mean absolute error."""
         return self.tally.error
 
-    @property
-    def learner_errors(self) -> dict[str, float]:
-        """The same of each learner alone."""
-        return self.tally.learner_errors
-
-    @property
-    def calibration_error(self) -> float:
-        """Expected calibration error: see `Tally`."""
-        return self.tally.calibration_error
-
-    @property
-    def classes(self) -> list[Hashable]:
-        """Labels, in the order of the rows of `confusion`."""
-        return self.tally.classes
-
-    @property
-    def confusion(self) -> Counts:
-        """(classes, classes + 1): records of each label by predicted label; the last column had no prediction."""
-        return self.tally.confusion
-
-    @property
-    def n_last(self) -> int:
-        """Records that `window_metrics` covers: the last 1,000, or all if there were fewer."""
-        return self.tally.n_last
-
     def metrics(self) -> dict[str, float | None]:
         """Every metric over the whole stream; None where it is not defined."""
         return self.tally.metrics()
-
-    def window_metrics(self) -> dict[str, float | None]:
-        """Every metric over the last records."""
-        return self.tally.window_metrics()
-
-    def per_class(self) -> dict[Hashable, dict[str, Any]]:
-        """Precision, recall, F1 and support of each class."""
-        return self.tally.per_class()
 
     @property
     def features(self) -> list[Hashable]:
@@ -378,7 +340,7 @@ class History:
         with model.lock:
             found = explain.effects(model.core, x, {name: groups[name] for name in some})
         for name, effects in found.items():
-            size = sum(map(abs, effects.values())) / (1 if self.regression else 2)
+            size = sum(map(abs, effects.values())) / (1 if self.tally.regression else 2)
             if np.isfinite(size) and (name in self._effects or len(self._effects) < _MAX_EFFECTS):
                 self._effects.setdefault(name, np.zeros(2))[:] += size, 1.0
 
@@ -409,7 +371,7 @@ class History:
         metadata = {
             "name": self.name,
             "learners": list(self.learners),
-            "regression": self.regression,
+            "regression": self.tally.regression,
             "block": self.block,
             "turn": self._turn,
             "features": self._places.names(),

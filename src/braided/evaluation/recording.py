@@ -77,7 +77,7 @@ def record(
     ours = model if isinstance(model, MODL | Fleet) else behind_chunks(model)
     if into is None:
         into = History(name or type(model).__name__, ours.learner_names, ours.task == REGRESSION)
-    elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
+    elif (into.learners, into.tally.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
         raise BraidedError("into is the history of another kind of model: give one that this model has begun")
     # A stream of ours has its own encoder, and its batches are of numbers.
     encoder = model.encoder if isinstance(model, MODL | Fleet) and not hasattr(stream, "batches") else None

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.evaluation.alarm import ErrorAlarm
-from braided.evaluation.availability import Latest, Places
+from braided.evaluation.availability import Places
 from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LEARNERS, USUAL
 from braided.records import Predictions
+from braided.serve.alarm import ErrorAlarm
+from braided.serve.latest import Latest
 from braided.serve.records import Records
 from braided.store import checked, prefixed, unprefixed
 
