@@ -277,6 +277,9 @@ def test_record_takes_a_fleet() -> None:
 
 def test_a_changed_tally_is_refused() -> None:
     tally = KeyTally(shared=True)
-    for keys, sums in ((["a", "a"], np.zeros((2, 4))), ([1], np.zeros((1, 4))), (["a"], -np.ones((1, 4)))):
+    tally.add(["a", "b"], np.ones(2), np.ones(2))
+    names, arrays = tally.state()
+    for keys, changed in ((["a", "a"], {}), ([1, "b"], {}), (["a"], {}), (names, {"rows": -arrays["rows"]})):
         with pytest.raises(BraidedError, match="the keys of the run"):
-            tally.load_state(keys, {"sums": sums, "ages": np.zeros((6, 3))})
+            tally.load_state(keys, {**arrays, **changed})
+    tally.load_state(names, arrays)

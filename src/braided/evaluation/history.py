@@ -1,8 +1,7 @@
-"""What happened in a run, kept small: a tally, and what a report shows over time.
+"""A tally, and what a report shows over time, in memory that does not grow with the stream.
 
-The memory used does not depend on the number of records: curves have at most 2,000 points and all else is counted in at
-most 64 blocks of equal length, merged in pairs when a stream proves longer. Everything but the times follows from the
-records in their order, however they were chunked.
+Curves have at most 2,000 points, and all else is counted in at most 64 blocks of equal length, merged in pairs when a
+stream proves longer. Everything but the times follows from the records in their order, however they were chunked.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ class History:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return history_card(self.name, self.tally, self.windowed(), self.window())
+        return history_card(self.name, self.tally, self.window())
 
     def plot(self, kind: str = "error", ax: Any = None, **options: Any) -> Any:
         """Draw the history, on `ax` or on new axes, and return them.
@@ -157,10 +156,9 @@ class History:
         return getattr(draw, kind)(self, ax=ax, **options)
 
     def report(self, path: str | os.PathLike[str], *others: History, title: str = "") -> Path:
-        """Write a report as `braided run --out` does, one self-contained HTML file, and return its path.
+        """Write one self-contained HTML file, as `braided run --out` does, and return its path.
 
-        `others` are histories to compare with, of other models, or of the same name as other seeds. If no `title` is
-        given, it has the names of the models.
+        `others` are histories to compare with: of other models, or of the same name as other seeds.
         """
         extras.require("matplotlib", "plot")
         page = extras.require(_PAGE, "plot").page_of_histories([self, *others], title)
@@ -174,11 +172,7 @@ class History:
         return file
 
     def curve(self) -> Floats:
-        """Rows of (records, error sum, those of the two plain guesses, that of each learner), the last at the end.
-
-        The plain guesses know the labels that have arrived: the most frequent class, or the mean of the targets; and
-        the last one.
-        """
+        """Rows of (records, error sum, those of the two plain guesses, that of each learner), the last at the end."""
         return self.tally.loss_curve.table()
 
     def window(self) -> int:
@@ -198,8 +192,8 @@ class History:
     def shares(self) -> Floats:
         """Mean share of each learner in each block, (blocks, learners); NaN where none was measured.
 
-        Measured on the last record of each block, before blocks are merged; `estimators.explain` has the formula. The
-        scores are those it was predicted from, the combiner's weights those after it was learned.
+        Measured on the last record of each block before blocks are merged: the scores it was predicted from, with the
+        combiner's weights after it was learned. The formula is in `estimators.explain`.
         """
         return np.asarray(self._by_block["shares"] / _or_nan(self._by_block["measured"][:, None]))
 
@@ -215,21 +209,14 @@ class History:
         """How many drifts the model's detector found in each block, (blocks,)."""
         return self._by_block["counters"][:, 2 * len(self.learners)].copy()
 
-    def _covered(self) -> Counts:
-        """For each block and level how many records were judged, and how many were held, (blocks, levels, 2)."""
-        return self._by_block["counters"][:, 2 * len(self.learners) + 1 :].reshape(-1, len(LEVELS), 2)
-
     def coverage(self) -> Floats:
-        """Share of the records of each block whose interval or set held the truth, (blocks, levels).
-
-        The levels are 0.5, 0.6, 0.7, 0.8, 0.9, 0.95 and 0.99; NaN where no record was judged.
-        """
-        judged, held = np.moveaxis(self._covered(), 2, 0)
-        return np.asarray(held / _or_nan(judged))
+        """Share of intervals or sets that held the truth, (blocks, levels from 0.5 to 0.99); NaN where there were none."""
+        covered = self._by_block["counters"][:, 2 * len(self.learners) + 1 :]
+        return np.asarray(covered[:, 1::2] / _or_nan(covered[:, ::2]))
 
     def coverage_shares(self) -> dict[float, float]:
         """The same over all blocks, by level, for those that were judged."""
-        totals = self._covered().sum(axis=0).tolist()
+        totals = self._by_block["counters"].sum(axis=0)[2 * len(self.learners) + 1 :].reshape(-1, 2).tolist()
         return {level: held / judged for level, (judged, held) in zip(LEVELS, totals, strict=True) if judged}
 
     def throughput(self) -> Floats:
@@ -241,25 +228,25 @@ class History:
         return np.asarray(self._by_block["present"] / self._by_block["records"][:, None])
 
     def importance(self) -> list[tuple[Hashable, float, int]]:
-        """Each feature with the mean size of its effect on an answer, and over how many records, the largest first.
+        """Each feature, or column of raw records, with its mean effect's size and its records, the largest first.
 
         For classes the size is how much of the probability would move without it, from 0 to 1; for numbers it is in
         the target's own unit. Measured on the last record of each block before blocks are merged, on at most 16
-        features each time; see `MODLClassifier.explain_one`. For raw records, features are whole columns.
+        features each time; see `MODLClassifier.explain_one`.
         """
         found = [(name, float(size / n), int(n)) for name, (size, n) in self._effects.items() if n]
         return sorted(found, key=lambda item: -item[1])
 
     def weights(self) -> tuple[Floats, Floats]:
-        """The fast learner's weights at the end of each block, and their standard deviations.
+        """The fast learner's weights, (blocks, rows, features), and their standard deviations, (blocks, features).
 
-        (blocks, rows, features) and (blocks, features). The rows are the classes; with two classes the only one is
-        the second, and with a numeric target the value. NaN where a feature was not known yet; at most 4,096 weights.
+        The rows are the classes; with two classes the only row is the second one's, with a numeric target the value's.
+        NaN where a feature was not known yet; at most 4,096 weights.
         """
         return self._by_block["weights"].astype(np.float64), self._by_block["deviations"].astype(np.float64)
 
     def pieces(self, batch: Records) -> Iterator[Records]:
-        """A batch cut where blocks end; each piece must be added before the next is asked for."""
+        """A batch cut where blocks end; add each piece before asking for the next."""
         start = 0
         while start < len(batch):
             stop = min(len(batch), start + self.block - self.records % self.block)
@@ -289,8 +276,7 @@ class History:
         self._add_present(piece)
         losses = self.tally.add(predictions, piece.known_targets, model.classes, arrived)
         if self.records % self.block == 0:
-            self._measure_shares(model)
-            self._measure_effects(model, piece)
+            self._measure(model, piece)
             self._follow_weights(model)
             if len(self._by_block["records"]) >= _MAX_BLOCKS:
                 self.block *= 2
@@ -318,19 +304,16 @@ class History:
             self._by_block["present"] = _resized(rows, len(rows), followed)
         add_at(self._by_block["present"][-1], places, n_present)
 
-    def _measure_shares(self, model: Any) -> None:
-        """Take the learners' shares from the scores of the record that was learned last."""
-        record = model.braid.last_scored() if isinstance(model, MODL) else None
-        if record is None:
+    def _measure(self, model: Any, piece: Records) -> None:
+        """Of the last record the learners' shares, and what some features add, each left out; others the next time."""
+        if not isinstance(model, MODL):
             return
-        shares = explain.shares(model.braid, record, max(len(model.classes), 1))
-        if shares.any():
-            self._by_block["measured"][-1] += 1
+        scored = model.braid.last_scored()
+        if scored is not None:
+            shares = explain.shares(model.braid, scored, max(len(model.classes), 1))
+            self._by_block["measured"][-1] += shares.any()
             self._by_block["shares"][-1] += shares
-
-    def _measure_effects(self, model: Any, piece: Records) -> None:
-        """Leave out some features of the record that was learned last, each by itself; others the next time."""
-        if not isinstance(model, MODL) or model.records_learned == 0:
+        if model.records_learned == 0:
             return
         x = piece.one(-1)
         groups = explain.by_column(x, self.columns())

@@ -94,7 +94,9 @@ class Stats:
     def keep_features(self, names: Collection[str]) -> None:
         """Forget all features but these."""
         with self.lock:
-            kept = self._places.keep(names)
+            before, self._places = self._places, Places()
+            kept = [place for name, place in before.places.items() if name in names]
+            self._places.count([name for name in before.places if name in names], before.present[kept])
             self._latest.blocks = self._latest.blocks[:, kept]
 
     def _remember(self, progress: Predictions, records: Records, classes: list[Any]) -> None:
