@@ -192,8 +192,7 @@ class History:
     def shares(self) -> Floats:
         """Mean share of each learner in each block, (blocks, learners); NaN where none was measured.
 
-        Measured on the last record of each block before blocks are merged: the scores it was predicted from, with the
-        combiner's weights after it was learned. The formula is in `estimators.explain`.
+        Measured on the last record of each block before blocks are merged; the formula is in `estimators.explain`.
         """
         return np.asarray(self._by_block["shares"] / _or_nan(self._by_block["measured"][:, None]))
 
@@ -210,7 +209,7 @@ class History:
         return self._by_block["counters"][:, 2 * len(self.learners)].copy()
 
     def coverage(self) -> Floats:
-        """Share of intervals or sets that held the truth, (blocks, levels from 0.5 to 0.99); NaN where there were none."""
+        """Share of intervals or sets that held the truth, (blocks, levels from 0.5 to 0.99); NaN where none were."""
         covered = self._by_block["counters"][:, 2 * len(self.learners) + 1 :]
         return np.asarray(covered[:, 1::2] / _or_nan(covered[:, ::2]))
 
@@ -230,9 +229,8 @@ class History:
     def importance(self) -> list[tuple[Hashable, float, int]]:
         """Each feature, or column of raw records, with its mean effect's size and its records, the largest first.
 
-        For classes the size is how much of the probability would move without it, from 0 to 1; for numbers it is in
-        the target's own unit. Measured on the last record of each block before blocks are merged, on at most 16
-        features each time; see `MODLClassifier.explain_one`.
+        For classes the size is the share of the probability that moves without it; for numbers it is in the target's
+        unit. Measured on at most 16 features of the last record of each block; see `MODLClassifier.explain_one`.
         """
         found = [(name, float(size / n), int(n)) for name, (size, n) in self._effects.items() if n]
         return sorted(found, key=lambda item: -item[1])
@@ -273,10 +271,16 @@ class History:
         self._by_block["records"][-1] += len(piece)
         self._by_block["seconds"][-1] += seconds
         self._add_counters(model)
-        self._add_present(piece)
+        n_present = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))
+        places = self._places.count(piece.names, n_present)
+        followed = min(len(self._places.places), MAX_FEATURES)
+        if self._by_block["present"].shape[1] < followed:
+            self._by_block["present"] = _resized(self._by_block["present"], len(self._by_block["present"]), followed)
+        add_at(self._by_block["present"][-1], places, n_present)
         losses = self.tally.add(predictions, piece.known_targets, model.classes, arrived)
         if self.records % self.block == 0:
-            self._measure(model, piece)
+            if isinstance(model, MODL):
+                self._measure(model, piece)
             self._follow_weights(model)
             if len(self._by_block["records"]) >= _MAX_BLOCKS:
                 self.block *= 2
@@ -296,18 +300,8 @@ class History:
         self._by_block["counters"][-1] += counters - self._latest
         self._latest = counters
 
-    def _add_present(self, piece: Records) -> None:
-        n_present = count_present(np.ascontiguousarray(piece.values, dtype=np.float64))
-        places = self._places.count(piece.names, n_present)
-        rows, followed = self._by_block["present"], min(len(self._places.places), MAX_FEATURES)
-        if rows.shape[1] < followed:
-            self._by_block["present"] = _resized(rows, len(rows), followed)
-        add_at(self._by_block["present"][-1], places, n_present)
-
-    def _measure(self, model: Any, piece: Records) -> None:
+    def _measure(self, model: MODL, piece: Records) -> None:
         """Of the last record the learners' shares, and what some features add, each left out; others the next time."""
-        if not isinstance(model, MODL):
-            return
         scored = model.braid.last_scored()
         if scored is not None:
             shares = explain.shares(model.braid, scored, max(len(model.classes), 1))

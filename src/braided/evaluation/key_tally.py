@@ -31,9 +31,7 @@ _WHAT = "the keys of the run"
 
 
 class KeyTally:
-    """Records and losses of each key, in all and over time, by the fleet and by the shared model alone.
-
-    The loss is 1 for an error, or the absolute error.
+    """Records and losses, 1 for an error or the absolute error, of each key: by the fleet, and by the shared model.
 
     Parameters
     ----------

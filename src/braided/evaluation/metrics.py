@@ -103,8 +103,7 @@ def share(part: float, whole: float) -> float | None:
 def class_metrics(confusion: Counts, odds: Counts, sums: Floats) -> dict[str, float | None]:
     """Every metric of a classification; None where it is not defined.
 
-    `confusion` is that of a `Tally`; `odds`, (classes, 2, bins), and `sums` are those of
-    `kernels.tally.tally_classes`. Without the odds of all classes there is no ROC AUC.
+    `odds`, (classes, 2, bins), and `sums` are of `kernels.tally.tally_classes`. ROC AUC needs the odds of all classes.
     """
     rows, columns = confusion.sum(axis=1), confusion[:, :-1].sum(axis=0)
     right = np.diagonal(confusion)

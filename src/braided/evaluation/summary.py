@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -44,8 +43,6 @@ def plain_guess(tallies: Sequence[Tally], loss: int) -> float:
 
 def error_text(tally: Tally, value: float) -> str:
     """An error as people read it."""
-    if not math.isfinite(value):
-        return "-"
     return METRICS["mae" if tally.regression else "error_rate"].shown(value)
 
 

@@ -30,8 +30,6 @@ from braided.store import MAX_COUNT, Array, check, pack_name, prefixed, unpack_n
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
-#: What the two plain guesses are called, in the order of their losses.
-CLASS_GUESSES, VALUE_GUESSES = ("majority so far", "last label"), ("mean so far", "last value")
 #: How many of the last records have metrics of their own.
 WINDOW = 1_000
 #: With more classes than this there is no ROC AUC, and the last records are kept without their probabilities.
@@ -123,7 +121,7 @@ class Tally:
     @property
     def guess_names(self) -> tuple[str, str]:
         """What the two plain guesses are called, in the order of their losses."""
-        return VALUE_GUESSES if self.regression else CLASS_GUESSES
+        return ("mean so far", "last value") if self.regression else ("majority so far", "last label")
 
     @property
     def calibration_error(self) -> float:
@@ -300,7 +298,8 @@ class Tally:
 
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state` of a tally of the same learners; this one has counted nothing yet."""
-        self._grow(unpack_names("classes that were counted", metadata.get("classes")))
+        if not self.regression:
+            self._grow(unpack_names("classes that were counted", metadata.get("classes")))
         self.loss_curve.load_state(unprefixed("curve", arrays))
         n = len(self.classes)
         # What is used as an index, a count or a divisor.
