@@ -35,8 +35,6 @@ from braided.kernels import tally
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-#: Form of a quantity in the target's own unit.
-_QUANTITY = "quantity"
 
 
 def quantity(value: float) -> str:
@@ -50,17 +48,17 @@ def quantity(value: float) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is shown: the heading of its column, what task it is for, and the format of its value."""
+    """How a metric is shown: the heading of its column, its task, and the format of its value, if not a `quantity`."""
 
     title: str
     task: str
-    form: str
+    form: str = ""
 
     def shown(self, value: float | None, exact: bool = False) -> str:
         """The value as text, or a dash. `exact` gives counts a decimal, as means over seeds have."""
         if value is None:
             return "-"
-        if self.form == _QUANTITY:
+        if not self.form:
             return quantity(value)
         return format(value, ",.1f" if exact and self.form == ",.0f" else self.form)
 
@@ -76,8 +74,8 @@ METRICS = {
     "roc_auc": Metric("ROC AUC", CLASSIFICATION, ".4f"),
     "log_loss": Metric("log loss", CLASSIFICATION, ".4f"),
     "brier": Metric("Brier score", CLASSIFICATION, ".4f"),
-    "mae": Metric("MAE", REGRESSION, _QUANTITY),
-    "rmse": Metric("RMSE", REGRESSION, _QUANTITY),
+    "mae": Metric("MAE", REGRESSION),
+    "rmse": Metric("RMSE", REGRESSION),
     "r2": Metric("R2", REGRESSION, ".4f"),
 }
 #: The columns of the table on the screen unless others are asked for.
