@@ -176,7 +176,7 @@ def _restored(found: Case, number: int) -> Any:
             return None
         values, labels = some_values(100, seed=2)
         known = list(job.current.model.classes) or [0]
-        y = (labels * 1.5).tolist() if job.current.history.regression else [known[i % len(known)] for i in labels]
+        y = (labels * 1.5).tolist() if job.current.history.tally.regression else [known[i % len(known)] for i in labels]
         model: Any = job.current.model
         try:
             model.core.check(Records(("0", "1", "2"), values, y))

@@ -69,9 +69,9 @@ braided.zoo: ModelOptions build names_for
 """
 METHODS = """
 Encoder: learn_one look transform_one
-History: add availability begin blocks calibration_error classes close confusion coverage coverage_shares
-    curve drifts error features importance learner_errors learners metrics n_last per_class pieces plot present
-    records regression report resets restore shares skipped state throughput weights window window_metrics windowed
+History: add availability begin blocks close coverage coverage_shares curve drifts error features importance
+    learners metrics pieces plot present records report resets restore shares skipped state throughput weights
+    window windowed
 MODLClassifier: braid class_limit classes coverage coverage_counts decide decides drifts expect_delay explain_one
     feature_names health learn_many learn_one learner_names load n_features
     predict_learn_many predict_many predict_one predict_proba_many predict_proba_one predict_set_many predict_set_one

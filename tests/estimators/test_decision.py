@@ -159,7 +159,7 @@ def test_metrics_are_of_the_decided_labels_and_probabilities_count_as_before(del
     assert found["learners"] == usual["learners"]
     np.testing.assert_array_equal(decided.history.tally.bins, plain.history.tally.bins)
     restored = type(decided.history).restore(*decided.history.state())
-    assert restored.window_metrics() == decided.history.window_metrics()
+    assert restored.tally.window_metrics() == decided.history.tally.window_metrics()
 
 
 def test_a_record_counts_by_its_weight() -> None:

@@ -36,7 +36,7 @@ def test_a_delay_is_that_of_rivers_own_validation(delay: int) -> None:
     assert len(rows) == history.records == 400
     assert state_digest(ours) == state_digest(theirs), "at the end all labels are learned"
     # River leaves records out of its metrics that were predicted before any class was known.
-    unanswered = int(history.confusion[:, -1].sum())
+    unanswered = int(history.tally.confusion[:, -1].sum())
     assert unanswered == min(delay, 400)
     wrong = round(400 - unanswered - rows[-1]["Accuracy"].get() * (400 - unanswered))
     assert history.tally.totals[0] == wrong + unanswered

@@ -88,10 +88,12 @@ def test_a_history_is_what_predicting_before_learning_gives(stream: ArrayStream,
     assert history.window() == 100
     np.testing.assert_array_equal(history.windowed()[-1, 1:], expected[-1] - expected[-101])
     assert history.windowed()[0, 0] == 100
-    for i, label in enumerate(history.classes):
-        assert history.confusion[i].tolist() == [confusion[label, said] for said in [*history.classes, None]]
+    for i, label in enumerate(history.tally.classes):
+        assert history.tally.confusion[i].tolist() == [
+            confusion[label, said] for said in [*history.tally.classes, None]
+        ]
     np.testing.assert_allclose(history.tally.bins, bins)
-    assert history.calibration_error == pytest.approx(np.abs(bins[:, 2] - bins[:, 1]).sum() / (N - 1))
+    assert history.tally.calibration_error == pytest.approx(np.abs(bins[:, 2] - bins[:, 1]).sum() / (N - 1))
     there = ~np.isnan(table.values)
     assert [history.features.index(name) for name in "abcd"] == sorted(history.features.index(n) for n in "abcd")
     for j, name in enumerate("abcde"):
@@ -139,7 +141,7 @@ def test_pairs_give_what_a_stream_gives(stream: ArrayStream, history: History) -
     other = record(model, pairs[:300], name="modl")
     assert record(model, pairs[300:], into=other) is other
     np.testing.assert_array_equal(other.curve(), history.curve())
-    np.testing.assert_array_equal(other.confusion, history.confusion)
+    np.testing.assert_array_equal(other.tally.confusion, history.tally.confusion)
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:

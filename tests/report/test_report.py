@@ -284,14 +284,14 @@ def test_figures_of_the_majority_and_of_each_class(turned_file: str) -> None:
     wrong = int(history.tally.totals[1])
     assert f'<td data-name="errors">{wrong:,}</td><td data-name="error rate">{wrong / 3_000:.2%}</td>' in row
     assert "hindsight" not in text
-    assert f"always said it, would be wrong in {1 - history.confusion.sum(axis=1).max() / 3_000:.2%}." in text
-    for place, label in enumerate(history.classes):
-        support, right = history.confusion[place].sum(), history.confusion[place, place]
+    assert f"always said it, would be wrong in {1 - history.tally.confusion.sum(axis=1).max() / 3_000:.2%}." in text
+    for place, label in enumerate(history.tally.classes):
+        support, right = history.tally.confusion[place].sum(), history.tally.confusion[place, place]
         overview, details = (row for row in re.findall(r"<tr>.*?</tr>", text) if f">{label}</td><td data-name" in row)
         assert f'<td data-name="recall of olr">{right / support:.1%}</td>' in overview
         assert f'<td data-name="records">{support:,}</td>' in overview
-        other = history.confusion[place, 1 - place]
-        assert f"{history.classes[1 - place]} ({other:,})" in details
+        other = history.tally.confusion[place, 1 - place]
+        assert f"{history.tally.classes[1 - place]} ({other:,})" in details
 
 
 def test_the_share_of_what_came_last_is_called_habit(turned_file: str) -> None:

@@ -12,7 +12,7 @@ from test_error_alarm import noisy_rows
 
 from braided import MODLClassifier
 from braided.estimators import ESTIMATORS
-from braided.evaluation.alarm import ErrorAlarm
+from braided.serve.alarm import ErrorAlarm
 from braided.serve.events import _MAX_POINTS
 from braided.serve.model_spec import state_from_checkpoint
 from braided.serve.model_state import ModelState

@@ -27,8 +27,8 @@ def test_the_figures_are_those_of_an_evaluation() -> None:
     history = record(small_model(), [(item["x"], item["y"]) for item in rows(400)])
     summary = state.stats.summary()
     assert summary["error"] == history.error
-    assert [learner["error"] for learner in summary["learners"]] == list(history.learner_errors.values())
-    assert state.stats.metrics() == {"metrics": history.metrics(), "window_metrics": history.window_metrics()}
+    assert [learner["error"] for learner in summary["learners"]] == list(history.tally.learner_errors.values())
+    assert state.stats.metrics() == {"metrics": history.metrics(), "window_metrics": history.tally.window_metrics()}
     labels = [item["y"] for item in rows(400)]
     repeated = (1 + sum(one != other for one, other in pairwise(labels))) / 400
     majority, last = summary["plain_guesses"]

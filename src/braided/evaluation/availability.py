@@ -1,23 +1,18 @@
-"""How often each feature had a value: in all, over the whole stream in blocks, and in the latest records."""
+"""How often each feature had a value."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.store import check, counts, pack_name, unpack_names
+from braided.store import MAX_COUNT, Array, check, pack_name, unpack_names
 
 Counts = NDArray[np.int64]
-Arrays = dict[str, NDArray[Any]]
 #: Features whose availability is followed over time, and those that are counted at all.
 MAX_FEATURES, MAX_NAMES = 2_000, 100_000
-#: The latest records are counted in blocks: how many records each has, and how many blocks are kept.
-LATEST_BLOCK, LATEST_BLOCKS = 50, 40
-#: Some features' names, and their places.
-_NOTHING: tuple[list[Hashable], Counts] = ([], np.zeros(0, dtype=np.int64))
 
 
 def add_at(totals: Counts, places: Counts, counts: Counts) -> None:
@@ -34,7 +29,8 @@ class Places:
     def __init__(self) -> None:
         self.places: dict[Hashable, int] = {}
         self.present = np.zeros(0, dtype=np.int64)
-        self._latest = _NOTHING
+        #: The latest names whose places are all known, with these places.
+        self._latest: tuple[list[Hashable], Counts] = ([], np.zeros(0, dtype=np.int64))
 
     def count(self, names: Iterable[Hashable], counts: Counts) -> Counts:
         """Add to how often each of these features was there; returns their places, -1 for one without any value."""
@@ -46,66 +42,17 @@ class Places:
                     self.places[name] = len(self.places)
             self.present = np.pad(self.present, (0, len(self.places) - self.present.size))
             places = np.array([self.places.get(name, -1) for name in names], dtype=np.int64)
-            self._latest = (names, places) if (places >= 0).all() else _NOTHING
+            if (places >= 0).all():
+                self._latest = (names, places)
         add_at(self.present, places, counts)
         return places
-
-    def keep(self, names: Collection[Hashable]) -> Counts:
-        """Forget all features but these; returns the places that they had."""
-        kept = np.array([place for name, place in self.places.items() if name in names], dtype=np.int64)
-        if kept.size < len(self.places):
-            self.places = {name: i for i, name in enumerate(name for name in self.places if name in names)}
-            self.present = self.present[kept]
-            self._latest = _NOTHING
-        return kept
 
     def names(self) -> list[Any]:
         """The features' names as JSON."""
         return [pack_name(name) for name in self.places]
 
     def load(self, names: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over names, and the counts `present`."""
+        """Take over `names`, and the counts `present`; nothing has been counted yet."""
         found = unpack_names("features that were present", names)
-        check("state of the availability", {"present": counts(len(found))}, arrays)
-        self.places = {name: i for i, name in enumerate(found)}
-        self.present = arrays["present"].copy()
-        self._latest = _NOTHING
-
-
-class Latest:
-    """Availability in the latest 2,000 records, in blocks of 50.
-
-    Examples
-    --------
-    >>> latest = Latest()
-    >>> latest.count(np.array([0, 1, 1]), np.array([0, 0, 1]), n_features=2, before=0, n=3)
-    >>> latest.shares(records=3).tolist()
-    [[0.6666666666666666, 0.3333333333333333]]
-    """
-
-    def __init__(self) -> None:
-        self.blocks = np.zeros((LATEST_BLOCKS, 0), dtype=np.int64)
-
-    def count(self, rows: Counts, places: Counts, n_features: int, before: int, n: int) -> None:
-        """Count in `n` records after `before` others: the record, from 0 on, and the feature of each value."""
-        self.blocks = np.pad(self.blocks, ((0, 0), (0, n_features - self.blocks.shape[1])))
-        block_of = (before + np.arange(n)) // LATEST_BLOCK
-        for block in np.unique(block_of).tolist():
-            if block * LATEST_BLOCK >= before:
-                self.blocks[block % LATEST_BLOCKS] = 0
-        block_of_value = block_of[rows]
-        recent = block_of_value > block_of[-1] - LATEST_BLOCKS
-        np.add.at(self.blocks, (block_of_value[recent] % LATEST_BLOCKS, places[recent]), 1)
-
-    def load(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over the `blocks` of `n_features` features."""
-        rule = counts(LATEST_BLOCKS, n_features, high=LATEST_BLOCK)
-        check("state of the latest records", {"blocks": rule}, arrays)
-        self.blocks = arrays["blocks"].copy()
-
-    def shares(self, records: int) -> NDArray[np.float64]:
-        """(blocks, features): share of the records of each block that had each feature, the oldest block first."""
-        last = (records - 1) // LATEST_BLOCK if records else -1
-        blocks = np.arange(max(last - LATEST_BLOCKS + 1, 0), last + 1)
-        sizes = np.minimum(LATEST_BLOCK, records - blocks * LATEST_BLOCK)
-        return np.asarray(self.blocks[blocks % LATEST_BLOCKS] / sizes[:, None])
+        check("state of the availability", {"present": Array((len(found),), "int64", 1, MAX_COUNT)}, arrays)
+        self.count(found, arrays["present"])

@@ -14,13 +14,13 @@ from braided.store import MAX_COUNT, Array, check
 Floats = NDArray[np.float64]
 #: How many points a curve has at most.
 MAX_POINTS = 2_000
+_WHAT = "state of a curve"
 
 
 class Curve:
     """Sums of losses up to evenly spaced records: at most 2,000 points, thinned by half when a stream proves longer.
 
-    The sums between two points are kept beside those from the first record on: a difference of these would be 0 for
-    ever after a loss of 1e308.
+    The sums between two points are kept, too: differences of running sums would be 0 for ever after a loss of 1e308.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Curve:
         """The points, and one at the last record."""
         if self.records == 0 or (len(self.points) and self.points[-1, 0] == self.records):
             return self.points.copy()
-        return np.concatenate([self.points, [[self.records, *self.totals]]])
+        return np.vstack([self.points, [self.records, *self.totals]])
 
     def windowed(self, window: int, most: int = MAX_POINTS) -> Floats:
         """Like `points`, with sums over the `window` records up to each; begins where a window is full.
@@ -93,33 +93,27 @@ class Curve:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Named arrays to go on from."""
-        numbers = np.array([self.records, self.interval], dtype=np.int64)
-        points, within = self.points.copy(), self._within[: len(self.points)].copy()
         return {
-            "points": points,
+            "numbers": self._numbers[:2].copy(),
+            "points": self.points.copy(),
+            "within": self._within[: len(self.points)].copy(),
             "totals": self.totals.copy(),
-            "numbers": numbers,
-            "within": within,
             "since": self._since.copy(),
         }
 
-    def schema(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
-        """What the arrays of a `state` must be."""
-        rules = {"numbers": Array((2,), "int64", [0, 1], MAX_COUNT)}
-        check("state of a curve", rules, arrays)
-        whole = np.arange(1 + self.totals.size) == 0
-        records, interval = arrays["numbers"].tolist()
-        n_points = min(records // interval, MAX_POINTS)
-        most = np.where(whole, float(records), np.inf)
-        points = Array((n_points, whole.size), "float64", 1.0 * whole, most, whole)
-        sums = {"totals": (), "since": (), "within": (n_points,)}
-        rules |= {name: Array((*rows, self.totals.size), low=0.0) for name, rows in sums.items()}
-        return rules | {"points": points}
-
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`."""
-        check("state of a curve", self.schema(arrays), arrays)
-        n = len(arrays["points"])
+        check(_WHAT, {"numbers": Array((2,), "int64", [0, 1], MAX_COUNT)}, arrays)
+        records, interval = arrays["numbers"].tolist()
+        n, width = min(records // interval, MAX_POINTS), self.totals.size
+        is_record = np.arange(1 + width) == 0
+        schema = {
+            "points": Array((n, 1 + width), low=is_record.astype(float), finite=is_record),
+            "within": Array((n, width), low=0.0),
+            "totals": Array((width,), low=0.0),
+            "since": Array((width,), low=0.0),
+        }
+        check(_WHAT, schema, arrays)
         self.totals, self._since = arrays["totals"].copy(), arrays["since"].copy()
         self._numbers = np.array([*arrays["numbers"], n], dtype=np.int64)
         self._points[:n], self._within[:n] = arrays["points"], arrays["within"]

@@ -32,8 +32,6 @@ from braided.values import printable
 _MAX_IMPORTANT = 50
 _WHAT = "the state of an evaluation"
 _SAME_STREAM = "give the same stream, or another checkpoint file"
-
-
 #: Takes the number of the first record, the records, what was predicted, and the columns of the predictions.
 Listener = Callable[[int, Records, Predictions, Sequence[Hashable]], None]
 
@@ -43,7 +41,7 @@ def result_of(
 ) -> dict[str, Any]:
     """The figures of a run: what its history counted, and what else is known of the run."""
     tally = history.tally
-    if history.regression:
+    if tally.regression:
         errors: dict[str, Any] = {}
         own = [{"mae": error if math.isfinite(error) else None} for error in tally.learner_errors.values()]
     else:
@@ -73,7 +71,7 @@ def result_of(
 
 
 class Evaluation:
-    """One model on one stream, from record to record.
+    """One model on one stream, record by record.
 
     Parameters
     ----------
@@ -82,12 +80,11 @@ class Evaluation:
     history
         Where the outcomes are counted; a new one if not given.
     delay
-        How many records later a label is learned. The label of record t is learned just before record t + delay is
-        predicted, as River's `progressive_val_score` has it; 0 for immediately.
+        How many records later a label is learned: that of record t just before record t + delay is predicted.
     on_predictions
         Called with every prediction.
     late_labels
-        Where records wait whose labels come later on their own; with the usual bounds if not given.
+        Where records wait whose labels come on their own; with the usual bounds if not given.
 
     Attributes
     ----------
@@ -132,10 +129,7 @@ class Evaluation:
         return self.records + self.unlabelled
 
     def observe(self, batch: Records | Labels) -> None:
-        """Predict records, count those that have a label, and learn them, immediately or after the delay.
-
-        Labels are learned with the records that wait for them.
-        """
+        """Predict, count and learn records, or learn labels of records that wait for them."""
         if isinstance(batch, Labels):
             for row in range(len(batch)):
                 self._learn_label(batch.part(row, row + 1))
@@ -165,9 +159,7 @@ class Evaluation:
         else:
             self.unlabelled += len(piece)
             self.history.tally.add_labels(arrived or ())
-            for row, name in enumerate(piece.ids or ()):
-                if name is not None:
-                    self._await_label(name, piece.part(row, row + 1), predictions.part(row, row + 1))
+            self._await_labels(piece, predictions)
         if self.on_predictions is not None:
             self.on_predictions(first, piece, predictions, self.model.classes)
 
@@ -179,10 +171,7 @@ class Evaluation:
             self.keys.add(piece.keys, losses[:, ANSWER], losses[:, -1])
 
     def _predict_delayed(self, piece: Records) -> tuple[Predictions, list[Any]]:
-        """Predict record by record; before each, learn the record that was predicted `delay` records ago.
-
-        With the predictions, the label that was learned before each record, None for none.
-        """
+        """Before each record learn the one of `delay` records ago; predictions, and the labels that were learned."""
         found, arrived = [], []
         for t in range(len(piece)):
             arrived.append(self._learn_oldest() if len(self._delayed) == self.delay else None)
@@ -195,7 +184,6 @@ class Evaluation:
         """Learn the record that has waited longest for its number; returns its label, None if it has none."""
         oldest = self._delayed.oldest()
         assert oldest is not None
-        assert oldest.records is not None
         self._delayed.take(oldest.key)
         label = oldest.records.known_targets[0]
         if label is not None:
@@ -207,12 +195,14 @@ class Evaluation:
         judged: dict[str, Any] = {"earlier": predictions} if isinstance(self.model, MODL) else {}
         self.model.learn_many(record.values, record.targets, record.names, **_options(record), **judged)
 
-    def _await_label(self, name: str | int, record: Records, prediction: Predictions) -> None:
-        """Let a record without a label wait for it under its ID."""
-        if self.delay:
-            raise BraidedError("records with IDs wait for their own labels: leave out `delay`")
-        made = math.nan if record.times is None else float(record.times[0])
-        self.late_labels.keep(name, record, prediction, made)
+    def _await_labels(self, piece: Records, predictions: Predictions) -> None:
+        """Let records without a label wait for it under their IDs."""
+        for row, name in enumerate(piece.ids or ()):
+            if name is not None:
+                if self.delay:
+                    raise BraidedError("records with IDs wait for their own labels: leave out `delay`")
+                made = math.nan if piece.times is None else float(piece.times[row])
+                self.late_labels.keep(name, piece.part(row, row + 1), predictions.part(row, row + 1), made)
 
     def _learn_label(self, label: Labels) -> None:
         """Count and learn a record whose label has come on its own; its error is that of its earlier prediction."""
@@ -221,7 +211,7 @@ class Evaluation:
             self.late_labels.counts["misfit"] += 1
             return
         found = self.late_labels.find(label.ids[0])
-        if found is None or found.records is None:
+        if found is None:
             return
         weights = found.records.weights if label.weights[0] is None else np.array(label.weights)
         record = replace(found.records, targets=label.targets, weights=weights)

@@ -1,8 +1,7 @@
-"""What happened in a run, kept small: a tally, and what a report shows over time.
+"""A tally, and what a report shows over time, in memory that does not grow with the stream.
 
-The memory used does not depend on the number of records: curves have at most 2,000 points and all else is counted in at
-most 64 blocks of equal length, merged in pairs when a stream proves longer. Everything but the times follows from the
-records in their order, however they were chunked.
+Curves have at most 2,000 points, and all else is counted in at most 64 blocks of equal length, merged in pairs when a
+stream proves longer. Everything but the times follows from the records in their order, however they were chunked.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class History:
     Attributes
     ----------
     tally
-        What is counted of the predictions: see `Tally`.
+        What is counted of the predictions, such as `tally.confusion`, `tally.per_class()`, `tally.window_metrics()`.
     block
         Records in each block.
     weight_names, weight_mean, weight_sd
@@ -71,7 +70,7 @@ class History:
     >>> history = braided.record(braided.MODLClassifier(), datasets.Phishing())
     >>> history.records, history.learners
     (1250, ('olr', 'olr 2', 'olr 3', 'fourier', 'fourier 2', 'mlp', 'recent', 'forest'))
-    >>> print(f"{history.error:.0%} wrong, calibration error {history.calibration_error:.2f}")
+    >>> print(f"{history.error:.0%} wrong, calibration error {history.tally.calibration_error:.2f}")
     9% wrong, calibration error 0.01
     >>> print(f"ROC AUC {history.metrics()['roc_auc']:.2f}")
     ROC AUC 0.97
@@ -108,11 +107,6 @@ class History:
         return self.tally.learners
 
     @property
-    def regression(self) -> bool:
-        """Whether targets are numbers."""
-        return self.tally.regression
-
-    @property
     def records(self) -> int:
         """Records seen."""
         return self.tally.records
@@ -122,42 +116,9 @@ class History:
         """Share of wrong predictions, or mean absolute error."""
         return self.tally.error
 
-    @property
-    def learner_errors(self) -> dict[str, float]:
-        """The same of each learner alone."""
-        return self.tally.learner_errors
-
-    @property
-    def calibration_error(self) -> float:
-        """Expected calibration error: see `Tally`."""
-        return self.tally.calibration_error
-
-    @property
-    def classes(self) -> list[Hashable]:
-        """Labels, in the order of the rows of `confusion`."""
-        return self.tally.classes
-
-    @property
-    def confusion(self) -> Counts:
-        """(classes, classes + 1): records of each label by predicted label; the last column had no prediction."""
-        return self.tally.confusion
-
-    @property
-    def n_last(self) -> int:
-        """Records that `window_metrics` covers: the last 1,000, or all if there were fewer."""
-        return self.tally.n_last
-
     def metrics(self) -> dict[str, float | None]:
         """Every metric over the whole stream; None where it is not defined."""
         return self.tally.metrics()
-
-    def window_metrics(self) -> dict[str, float | None]:
-        """Every metric over the last records."""
-        return self.tally.window_metrics()
-
-    def per_class(self) -> dict[Hashable, dict[str, Any]]:
-        """Precision, recall, F1 and support of each class."""
-        return self.tally.per_class()
 
     @property
     def features(self) -> list[Hashable]:
@@ -174,7 +135,7 @@ class History:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return history_card(self.name, self.tally, self.windowed(), self.window())
+        return history_card(self.name, self.tally, self.window())
 
     def plot(self, kind: str = "error", ax: Any = None, **options: Any) -> Any:
         """Draw the history, on `ax` or on new axes, and return them.
@@ -195,10 +156,9 @@ class History:
         return getattr(draw, kind)(self, ax=ax, **options)
 
     def report(self, path: str | os.PathLike[str], *others: History, title: str = "") -> Path:
-        """Write a report as `braided run --out` does, one self-contained HTML file, and return its path.
+        """Write one self-contained HTML file, as `braided run --out` does, and return its path.
 
-        `others` are histories to compare with, of other models, or of the same name as other seeds. If no `title` is
-        given, it has the names of the models.
+        `others` are histories to compare with: of other models, or of the same name as other seeds.
         """
         extras.require("matplotlib", "plot")
         page = extras.require(_PAGE, "plot").page_of_histories([self, *others], title)
@@ -212,11 +172,7 @@ class History:
         return file
 
     def curve(self) -> Floats:
-        """Rows of (records, error sum, those of the two plain guesses, that of each learner), the last at the end.
-
-        The plain guesses know the labels that have arrived: the most frequent class, or the mean of the targets; and
-        the last one.
-        """
+        """Rows of (records, error sum, those of the two plain guesses, that of each learner), the last at the end."""
         return self.tally.loss_curve.table()
 
     def window(self) -> int:
@@ -236,8 +192,7 @@ class History:
     def shares(self) -> Floats:
         """Mean share of each learner in each block, (blocks, learners); NaN where none was measured.
 
-        Measured on the last record of each block, before blocks are merged; `estimators.explain` has the formula. The
-        scores are those it was predicted from, the combiner's weights those after it was learned.
+        Measured on the last record of each block before blocks are merged; the formula is in `estimators.explain`.
         """
         return np.asarray(self._by_block["shares"] / _or_nan(self._by_block["measured"][:, None]))
 
@@ -253,21 +208,14 @@ class History:
         """How many drifts the model's detector found in each block, (blocks,)."""
         return self._by_block["counters"][:, 2 * len(self.learners)].copy()
 
-    def _covered(self) -> Counts:
-        """For each block and level how many records were judged, and how many were held, (blocks, levels, 2)."""
-        return self._by_block["counters"][:, 2 * len(self.learners) + 1 :].reshape(-1, len(LEVELS), 2)
-
     def coverage(self) -> Floats:
-        """Share of the records of each block whose interval or set held the truth, (blocks, levels).
-
-        The levels are 0.5, 0.6, 0.7, 0.8, 0.9, 0.95 and 0.99; NaN where no record was judged.
-        """
-        judged, held = np.moveaxis(self._covered(), 2, 0)
-        return np.asarray(held / _or_nan(judged))
+        """Share of intervals or sets that held the truth, (blocks, levels from 0.5 to 0.99); NaN where none were."""
+        covered = self._by_block["counters"][:, 2 * len(self.learners) + 1 :]
+        return np.asarray(covered[:, 1::2] / _or_nan(covered[:, ::2]))
 
     def coverage_shares(self) -> dict[float, float]:
         """The same over all blocks, by level, for those that were judged."""
-        totals = self._covered().sum(axis=0).tolist()
+        totals = self._by_block["counters"].sum(axis=0)[2 * len(self.learners) + 1 :].reshape(-1, 2).tolist()
         return {level: held / judged for level, (judged, held) in zip(LEVELS, totals, strict=True) if judged}
 
     def throughput(self) -> Floats:
@@ -279,25 +227,24 @@ class History:
         return np.asarray(self._by_block["present"] / self._by_block["records"][:, None])
 
     def importance(self) -> list[tuple[Hashable, float, int]]:
-        """Each feature with the mean size of its effect on an answer, and over how many records, the largest first.
+        """Each feature, or column of raw records, with its mean effect's size and its records, the largest first.
 
-        For classes the size is how much of the probability would move without it, from 0 to 1; for numbers it is in
-        the target's own unit. Measured on the last record of each block before blocks are merged, on at most 16
-        features each time; see `MODLClassifier.explain_one`. For raw records, features are whole columns.
+        For classes the size is the share of the probability that moves without it; for numbers it is in the target's
+        unit. Measured on at most 16 features of the last record of each block; see `MODLClassifier.explain_one`.
         """
         found = [(name, float(size / n), int(n)) for name, (size, n) in self._effects.items() if n]
         return sorted(found, key=lambda item: -item[1])
 
     def weights(self) -> tuple[Floats, Floats]:
-        """The fast learner's weights at the end of each block, and their standard deviations.
+        """The fast learner's weights, (blocks, rows, features), and their standard deviations, (blocks, features).
 
-        (blocks, rows, features) and (blocks, features). The rows are the classes; with two classes the only one is
-        the second, and with a numeric target the value. NaN where a feature was not known yet; at most 4,096 weights.
+        The rows are the classes; with two classes the only row is the second one's, with a numeric target the value's.
+        NaN where a feature was not known yet; at most 4,096 weights.
         """
         return self._by_block["weights"].astype(np.float64), self._by_block["deviations"].astype(np.float64)
 
     def pieces(self, batch: Records) -> Iterator[Records]:
-        """A batch cut where blocks end; each piece must be added before the next is asked for."""
+        """A batch cut where blocks end; add each piece before asking for the next."""
         start = 0
         while start < len(batch):
             stop = min(len(batch), start + self.block - self.records % self.block)
@@ -324,11 +271,17 @@ class History:
         self._by_block["records"][-1] += len(piece)
         self._by_block["seconds"][-1] += seconds
         self._add_counters(model)
-        self._add_present(piece)
+        n_present = np.zeros(piece.values.shape[1], dtype=np.int64)
+        count_present(piece.values, n_present)
+        places = self._places.count(piece.names, n_present)
+        followed = min(len(self._places.places), MAX_FEATURES)
+        if self._by_block["present"].shape[1] < followed:
+            self._by_block["present"] = _resized(self._by_block["present"], len(self._by_block["present"]), followed)
+        add_at(self._by_block["present"][-1], places, n_present)
         losses = self.tally.add(predictions, piece.known_targets, model.classes, arrived)
         if self.records % self.block == 0:
-            self._measure_shares(model)
-            self._measure_effects(model, piece)
+            if isinstance(model, MODL):
+                self._measure(model, piece)
             self._follow_weights(model)
             if len(self._by_block["records"]) >= _MAX_BLOCKS:
                 self.block *= 2
@@ -348,28 +301,14 @@ class History:
         self._by_block["counters"][-1] += counters - self._latest
         self._latest = counters
 
-    def _add_present(self, piece: Records) -> None:
-        n_present = np.zeros(piece.values.shape[1], dtype=np.int64)
-        count_present(piece.values, n_present)
-        places = self._places.count(piece.names, n_present)
-        rows, followed = self._by_block["present"], min(len(self._places.places), MAX_FEATURES)
-        if rows.shape[1] < followed:
-            self._by_block["present"] = _resized(rows, len(rows), followed)
-        add_at(self._by_block["present"][-1], places, n_present)
-
-    def _measure_shares(self, model: Any) -> None:
-        """Take the learners' shares from the scores of the record that was learned last."""
-        record = model.braid.last_scored() if isinstance(model, MODL) else None
-        if record is None:
-            return
-        shares = explain.shares(model.braid, record, max(len(model.classes), 1))
-        if shares.any():
-            self._by_block["measured"][-1] += 1
+    def _measure(self, model: MODL, piece: Records) -> None:
+        """Of the last record the learners' shares, and what some features add, each left out; others the next time."""
+        scored = model.braid.last_scored()
+        if scored is not None:
+            shares = explain.shares(model.braid, scored, max(len(model.classes), 1))
+            self._by_block["measured"][-1] += shares.any()
             self._by_block["shares"][-1] += shares
-
-    def _measure_effects(self, model: Any, piece: Records) -> None:
-        """Leave out some features of the record that was learned last, each by itself; others the next time."""
-        if not isinstance(model, MODL) or model.records_learned == 0:
+        if model.records_learned == 0:
             return
         x = piece.one(-1)
         groups = explain.by_column(x, self.columns())
@@ -379,7 +318,7 @@ class History:
         with model.lock:
             found = explain.effects(model.core, x, {name: groups[name] for name in some})
         for name, effects in found.items():
-            size = sum(map(abs, effects.values())) / (1 if self.regression else 2)
+            size = sum(map(abs, effects.values())) / (1 if self.tally.regression else 2)
             if np.isfinite(size) and (name in self._effects or len(self._effects) < _MAX_EFFECTS):
                 self._effects.setdefault(name, np.zeros(2))[:] += size, 1.0
 
@@ -410,7 +349,7 @@ class History:
         metadata = {
             "name": self.name,
             "learners": list(self.learners),
-            "regression": self.regression,
+            "regression": self.tally.regression,
             "block": self.block,
             "turn": self._turn,
             "features": self._places.names(),

@@ -29,15 +29,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from braided import checks
 from braided.errors import BraidedError
 from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.kernels import tally
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
-#: Form of a quantity in the target's own unit.
-_QUANTITY = "quantity"
 
 
 def quantity(value: float) -> str:
@@ -51,17 +48,17 @@ def quantity(value: float) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is shown: the heading of its column, what task it is for, and the format of its value."""
+    """How a metric is shown: the heading of its column, its task, and the format of its value, if not a `quantity`."""
 
     title: str
     task: str
-    form: str
+    form: str = ""
 
     def shown(self, value: float | None, exact: bool = False) -> str:
         """The value as text, or a dash. `exact` gives counts a decimal, as means over seeds have."""
         if value is None:
             return "-"
-        if self.form == _QUANTITY:
+        if not self.form:
             return quantity(value)
         return format(value, ",.1f" if exact and self.form == ",.0f" else self.form)
 
@@ -77,8 +74,8 @@ METRICS = {
     "roc_auc": Metric("ROC AUC", CLASSIFICATION, ".4f"),
     "log_loss": Metric("log loss", CLASSIFICATION, ".4f"),
     "brier": Metric("Brier score", CLASSIFICATION, ".4f"),
-    "mae": Metric("MAE", REGRESSION, _QUANTITY),
-    "rmse": Metric("RMSE", REGRESSION, _QUANTITY),
+    "mae": Metric("MAE", REGRESSION),
+    "rmse": Metric("RMSE", REGRESSION),
     "r2": Metric("R2", REGRESSION, ".4f"),
 }
 #: The columns of the table on the screen unless others are asked for.
@@ -90,9 +87,9 @@ def chosen(names: Iterable[str], task: str) -> tuple[str, ...]:
     asked = tuple(dict.fromkeys(names))
     usable = [name for name, metric in METRICS.items() if metric.task == task]
     for name in asked:
-        if name in METRICS and name not in usable:
-            raise BraidedError(f"`metric` {name!r} is not for {task}: use one of {', '.join(usable)}")
-        checks.choice("`metric`", name, usable)
+        if name not in usable:
+            what = f"not for {task}" if name in METRICS else "not known"
+            raise BraidedError(f"`metric` {name!r} is {what}: use one of {', '.join(usable)}")
     return asked or MAIN[task]
 
 
@@ -104,8 +101,7 @@ def share(part: float, whole: float) -> float | None:
 def class_metrics(confusion: Counts, odds: Counts, sums: Floats) -> dict[str, float | None]:
     """Every metric of a classification; None where it is not defined.
 
-    `confusion` is that of a `Tally`; `odds`, (classes, 2, bins), and `sums` are those of
-    `kernels.tally.tally_classes`. Without the odds of all classes there is no ROC AUC.
+    `odds`, (classes, 2, bins), and `sums` are of `kernels.tally.tally_classes`. ROC AUC needs the odds of all classes.
     """
     rows, columns = confusion.sum(axis=1), confusion[:, :-1].sum(axis=0)
     right = np.diagonal(confusion)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from itertools import chain, islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from braided.evaluation.history import History
 from braided.evaluation.summary import error_text
 from braided.fleet import Fleet
 from braided.records import Labels, Records
-from braided.streams import Stream
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.flatten import flatten
 from braided.values import as_number
@@ -77,7 +76,7 @@ def record(
     ours = model if isinstance(model, MODL | Fleet) else behind_chunks(model)
     if into is None:
         into = History(name or type(model).__name__, ours.learner_names, ours.task == REGRESSION)
-    elif (into.learners, into.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
+    elif (into.learners, into.tally.regression) != (tuple(ours.learner_names), ours.task == REGRESSION):
         raise BraidedError("into is the history of another kind of model: give one that this model has begun")
     # A stream of ours has its own encoder, and its batches are of numbers.
     encoder = model.encoder if isinstance(model, MODL | Fleet) and not hasattr(stream, "batches") else None
@@ -94,13 +93,9 @@ def record(
 
 
 def _batches(stream: Any, model: Any, encoder: Encoder | None) -> Generator[Records | Labels, None, None]:
-    """A stream of ours, or pairs (x, y) collected into batches; what a fleet finds its models by is not a feature.
-
-    With an `encoder` the pairs are raw records, which it makes numbers of. What it settles for a batch is taken back if
-    this is closed before the model has learned anything of it.
-    """
+    """A stream of ours, or pairs (x, y) in batches, which the encoder makes numbers of; a fleet's key is taken out."""
     if hasattr(stream, "batches"):
-        yield from cast(Stream, stream).batches()
+        yield from stream.batches()
         return
     pairs, before = iter(stream), 0
     while chunk := list(islice(pairs, _CHUNK)):
@@ -123,7 +118,10 @@ def _batches(stream: Any, model: Any, encoder: Encoder | None) -> Generator[Reco
 def _encoded(
     rows: list[Any], labels: list[Any], keys: list[Any] | None, model: MODL | Fleet, encoder: Encoder
 ) -> Generator[Records, None, None]:
-    """A batch of raw records; one without a label is not learned, and settles nothing; nor any of a held fleet."""
+    """A batch of raw records as numbers. Records that are not learned settle no rule of the encoder.
+
+    What the batch settles is taken back if this is closed before the model has learned anything of it.
+    """
     flat, learned = [flatten(row) for row in rows], model.records_learned
     columns = {name: [row.get(name) for row in flat] for name in dict.fromkeys(chain(*flat))}
     held = isinstance(model, Fleet) and model.shared_is_held
@@ -140,22 +138,18 @@ def _encoded(
 
 def records_of(stream: Any) -> int | None:
     """How many records a stream has, if it says so: one of ours, a data set of River's, or a list."""
-    for name in ("n_records", "n_samples"):
-        n = getattr(stream, name, None)
-        if isinstance(n, int):
-            return n
-    return len(stream) if hasattr(stream, "__len__") else None
+    n = getattr(stream, "n_records", None) or getattr(stream, "n_samples", None)
+    return n if isinstance(n, int) else len(stream) if hasattr(stream, "__len__") else None
 
 
 def _with_progress(
     batches: Iterable[Records | Labels], history: History, total: int | None
 ) -> Iterator[Records | Labels]:
     """The same batches; after each was observed it shows how far they are, on standard error or in a notebook."""
-    try:
+    bar = None
+    with suppress(ModuleNotFoundError):
         from tqdm.auto import tqdm
-    except ModuleNotFoundError:
-        bar = None
-    else:
+
         bar = tqdm(total=total, unit=" records", unit_scale=True)
     seen, printed = 0, time.monotonic()
     with nullcontext() if bar is None else bar:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from braided.estimators import cards
 from braided.estimators.params import CLASSIFICATION, REGRESSION
@@ -47,12 +43,10 @@ def plain_guess(tallies: Sequence[Tally], loss: int) -> float:
 
 def error_text(tally: Tally, value: float) -> str:
     """An error as people read it."""
-    if not math.isfinite(value):
-        return "-"
     return METRICS["mae" if tally.regression else "error_rate"].shown(value)
 
 
-def history_card(name: str, tally: Tally, windowed: NDArray[np.float64], window: int) -> str:
+def history_card(name: str, tally: Tally, window: int) -> str:
     """The card of a history, with its errors over a window along the records."""
     if tally.records == 0:
         return cards.card("History", f"of {name}: no records yet", [])
@@ -68,11 +62,8 @@ def history_card(name: str, tally: Tally, windowed: NDArray[np.float64], window:
     rows = [[label, error_text(tally, last[loss]), error_text(tally, running[loss])] for label, loss in listed]
     metrics, task = tally.metrics(), REGRESSION if tally.regression else CLASSIFICATION
     main = ", ".join(f"{METRICS[key].title} {METRICS[key].shown(metrics[key])}" for key in MAIN[task])
-    lines = []
-    for label, loss in named:
-        points = windowed[np.isfinite(windowed[:, 1 + loss])][:, [0, 1 + loss]] / (1, window)
-        some = np.unique(np.linspace(0, max(len(points) - 1, 0), min(len(points), _MAX_POINTS)).astype(int))
-        lines.append((label, points[some].tolist()))
+    points = tally.loss_curve.windowed(window, _MAX_POINTS)
+    lines = [(label, (points[:, [0, 1 + loss]] / (1, window)).tolist()) for label, loss in named]
     title = f"error of the last {window:,} records; dashed: {' and '.join(tally.guess_names)}"
     return cards.card(
         "History",

@@ -1,8 +1,4 @@
-"""What is counted of predictions whose labels are known: errors along the stream, metrics, the last records.
-
-Everything follows from the records in their order, however they were chunked, and the memory used does not depend on
-how many there were.
-"""
+"""Errors along the stream, metrics, and the last records, in memory that does not grow with the stream."""
 
 from __future__ import annotations
 
@@ -34,8 +30,6 @@ from braided.store import MAX_COUNT, Array, check, pack_name, prefixed, unpack_n
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
-#: What the two plain guesses are called, in the order of their losses.
-CLASS_GUESSES, VALUE_GUESSES = ("majority so far", "last label"), ("mean so far", "last value")
 #: How many of the last records have metrics of their own.
 WINDOW = 1_000
 #: With more classes than this there is no ROC AUC, and the last records are kept without their probabilities.
@@ -48,13 +42,12 @@ _RINGS = ("_last_losses", "_last_truth", "_last_predictions", "_last_decided")
 class Tally:
     """Errors of a model, of each of its learners and of two plain guesses, and what metrics are worked out from.
 
-    The losses of a record are 1 for a wrong answer and 0 for a right one, or for regression the absolute error: those
-    of the answer, of the two plain guesses, and of each learner alone. The plain guesses look at no feature, only at
-    the labels that have arrived: the most frequent class, or the mean; and the label that arrived last. Before the
-    first has arrived, no class is right, and the guess of a number is 0.
+    A loss is 1 for a wrong answer and 0 for a right one, or the absolute error. Each record has those of the answer, of
+    the two plain guesses, and of each learner alone. The plain guesses only use the labels that have arrived: the most
+    frequent class, or the mean; and the last label. Before the first label, no class is right, and the number is 0.
 
-    A sum that would be beyond the largest double stays there, and the last records are added up again: one target of
-    1e308 leaves numbers, and the window is right again as soon as it has left it.
+    The chunks in which records come do not matter. A sum that would be beyond the largest double stays there, and the
+    last records are added up again: one target of 1e308 leaves numbers, and the window is right once it has left it.
 
     Parameters
     ----------
@@ -128,7 +121,7 @@ class Tally:
     @property
     def guess_names(self) -> tuple[str, str]:
         """What the two plain guesses are called, in the order of their losses."""
-        return VALUE_GUESSES if self.regression else CLASS_GUESSES
+        return ("mean so far", "last value") if self.regression else ("majority so far", "last label")
 
     @property
     def calibration_error(self) -> float:
@@ -152,10 +145,10 @@ class Tally:
         classes: Sequence[Hashable],
         arrived: Sequence[Any] | None = None,
     ) -> Floats:
-        """Count records that were predicted, with their labels; `classes` are the columns of the predictions.
+        """Count predicted records with their labels, and return the losses, (n, columns).
 
-        `arrived` has for each record the label that arrived just before it, of an earlier record, None for none. If it
-        is not given, each label arrives at once. Returns the losses, (n, columns).
+        `classes` are the columns of the predictions. `arrived` has for each record the label of an earlier record that
+        arrived just before it, None for none; without it, each label arrives at once.
         """
         losses = np.empty((len(labels), len(self.totals)))
         own = predictions.own
@@ -221,13 +214,11 @@ class Tally:
         confusion[:old, :old], confusion[:old, -1] = self.confusion[:, :-1], self.confusion[:, -1]
         self.confusion = confusion
         self._arrived = np.pad(self._arrived, (0, new - old))
-        if new > MAX_CLASSES_FOLLOWED:
-            self._odds = np.zeros((0, 2, ODDS_BINS), dtype=np.int64)
-            self._last_predictions = np.zeros((WINDOW, 0))
-            return
-        self._odds = np.pad(self._odds, ((0, new - old), (0, 0), (0, 0)))
+        followed = new if new <= MAX_CLASSES_FOLLOWED else 0
+        more = max(followed - old, 0)
+        self._odds = np.pad(self._odds[:followed], ((0, more), (0, 0), (0, 0)))
         self._odds[old:, 0, 0] = int(self._sums[ANSWERED])
-        self._last_predictions = np.pad(self._last_predictions, ((0, 0), (0, new - old)))
+        self._last_predictions = np.pad(self._last_predictions[:, :followed], ((0, 0), (0, more)))
 
     def _remember(self, truth: NDArray[Any], values: Floats, decided: NDArray[np.int64], losses: Floats) -> None:
         """Keep the last records in rings."""
@@ -267,14 +258,12 @@ class Tally:
 
     def window_errors(self) -> list[float]:
         """Mean losses over the last records: of the answer, of the plain guesses, and of each learner."""
-        last = self._last_losses[self._last_places()]
-        if not len(last):
-            return [0.0] * len(self.totals)
+        last, n = self._last_losses[self._last_places()], max(self.n_last, 1)
         with np.errstate(over="ignore"):
-            means = last.mean(axis=0)
+            means = last.sum(axis=0) / n
         beyond = np.isinf(means)  # the sum, not the mean
-        means[beyond] = (last[:, beyond] / len(last)).sum(axis=0)
-        return [min(float(mean), LARGEST) for mean in means]
+        means[beyond] = (last[:, beyond] / n).sum(axis=0)
+        return [min(mean, LARGEST) for mean in means.tolist()]
 
     def window_recall(self) -> dict[Hashable, tuple[int, float | None]]:
         """For each class how many of the last records had it, and the share of these that was predicted as it."""
@@ -299,16 +288,20 @@ class Tally:
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from."""
-        last = self._last_places()
-        arrays = {name: getattr(self, name) for name in _ARRAYS} | {name: getattr(self, name)[last] for name in _RINGS}
-        arrays |= prefixed("curve", self.loss_curve.state())
+        arrays = self._kept() | prefixed("curve", self.loss_curve.state())
         return {"classes": [pack_name(label) for label in self.classes]}, arrays
+
+    def _kept(self) -> Arrays:
+        """The arrays of a state, without those of the curve."""
+        last = self._last_places()
+        return {name: getattr(self, name) for name in _ARRAYS} | {name: getattr(self, name)[last] for name in _RINGS}
 
     def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state` of a tally of the same learners; this one has counted nothing yet."""
-        self._grow(unpack_names("classes that were counted", metadata.get("classes")))
+        if not self.regression:
+            self._grow(unpack_names("classes that were counted", metadata.get("classes")))
         self.loss_curve.load_state(unprefixed("curve", arrays))
-        last, n = self._last_places(), len(self.classes)
+        n = len(self.classes)
         # What is used as an index, a count or a divisor.
         bounds: dict[str, tuple[ArrayLike, ArrayLike]] = {
             "_guesses": (-1, n - 1),
@@ -319,10 +312,10 @@ class Tally:
         if self.regression:
             counted = np.where(np.arange(VALUE_SUMS) == COUNT, 0.0, -np.inf)
             bounds = {"_sums": (counted, np.inf), "_arrived": ([0.0, -np.inf], np.inf)}
-        for name in (*_ARRAYS, *_RINGS):
-            own = getattr(self, name)
-            at = last if name in _RINGS else np.arange(len(own))
-            low, high = bounds.get(name, (-np.inf, np.inf))
-            rule = Array((len(at), *own.shape[1:]), own.dtype.name, low, high, finite=not self.regression)
-            check("state of a tally", {name: rule}, arrays)
-            own[at] = arrays[name]
+        schema = {
+            name: Array(own.shape, own.dtype.name, *bounds.get(name, (-np.inf, np.inf)), finite=not self.regression)
+            for name, own in self._kept().items()
+        }
+        check("state of a tally", schema, arrays)
+        for name in schema:
+            getattr(self, name)[self._last_places() if name in _RINGS else slice(None)] = arrays[name]

@@ -21,8 +21,8 @@ _FILES = ("curve.csv", "metrics.json", "curve.png", "report.html")
 def curve_csv(job: Job) -> str:
     """Error sums of every run along the stream, with those of its learners alone."""
     names = list(dict.fromkeys(name for run in job.finished for name in run.history.learners))
-    what = "absolute_error" if job.finished[0].history.regression else "errors"
-    number = float if job.finished[0].history.regression else int
+    what = "absolute_error" if job.finished[0].history.tally.regression else "errors"
+    number = float if job.finished[0].history.tally.regression else int
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["model", "seed", "records", what, *(f"{name}_{what}" for name in names)])

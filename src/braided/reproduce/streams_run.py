@@ -33,5 +33,5 @@ def run(model: Any, stream: Stream) -> dict[str, Any]:
         "seconds": seconds,
     }
     if model.task != REGRESSION:
-        out["unanswered"] = int(history.confusion[:, -1].sum())
+        out["unanswered"] = int(history.tally.confusion[:, -1].sum())
     return out

@@ -245,7 +245,7 @@ class RunCheckpoint:
             else ESTIMATORS[saved.kind].restore(_with_limits(about, options), own)
         )
         history = histories[-1]
-        if list(history.learners) != model.learner_names or history.regression != (model.task == REGRESSION):
+        if list(history.learners) != model.learner_names or history.tally.regression != (model.task == REGRESSION):
             raise BraidedError(f"checkpoint {self.path}: its history is of another model; {REMEDY}")
         evaluation = Evaluation(model, history, options.delay, late_labels=options.late_labels())
         evaluation.load_state(checked(_WHAT, run, "current", dict), unprefixed(_CURRENT, saved.arrays))

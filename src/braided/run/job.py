@@ -380,7 +380,7 @@ class Job:
         regression = self.options.task == REGRESSION
         tallies = [run.history.tally for run in self.finished]
         results = {name: [run.result for run in self.finished if run.model == name] for name in self.options.models}
-        supports = last.confusion.sum(axis=1)
+        supports = last.tally.confusion.sum(axis=1)
         return {
             "stream": self.options.stored()["stream"],
             "task": self.options.task,
@@ -400,7 +400,7 @@ class Job:
             "missing_values": self.counts.missing_values,
             "misfit_values": self.counts.misfit_values,
             "first_problem": self.counts.first_problem,
-            "warnings": decisions.never_seen(self.options.class_weight, self.options.costs, last.classes),
+            "warnings": decisions.never_seen(self.options.class_weight, self.options.costs, last.tally.classes),
             "sample": self.sample,
             "as_published": self.options.as_published and not self.sample,
             "runs": [

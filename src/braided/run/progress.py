@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from braided.evaluation import History
+from braided.evaluation import Tally
 from braided.evaluation.metrics import quantity
 from braided.kernels.tally import ANSWER, LEARNERS
 from braided.run.job import JobProgress
@@ -34,29 +34,29 @@ def _view(progress: JobProgress) -> Group:
     if progress.n_records and rate:
         head.append(f"  {max(progress.n_records - records, 0) / rate:,.0f} s left")
     table = Table(box=None, padding=(0, 2, 0, 0))
-    history = evaluation.history
-    for name in ("", "MAE") if history.regression else ("", "errors", "rate"):
+    tally = evaluation.history.tally
+    for name in ("", "MAE") if tally.regression else ("", "errors", "rate"):
         table.add_column(name, justify="right" if name else "left")
-    table.add_row("together", *_cells(history, history.tally.totals[ANSWER]), style="bold")
-    for name, loss in zip(history.learners, history.tally.totals[LEARNERS:], strict=True):
+    table.add_row("together", *_cells(tally, tally.totals[ANSWER]), style="bold")
+    for name, loss in zip(tally.learners, tally.totals[LEARNERS:], strict=True):
         health = evaluation.model.health[name]
         note = f"  ({health['resets']} resets)" if health["resets"] else ""
-        table.add_row(f"{name} alone{note}", *_cells(history, loss))
+        table.add_row(f"{name} alone{note}", *_cells(tally, loss))
     bar = ProgressBar(total=progress.n_records, completed=records, pulse=progress.n_records is None, width=60)
     line = Table.grid()
     line.add_row(bar)
     return Group(head, line, table)
 
 
-def _told(history: History) -> str:
+def _told(tally: Tally) -> str:
     """How it goes, in words."""
-    return f"MAE {quantity(history.error)}" if history.regression else f"{history.tally.totals[ANSWER]:,.0f} errors"
+    return f"MAE {quantity(tally.error)}" if tally.regression else f"{tally.totals[ANSWER]:,.0f} errors"
 
 
-def _cells(history: History, loss: float) -> list[str]:
+def _cells(tally: Tally, loss: float) -> list[str]:
     """A sum of losses as the table shows it."""
-    mean = loss / max(history.records, 1)
-    return [quantity(mean)] if history.regression else [f"{loss:,.0f}", f"{mean:.2%}"]
+    mean = loss / max(tally.records, 1)
+    return [quantity(mean)] if tally.regression else [f"{loss:,.0f}", f"{mean:.2%}"]
 
 
 class Display:
@@ -88,6 +88,6 @@ class Display:
                 evaluation = progress.evaluation
                 self.console.print(
                     f"{progress.model} seed {progress.seed} ({progress.number} of {progress.of}): "
-                    f"{evaluation.seen:,} records, {_told(evaluation.history)}",
+                    f"{evaluation.seen:,} records, {_told(evaluation.history.tally)}",
                     highlight=False,
                 )

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.evaluation.alarm import ErrorAlarm
-from braided.evaluation.availability import Latest, Places
+from braided.evaluation.availability import Places
 from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LEARNERS, USUAL
 from braided.records import Predictions
+from braided.serve.alarm import ErrorAlarm
+from braided.serve.latest import Latest
 from braided.serve.records import Records
 from braided.store import checked, prefixed, unprefixed
 
@@ -93,7 +94,9 @@ class Stats:
     def keep_features(self, names: Collection[str]) -> None:
         """Forget all features but these."""
         with self.lock:
-            kept = self._places.keep(names)
+            before, self._places = self._places, Places()
+            kept = [place for name, place in before.places.items() if name in names]
+            self._places.count([name for name in before.places if name in names], before.present[kept])
             self._latest.blocks = self._latest.blocks[:, kept]
 
     def _remember(self, progress: Predictions, records: Records, classes: list[Any]) -> None:

@@ -37,7 +37,7 @@ def class_pictures(subject: Subject, seeds: list[History], about: str) -> list[s
         )
     names, counts, unanswered = confused(seeds)
     words = f"Records of each class (rows) by predicted class (columns); dark is a large share of the row.{all_}"
-    if len(first := seeds[0].classes) > len(names):
+    if len(first := seeds[0].tally.classes) > len(names):
         words += f" Of {len(first):,} classes the most frequent."
     if unanswered:
         verb = "is" if unanswered == 1 else "are"
@@ -60,7 +60,7 @@ def recalls(subject: Subject) -> str:
     """How often each model found each class, the most frequent first; nothing where targets are numbers."""
     if subject.regression:
         return ""
-    firsts = {name: seeds[0].per_class() for name, seeds in subject.histories.items()}
+    firsts = {name: seeds[0].tally.per_class() for name, seeds in subject.histories.items()}
     entries = _by_support(next(iter(firsts.values())))
     records = subject.document["records"]
     rows = [
@@ -75,7 +75,7 @@ def recalls(subject: Subject) -> str:
 
 def by_class(subject: Subject, history: History) -> str:
     """Precision, recall, F1 and support of each class, and what it was most often taken for."""
-    entries = _by_support(history.per_class())
+    entries = _by_support(history.tally.per_class())
     rows = [
         [short(label, MAX_LETTERS), *(_share(own[key]) for key in ("precision", "recall", "f1")),
          f"{own['support']:,}", _taken_for(history, label)]
@@ -103,10 +103,10 @@ def _share(value: float | None) -> str:
 
 def _taken_for(history: History, label: Hashable) -> str:
     """The class that records of another were wrongly predicted as most often, and how often."""
-    place = history.classes.index(label)
-    counts = history.confusion[place, :-1].copy()
+    place = history.tally.classes.index(label)
+    counts = history.tally.confusion[place, :-1].copy()
     counts[place] = 0
     if not counts.any():
         return "-"
     other = int(counts.argmax())
-    return f"{short(history.classes[other])} ({counts[other]:,})"
+    return f"{short(history.tally.classes[other])} ({counts[other]:,})"

@@ -31,7 +31,7 @@ def page_of_histories(histories: Sequence[History], title: str = "") -> str:
     subject = Subject(grouped, _document(grouped))
     first = histories[0]
     about = [counted(first.records, "record"), counted(len(first.features), "feature")]
-    about.append("regression" if first.regression else counted(subject.document["classes"], "class"))
+    about.append("regression" if first.tally.regression else counted(subject.document["classes"], "class"))
     about += [f"{subject.seeds} seeds"] if subject.seeds > 1 else []
     top = head(f"braided: {title or ', '.join(grouped)}", about)
     return report(subject, top, how_it_was_made({}))
@@ -41,12 +41,12 @@ def _document(grouped: dict[str, list[History]]) -> dict[str, Any]:
     """What the report needs of the document that a run writes."""
     runs = [{"model": name, **_result(history)} for name, seeds in grouped.items() for history in seeds]
     last = next(reversed(grouped.values()))[-1]
-    supports = last.confusion.sum(axis=1)
+    supports = last.tally.confusion.sum(axis=1)
     return {
-        "task": REGRESSION if last.regression else CLASSIFICATION,
+        "task": REGRESSION if last.tally.regression else CLASSIFICATION,
         "records": last.records,
-        "classes": None if last.regression else int((supports > 0).sum()),
-        "majority_errors": None if last.regression else int(last.records - supports.max()),
+        "classes": None if last.tally.regression else int((supports > 0).sum()),
+        "majority_errors": None if last.tally.regression else int(last.records - supports.max()),
         "unlabelled": 0,
         "skipped_records": 0,
         "misfit_values": 0,

@@ -31,7 +31,7 @@ def groups(histories: Histories) -> dict[str, list[History]]:
     several = [histories] if isinstance(histories, History) else list(histories)
     if not several or any(not isinstance(history, History) for history in several):
         raise BraidedError("give a History, or a list of them: braided.record(model, stream) makes one")
-    if len({history.regression for history in several}) > 1:
+    if len({history.tally.regression for history in several}) > 1:
         raise BraidedError("the histories are of classification and of regression: draw them apart")
     if any(history.records == 0 for history in several):
         raise BraidedError("a history has no records: record at least one")

@@ -22,7 +22,7 @@ MAX_LETTERS = 60
 
 
 def _classes_only(history: History, what: str) -> None:
-    if history.regression:
+    if history.tally.regression:
         raise BraidedError(f"{what} is of class probabilities, and {history.name} predicts numbers: use plot.error")
 
 
@@ -59,14 +59,14 @@ def confused(histories: Histories, most: int = MAX_CLASSES) -> tuple[list[str], 
     """
     seeds = one(histories)
     _classes_only(seeds[0], "confusion")
-    labels = list(dict.fromkeys(label for history in seeds for label in history.classes))
+    labels = list(dict.fromkeys(label for history in seeds for label in history.tally.classes))
     place = {label: i for i, label in enumerate(labels)}
     counts = np.zeros((len(labels), len(labels)), dtype=np.int64)
     unanswered = 0
     for history in seeds:
-        places = [place[label] for label in history.classes]
-        counts[np.ix_(places, places)] += history.confusion[:, :-1]
-        unanswered += int(history.confusion[:, -1].sum())
+        places = [place[label] for label in history.tally.classes]
+        counts[np.ix_(places, places)] += history.tally.confusion[:, :-1]
+        unanswered += int(history.tally.confusion[:, -1].sum())
     names = [short(label, MAX_LETTERS) for label in labels]
     if len(labels) > most:
         totals = counts.sum(axis=1)

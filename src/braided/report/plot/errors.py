@@ -119,10 +119,11 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
 
 def _finish_errors(ax: Axes, history: History, drawn: Mapping[str, Floats], windowed: bool) -> Axes:
     """The scale and legend of lines of errors."""
-    _scale(ax, drawn.values(), history.regression, logarithmic=not windowed)
-    what = "absolute error" if history.regression else "errors"
+    regression = history.tally.regression
+    _scale(ax, drawn.values(), regression, logarithmic=not windowed)
+    what = "absolute error" if regression else "errors"
     ax.set_ylabel(f"{what} in the last {history.window():,} records" if windowed else f"{what} so far")
-    return finish(ax, history.records, figures={name: _told(line, history.regression) for name, line in drawn.items()})
+    return finish(ax, history.records, figures={name: _told(line, regression) for name, line in drawn.items()})
 
 
 def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None) -> Axes:

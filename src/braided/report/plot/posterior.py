@@ -43,7 +43,7 @@ def _known_weights(source: Any) -> tuple[list[Hashable], list[Hashable], Floats,
     history = one(source)[0]
     if history.weight_mean.size == 0:
         raise BraidedError(f"{history.name} has no linear learner in closed form: there are no weights")
-    return history.weight_names, history.classes, history.weight_mean, history.weight_sd, history.regression
+    return history.weight_names, history.tally.classes, history.weight_mean, history.weight_sd, history.tally.regression
 
 
 def top_weights(source: Any, most: int) -> list[tuple[int, int, Hashable, str, float, float]]:

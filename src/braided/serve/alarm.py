@@ -14,7 +14,7 @@ from braided.store import MAX_COUNT, Array, check, counts
 
 Floats = NDArray[np.float64]
 #: Records of a block, blocks of the window, and blocks before the first alarm may be raised.
-BLOCK, WINDOW_BLOCKS, FIRST_BLOCKS = 250, 4, 12
+_BLOCK, _WINDOW_BLOCKS, _FIRST_BLOCKS = 250, 4, 12
 #: First blocks, which teach nothing; blocks over which the usual error is forgotten; those after which a jump is usual.
 _SKIPPED_BLOCKS, _FORGET_BLOCKS, _NEW_NORMAL_BLOCKS = 4, 40, 40
 #: Deviations of the smallest jump of the window, and of its last block.
@@ -91,9 +91,9 @@ class ErrorAlarm:
     def add(self, errors: Floats) -> None:
         """Take in the errors of some records: 1 or 0, or absolute ones."""
         self._block = np.concatenate([self._block, errors])
-        while self._block.size >= BLOCK:
-            self._end_block(self._block[:BLOCK])
-            self._block = self._block[BLOCK:]
+        while self._block.size >= _BLOCK:
+            self._end_block(self._block[:_BLOCK])
+            self._block = self._block[_BLOCK:]
 
     def _end_block(self, errors: Floats) -> None:
         """Compare the window that ends with this block, and learn the block that leaves it."""
@@ -102,15 +102,15 @@ class ErrorAlarm:
             errors = np.minimum(errors, min(_MAX_USUAL * usual, _LARGEST) if usual > 0 else _LARGEST)
         self._blocks += 1
         self._window.append(float(errors.mean()))
-        left = self._window.pop(0) if len(self._window) > WINDOW_BLOCKS else None
-        if self._blocks >= FIRST_BLOCKS:
-            self._compare(self._blocks * BLOCK)
-        if left is not None and self.since is None and self._blocks - WINDOW_BLOCKS > _SKIPPED_BLOCKS:
+        left = self._window.pop(0) if len(self._window) > _WINDOW_BLOCKS else None
+        if self._blocks >= _FIRST_BLOCKS:
+            self._compare(self._blocks * _BLOCK)
+        if left is not None and self.since is None and self._blocks - _WINDOW_BLOCKS > _SKIPPED_BLOCKS:
             self._learn(left)
 
     def _compare(self, records: int) -> None:
         """Raise or clear the alarm after so many records."""
-        jump, bound = self._level() - self._usual, self._bound(WINDOW_BLOCKS, _DEVIATIONS, _MIN_JUMP)
+        jump, bound = self._level() - self._usual, self._bound(_WINDOW_BLOCKS, _DEVIATIONS, _MIN_JUMP)
         if self.since is None:
             burst = self._window[-1] - self._usual
             if jump > bound or burst > self._bound(1, _BURST_DEVIATIONS, 2.0 * _MIN_JUMP):
@@ -118,8 +118,8 @@ class ErrorAlarm:
                 self.marks = [*self.marks, (records, None)][-_MAX_MARKS:]
             return
         lasted = records - self.since
-        is_usual = lasted >= _NEW_NORMAL_BLOCKS * BLOCK
-        if is_usual or (jump <= bound / 2 and lasted >= WINDOW_BLOCKS * BLOCK):
+        is_usual = lasted >= _NEW_NORMAL_BLOCKS * _BLOCK
+        if is_usual or (jump <= bound / 2 and lasted >= _WINDOW_BLOCKS * _BLOCK):
             self.marks[-1] = (self.since, records)
             if jump > bound / 2:
                 self._usual = self._level()
@@ -131,7 +131,7 @@ class ErrorAlarm:
         """How far above the usual error the error of a number of blocks may be."""
         if self.regression:
             return max(deviations * math.sqrt(self._variance), 10.0 * least * self._usual, _SMALLEST)
-        n = BLOCK * blocks
+        n = _BLOCK * blocks
         share = (n * self._usual + 1.0) / (n + 2.0)
         return max(deviations * math.sqrt(max(self._variance, share * (1.0 - share) / n)), least)
 
@@ -152,8 +152,8 @@ class ErrorAlarm:
             quantity(value) if self.regression else f"{value:.1%}" for value in (self._level(), self._usual)
         )
         return (
-            f"the {what} of the last {BLOCK * WINDOW_BLOCKS:,} records is {level}, and usually {usual}: it jumped in "
-            f"the {BLOCK} records up to {self.since:,}"
+            f"the {what} of the last {_BLOCK * _WINDOW_BLOCKS:,} records is {level}, and usually {usual}: it jumped in "
+            f"the {_BLOCK} records up to {self.since:,}"
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -161,7 +161,7 @@ class ErrorAlarm:
         marks = [(at, -1 if cleared is None else cleared) for at, cleared in self.marks]
         return {
             "counts": np.array([self.raised, self._blocks, self._learned], dtype=np.int64),
-            "block": self._block.copy(),
+            "block": self._block,
             "window": np.array(self._window, dtype=np.float64),
             "usual": np.array([self._usual, self._variance]),
             "marks": np.array(marks, dtype=np.int64).reshape(-1, 2),
@@ -173,11 +173,11 @@ class ErrorAlarm:
         self.raised, self._blocks, self._learned = arrays["counts"].tolist()
         schema = {
             "block": Array((None,)),
-            "window": Array((min(self._blocks, WINDOW_BLOCKS),)),
+            "window": Array((min(self._blocks, _WINDOW_BLOCKS),)),
             "usual": Array((2,), low=0.0),
             "marks": Array((None, 2), "int64", [0, -1], MAX_COUNT),
         }
         check(_WHAT, schema, arrays)
-        self._block, self._window = arrays["block"].copy(), arrays["window"].tolist()
+        self._block, self._window = arrays["block"], arrays["window"].tolist()
         self._usual, self._variance = arrays["usual"].tolist()
         self.marks = [(at, None if cleared < 0 else cleared) for at, cleared in arrays["marks"].tolist()]
