@@ -80,13 +80,15 @@ def sources(function: Callable[..., Any], native: Any) -> str:
         elif isinstance(value, types.ModuleType) and value.__name__.startswith("braided."):
             for part in used & set(vars(value)):
                 note(f"{name}.{part}", vars(value)[part], set())
-        elif not isinstance(value, type | types.ModuleType):
+        elif isinstance(value, type):
+            found[name] = repr(getattr(value, "_fields", value))
+        elif not isinstance(value, types.ModuleType):
             found[name] = value.tobytes().hex() if hasattr(value, "tobytes") else repr(value)
 
     def add(one: types.FunctionType) -> None:
         name = f"{one.__module__}.{one.__qualname__}"
         if name not in found:
-            found[name] = inspect.getsource(one) + repr(native.KERNELS.get(one))
+            found[name] = inspect.getsource(one) + repr(sorted(native.KERNELS.get(one, {}).get("fastmath", ())))
             known = one.__globals__ | inspect.getclosurevars(one).nonlocals
             used = set(one.__code__.co_names + one.__code__.co_freevars)
             for other in sorted(used & set(known)):

@@ -67,16 +67,17 @@ class Coverage:
         return int(min(self._numbers[SCORES], WINDOW))
 
     @cached_property
-    def _state(self) -> tuple[Any, ...]:
-        scratch = np.zeros(_LEVELS.size)
-        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, scratch, float(self.delay)
+    def _state(self) -> NDArray[np.int64]:
+        self._scratch = np.zeros(_LEVELS.size)
+        arrays = (_LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, self._scratch)
+        return kernels.state_row(*arrays, delay=self.delay)
 
     def follow_values(
         self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence | None = None
     ) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
         scales, bounds = (_NO_SCALES, _NO_BOUNDS) if given is None else (given.scales, given.bounds)
-        kernels.follow_values(np.ascontiguousarray(predictions), targets, doubts, scales, bounds, *self._state)
+        kernels.follow_values(self._state, predictions, targets, doubts, scales, bounds)
 
     def follow_classes(
         self,
@@ -92,13 +93,12 @@ class Coverage:
         """
         answers = _LIKELIEST if answers is None else answers
         bounds = _NO_BOUNDS if given is None else given.bounds
-        kernels.follow_classes(np.ascontiguousarray(predictions), targets, answers, n_classes, bounds, *self._state)
+        kernels.follow_classes(self._state, predictions, targets, answers, n_classes, bounds)
 
     def confidence(self, doubts: Floats) -> Confidence:
         """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
         found = Confidence(doubts, np.zeros(len(doubts)), np.zeros((len(doubts), _LEVELS.size)))
-        state = (_LEVELS, self.rates, self._ordered, self._numbers, float(self.delay))
-        kernels.scales_and_bounds(doubts, *state, found.scales, found.bounds)
+        kernels.scales_and_bounds(self._state, doubts, found.scales, found.bounds)
         return found
 
     def miss(self, bounds: Floats | None = None) -> None:
@@ -115,7 +115,7 @@ class Coverage:
         if not number or not 0.0 < level < 1.0:
             raise BraidedError(f"level is {shown(level)}: give a number between 0 and 1, such as 0.9")
         n = self.n
-        if kernels.too_early(float(level), self._numbers[SCORES], float(self.delay)):
+        if kernels.too_early(level, self._numbers[SCORES], self.delay):
             return np.inf
         off = np.interp(level, _ANCHORS, np.concatenate([[0.0], self.rates - (1.0 - _LEVELS), [0.0]]))
         rate = self.rates[LEVELS.index(level)] if level in LEVELS else 1.0 - level + off
