@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import os
 import platform
 import struct
@@ -114,17 +115,18 @@ class Entry:
             if found is not None:
                 return int(ctypes.cast(found, ctypes.c_void_p).value or 0)
         try:
-            from braided.kernels import jit
+            jit = importlib.import_module("braided.kernels.jit")  # which imports this module
         except ImportError as error:
             raise BraidedError(
-                f"{self.__module__}.{self.__name__} is compiled when it is first used: pip install 'braided[compile]'"
+                f"{self.symbol} is compiled when it is first used: pip install 'braided[compile]'"
             ) from error
         return jit.compile_to_address(self)
 
     @functools.cached_property
     def native(self) -> Any:
         """The machine code, as a function of what `packed` gives."""
-        returned = {float: ctypes.c_double, np.uint64: ctypes.c_uint64}.get(self.types[1], ctypes.c_int64)
+        codes: dict[Any, Any] = {float: ctypes.c_double, np.uint64: ctypes.c_uint64}
+        returned = codes.get(self.types[1], ctypes.c_int64)
         return ctypes.CFUNCTYPE(returned, ctypes.c_char_p)(self.address)
 
     @functools.cached_property
@@ -167,7 +169,7 @@ class Entry:
             if kind is not None:
                 copies[place] = np.array(arguments[place], dtype=kind.dtype, order="C")
                 if copies[place].ndim != kind.ndim:
-                    raise ValueError(f"{self.__name__}: an array of {kind.ndim} dimensions is needed")
+                    raise ValueError(f"{self.symbol}: an array of {kind.ndim} dimensions is needed")
         result = self.native(self.packed(*copies))
         for array, copied in zip(arguments, copies, strict=True):
             if array is not copied and array.flags.writeable:
@@ -180,7 +182,7 @@ def address_of(array: NDArray[Any]) -> int:
     if not array.size:
         return 0
     try:  # three times as fast as what NumPy has for it
-        return _addressof(_from_buffer(array))
+        return _addressof(_from_buffer(array))  # type: ignore[arg-type]
     except TypeError:  # it is read-only
         return int(array.ctypes.data)
 
