@@ -56,10 +56,10 @@ check: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@$(MAKE) --no-print-directory package
 
-# Without isolation: what it needs is in the extra dev, and nothing is fetched.
+# Without isolation: what it needs is there, and nothing is fetched; both of the checkout, whose kernels are kept.
 package: $(DEV)
 	rm -rf dist
-	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/python -m build --no-isolation --sdist --wheel --outdir dist
 	$(BIN)/python -m twine check --strict dist/*
 	.ci/installed $(PYTHON) dist/braided-*.whl
 

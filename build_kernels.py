@@ -13,6 +13,7 @@ kernels that are in them, so that after an edit only those are compiled that dep
 from __future__ import annotations
 
 import argparse
+import ast
 import fcntl
 import hashlib
 import importlib
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import types
 from collections.abc import Callable
@@ -68,6 +70,15 @@ def load() -> Any:
     return importlib.import_module("braided.kernels.native")
 
 
+def meaning(source: str) -> str:
+    """What a source says without its layout, comments and docstrings."""
+    tree = ast.parse(textwrap.dedent(source))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree)
+
+
 def sources(function: Callable[..., Any], native: Any) -> str:
     """The sources of a kernel and of all that it calls, and the constants that they use."""
     found: dict[str, str] = {}
@@ -80,14 +91,18 @@ def sources(function: Callable[..., Any], native: Any) -> str:
         elif isinstance(value, types.ModuleType) and value.__name__.startswith("braided."):
             for part in used & set(vars(value)):
                 note(f"{name}.{part}", vars(value)[part], set())
-        elif not isinstance(value, type | types.ModuleType):
+        elif isinstance(value, type):
+            found[name] = repr(getattr(value, "_fields", value))
+        elif not isinstance(value, types.ModuleType):
             found[name] = value.tobytes().hex() if hasattr(value, "tobytes") else repr(value)
 
     def add(one: types.FunctionType) -> None:
         name = f"{one.__module__}.{one.__qualname__}"
         if name not in found:
-            found[name] = inspect.getsource(one) + repr(native.KERNELS.get(one))
-            known = one.__globals__ | inspect.getclosurevars(one).nonlocals
+            found[name] = meaning(inspect.getsource(one)) + repr(
+                sorted(native.KERNELS.get(one, {}).get("fastmath", ()))
+            )
+            known = {**one.__globals__, **inspect.getclosurevars(one).nonlocals}
             used = set(one.__code__.co_names + one.__code__.co_freevars)
             for other in sorted(used & set(known)):
                 note(f"{one.__module__}.{other}", known[other], used)
@@ -128,7 +143,7 @@ def build(level: str, into: Path) -> None:
         raise SystemExit(f"building braided's kernels needs a C compiler to link them: pip install {LINKER}")
     native, start = load(), time.perf_counter()
     tools = f"{version('numba')} {version('llvmlite')} {level}"
-    tools += (PACKAGE / "kernels" / "jit.py").read_text()
+    tools += meaning((PACKAGE / "kernels" / "jit.py").read_text())
     texts = {entry.symbol: sources(entry.function, native) for entry in native.ENTRIES}
     objects = {
         symbol: KEPT / "objects" / f"{hashlib.sha256((tools + symbol + text).encode()).hexdigest()[:24]}.o"

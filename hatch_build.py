@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ROOT = Path(__file__).resolve().parent
 
 
-class KernelHook(BuildHookInterface[Any]):
+class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
     """Compiles the kernels, and makes the wheel one of a platform: for every Python, as nothing of Python is linked."""
 
     def dependencies(self) -> list[str]:

@@ -83,7 +83,7 @@ MODLRegressor: braid classes coverage coverage_counts drifts expect_delay explai
 COMMANDS = (
     "bench, bench default, bench depth, bench evaluation, bench fleet, bench memory, bench serve, bench speed, "
     "datasets, datasets fetch, datasets list, datasets sheet, datasets verify, feed, inspect, reproduce, run, serve, "
-    "serve backup, serve repair, serve restore, warm-up"
+    "serve backup, serve repair, serve restore"
 )
 
 

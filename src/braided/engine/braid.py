@@ -28,6 +28,7 @@ from braided.store import MAX_COUNT, Array, check, counts, prefixed, unprefixed
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 _NONE = np.zeros(0)
+_NO_DOUBTS = np.zeros((0, DOUBTS))
 #: After a drift steps are this many times as long as usual, and the excess shrinks by this factor with each record,
 #: until they are so nearly as long as usual that they are again.
 BOOST, _FADING, _NEARLY_USUAL = 4.0, 0.99, 1.01
@@ -154,7 +155,7 @@ class Braid:
         self.compiled = len(self._run_learners) == len(self.learners)
         places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
         self._doubter = places[0] if places and self.regression else -1
-        self._scored: tuple[Any, Any, bytes] | None = None
+        self._scored: tuple[bytes, Any, Any] | None = None
         self._last_prediction: Floats | None = None
 
     def share_waiting(self, waiting: NDArray[np.int64]) -> None:
@@ -212,7 +213,7 @@ class Braid:
         nowhere = np.zeros(0, dtype=np.int64)
         chunk = loop.Chunk(np.zeros((1, 0)), nowhere, nowhere, np.zeros(1), np.zeros(1))
         self._one = loop.Call(self._row, chunk, self._answers(1, asked=True))
-        self._one_arrays: tuple[NDArray[Any], ...] = chunk[:3]
+        self._placed: tuple[NDArray[Any], ...] = chunk[:3]
         # The learners' rows hold addresses: the arrays must live as long as the rows do.
         parts = [self.combiner, *self._run_learners]
         self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
@@ -255,22 +256,29 @@ class Braid:
         doubt
             Whether `doubts` are wanted.
         """
-        n, learn = values.shape[0], targets is not None
-        one, asked = n == 1 and not self.lags, doubt and self._doubter >= 0
-        if one:
-            call = self._one_record(values, columns, slots, targets, weights, asked)
-        else:
-            targets, weights = _NONE if targets is None else targets, _NONE if weights is None else weights
-            known = self._answers(n, asked) if learn and self.lags else None
-            chunk = loop.Chunk(values, columns, slots, targets, weights)
-            call = loop.Call(self._row, chunk, self._answers(n, asked), known)
-        # A single record predicted and then learned needs its forward pass only once.
-        kept, self._scored, reuse = self._scored, None, False
-        if one and self.compiled:
-            record = values.tobytes()
-            reuse = learn and kept is not None and kept[0] is columns and kept[1] is slots and kept[2] == record
-            if not learn:
-                self._scored = (columns, slots, record)
+        n, asked = values.shape[0], doubt and self._doubter >= 0
+        if n == 1 and not self.lags:
+            return self._run_one(values, columns, slots, targets, weights, doubt)
+        chunk = loop.Chunk(
+            values, columns, slots, _NONE if targets is None else targets, _NONE if weights is None else weights
+        )
+        known = self._answers(n, asked) if targets is not None and self.lags else None
+        call = loop.Call(self._row, chunk, self._answers(n, asked), known)
+        self._scored = None
+        done = self._run_call(call, n, targets is not None, reuse=False)
+        if done:
+            self._last_prediction = call.known.predictions[done - 1]
+        predictions, own, doubts = call.answers
+        if not asked:
+            doubts = np.zeros((n, DOUBTS)) if doubt else _NO_DOUBTS
+        return Answered(done, predictions, own, doubts, call.known.predictions)
+
+    def _answers(self, n: int, asked: bool) -> loop.Answers:
+        n_outputs, n_learners = self.n_outputs, len(self.learners)
+        return loop.Answers(np.zeros((n, n_outputs)), np.zeros((n, n_learners)), np.zeros((n if asked else 0, DOUBTS)))
+
+    def _run_call(self, call: loop.Call, n: int, learn: bool, reuse: bool) -> int:
+        """Run the records of a call, or the first of them if another thread waits; returns how many."""
         begun, done = self.steps, 0
         while done < n:
             count = call.run(done, begun, learn, reuse)
@@ -282,43 +290,52 @@ class Braid:
                 if count < 0:
                     self._reset_failing()
                     call.use(self._row)
-            self._callbacks.raise_error()
+            if not self.compiled:
+                self._callbacks.raise_error()
             if self.waiting[0] != 0:
                 break
-        predictions, own, doubts = (array.copy() for array in call.answers) if one else call.answers
-        known_predictions = predictions if one else call.known.predictions
-        if done:
-            self._last_prediction = known_predictions[done - 1]
-        return Answered(
-            done, predictions, own, doubts if asked else np.zeros((n if doubt else 0, DOUBTS)), known_predictions
-        )
+        return done
 
-    def _answers(self, n: int, asked: bool) -> loop.Answers:
-        n_outputs, n_learners = self.n_outputs, len(self.learners)
-        return loop.Answers(np.zeros((n, n_outputs)), np.zeros((n, n_learners)), np.zeros((n if asked else 0, DOUBTS)))
-
-    def _one_record(
+    def _run_one(
         self,
         values: Floats,
         columns: NDArray[np.int64],
         slots: NDArray[np.int64],
         targets: Floats | None,
         weights: Floats | None,
-        asked: bool,
-    ) -> loop.Call:
-        """The call for a single record: always the same, of which only what has changed is written."""
-        call, arrays = self._one, (values, columns, slots)
-        for at, array, before in zip((loop.VALUES, loop.COLUMNS_AT, loop.SLOTS), arrays, self._one_arrays, strict=True):
-            if array is not before:
-                call.place(at, array)
-        self._one_arrays = arrays
-        call.numbers[loop.WEIGHTS + 1] = weights is not None
-        call.numbers[loop.DOUBTS_AT + 1] = call.numbers[loop.KNOWN_DOUBTS + 1] = DOUBTS if asked else 0
+        doubt: bool,
+    ) -> Answered:
+        """A single record: the call is always the same, and only what has changed is written."""
+        call, scored, learn = self._one, self._scored, targets is not None
+        numbers = call.numbers
+        placed = self._placed
+        if placed[0] is not values:
+            call.place(loop.VALUES, values)
+        if placed[1] is not columns or placed[2] is not slots:
+            call.place(loop.COLUMNS_AT, columns)
+            call.place(loop.SLOTS, slots)
+        self._placed = values, columns, slots
+        # A record that is predicted and then learned needs its forward pass only once.
+        reuse, self._scored = False, None
+        if self.compiled:
+            record = values.tobytes()
+            reuse = learn and scored is not None and scored[0] == record and scored[1] is columns and scored[2] is slots
+            if not learn:
+                self._scored = record, columns, slots
+        asked = doubt and self._doubter >= 0
+        numbers[loop.DOUBTS_AT + 1] = numbers[loop.KNOWN_DOUBTS + 1] = DOUBTS if asked else 0
+        numbers[loop.WEIGHTS + 1] = weights is not None
         if targets is not None:
             call.chunk.targets[0] = targets[0]
         if weights is not None:
             call.chunk.weights[0] = weights[0]
-        return call
+        done = self._run_call(call, 1, learn, reuse)
+        predictions, own, doubts = call.answers
+        predictions = predictions.copy()
+        if done:
+            self._last_prediction = predictions[0]
+        found = doubts.copy() if asked else np.zeros((1, DOUBTS)) if doubt else _NO_DOUBTS
+        return Answered(done, predictions, own.copy(), found, predictions)
 
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""

@@ -46,7 +46,7 @@ class Coverage:
     """
 
     def __init__(self, delay: int = 0) -> None:
-        self.delay = float(delay)
+        self.delay = delay
         self.rates = 1.0 - _LEVELS
         #: For each level how many records were judged, and how many were within the bound.
         self.covered = np.zeros((_LEVELS.size, 2), dtype=np.int64)
@@ -54,14 +54,14 @@ class Coverage:
         self._ring, self._ordered = np.zeros(WINDOW), np.zeros(WINDOW)
 
     @cached_property
-    def _state(self) -> tuple[Any, ...]:
-        scratch = np.zeros(_LEVELS.size)
-        return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, scratch, self.delay
+    def _state(self) -> NDArray[np.int64]:
+        self._scratch = np.zeros(_LEVELS.size)
+        arrays = (_LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, self._scratch)
+        return kernels.state_row(*arrays, delay=self.delay)
 
     def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence = _OF_NOW) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
-        predictions = np.ascontiguousarray(predictions)
-        kernels.follow_values(predictions, targets, doubts, given.scales, given.bounds, *self._state)
+        kernels.follow_values(self._state, predictions, targets, doubts, given.scales, given.bounds)
 
     def follow_classes(
         self, predictions: Floats, targets: Floats, answers: Places | None, n_classes: int, given: Confidence = _OF_NOW
@@ -70,14 +70,13 @@ class Coverage:
 
         None for the likeliest of `n_classes`.
         """
-        answers, predictions = _LIKELIEST if answers is None else answers, np.ascontiguousarray(predictions)
-        kernels.follow_classes(predictions, targets, answers, n_classes, given.bounds, *self._state)
+        answers = _LIKELIEST if answers is None else answers
+        kernels.follow_classes(self._state, predictions, targets, answers, n_classes, given.bounds)
 
     def confidence(self, doubts: Floats) -> Confidence:
         """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
         found = Confidence(doubts, np.zeros(len(doubts)), np.zeros((len(doubts), _LEVELS.size)))
-        state = (_LEVELS, self.rates, self._ordered, self._numbers, self.delay)
-        kernels.scales_and_bounds(doubts, *state, found.scales, found.bounds)
+        kernels.scales_and_bounds(self._state, doubts, found.scales, found.bounds)
         return found
 
     def miss(self, bounds: Floats | None = None) -> None:
@@ -93,7 +92,7 @@ class Coverage:
         if not isinstance(level, float | np.floating) or not 0.0 < level < 1.0:
             raise BraidedError(f"level is {shown(level)}: give a number between 0 and 1, such as 0.9")
         seen = self._numbers[SCORES]
-        if kernels.too_early(float(level), seen, self.delay):
+        if kernels.too_early(level, seen, self.delay):
             return np.inf
         off = np.interp(level, _ANCHORS, np.concatenate([[0.0], self.rates - (1.0 - _LEVELS), [0.0]]))
         rate = self.rates[LEVELS.index(level)] if level in LEVELS else 1.0 - level + off

@@ -26,11 +26,15 @@ error is known of such a record: what is above that, in the target's own unit, i
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from braided.kernels.calls import array_at, doubles
 from braided.kernels.dense import copy
 from braided.kernels.doubt import DEVIATION, MAX_DOUBT, OF_MISSING, OF_WEIGHTS
-from braided.kernels.native import DoubleRows, Doubles, IntRows, Ints, entry, kernel
+from braided.kernels.native import DoubleRows, Doubles, Ints, address_of, entry, kernel
 from braided.store import MAX_COUNT
 
 #: How many of the last scores are kept.
@@ -166,12 +170,27 @@ def _follow_error(error, doubts, scale, numbers):
     numbers[USUAL_ERROR] = usual + follow * (min(counted, _OUTLIER * usual) - usual)
 
 
+def state_row(*arrays: NDArray[Any], delay: int) -> NDArray[np.int64]:
+    """The row of what is kept, whose addresses must live as long as it is used.
+
+    Levels, rates, ring, ordered, numbers and what is covered; then scratch, (levels,).
+    """
+    return np.array([*(number for array in arrays for number in (address_of(array), array.size)), delay])
+
+
+@kernel()
+def _state_at(row):
+    n_levels = row[1]
+    return (
+        doubles(row, 0), doubles(row, 2), doubles(row, 4), doubles(row, 6), doubles(row, 8),
+        array_at(row[10], np.int64, n_levels, 2), doubles(row, 12), float(row[14]),
+    )  # fmt: skip
+
+
 @entry
-def scales_and_bounds(
-    doubts: DoubleRows, levels: Doubles, rates: Doubles, ordered: Doubles, numbers: Doubles, delay: float,
-    scales: Doubles, bounds: DoubleRows,
-) -> None:  # fmt: skip
+def scales_and_bounds(row: Ints, doubts: DoubleRows, scales: Doubles, bounds: DoubleRows) -> None:
     """The unit of scores, and the bounds on them, of records that are answered now."""
+    levels, rates, _, ordered, numbers, _, _, delay = _state_at(row)
     for t in range(scales.size):
         scales[t] = scale_of(doubts[t], numbers)
         bounds_now(levels, rates, ordered, numbers, delay, bounds[t])
@@ -179,10 +198,10 @@ def scales_and_bounds(
 
 @entry
 def follow_values(
-    predictions: Doubles, truth: Doubles, doubts: DoubleRows, scales: Doubles, given: DoubleRows, levels: Doubles,
-    rates: Doubles, ring: Doubles, ordered: Doubles, numbers: Doubles, covered: IntRows, bounds: Doubles, delay: float,
-) -> None:  # fmt: skip
+    row: Ints, predictions: Doubles, truth: Doubles, doubts: DoubleRows, scales: Doubles, given: DoubleRows
+) -> None:
     """Take in records of a regression, with the scales and bounds that were given; without any, with those of now."""
+    levels, rates, ring, ordered, numbers, covered, bounds, delay = _state_at(row)
     for t in range(truth.size):
         answer = predictions[t] if predictions[t] == predictions[t] else 0.0
         error = min(abs(answer - truth[t]), _LARGEST)
@@ -201,14 +220,14 @@ def follow_values(
 
 @entry
 def follow_classes(
-    predictions: DoubleRows, truth: Doubles, answers: Ints, n_classes: int, given: DoubleRows, levels: Doubles,
-    rates: Doubles, ring: Doubles, ordered: Doubles, numbers: Doubles, covered: IntRows, bounds: Doubles, delay: float,
-) -> None:  # fmt: skip
+    row: Ints, predictions: DoubleRows, truth: Doubles, answers: Ints, n_classes: int, given: DoubleRows
+) -> None:
     """Take in records of a classification, with the bounds that were given; without any, with those of now.
 
     `answers` are the places of the classes that were answered, empty where these are the likeliest of `n_classes`. One
     class alone is certain.
     """
+    levels, rates, ring, ordered, numbers, covered, bounds, delay = _state_at(row)
     for t in range(truth.size):
         if given.shape[0]:
             copy(given[t], bounds)

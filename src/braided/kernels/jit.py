@@ -84,7 +84,7 @@ def _array(context: Any, builder: Any, kind: Any, address: Any, shape: list[Any]
     return array._getvalue()
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[misc]
+@intrinsic(prefer_literal=True)
 def _array_at(typing_context: Any, address: Any, dtype: Any, shape: Any) -> Any:
     kind = types.Array(dtype.dtype, len(shape), "C")
 
@@ -94,7 +94,7 @@ def _array_at(typing_context: Any, address: Any, dtype: Any, shape: Any) -> Any:
     return kind(address, dtype, shape), generate
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _call_at(typing_context: Any, address: Any, arguments: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         words: list[Any] = []
@@ -113,12 +113,12 @@ def _call_at(typing_context: Any, address: Any, arguments: Any) -> Any:
     return types.int64(address, arguments), generate
 
 
-@overload(calls.array_at)  # type: ignore[misc]
+@overload(calls.array_at)
 def _overload_array_at(address, kind, *shape):
     return lambda address, kind, *shape: _array_at(address, kind, shape)
 
 
-@overload(calls.call_at)  # type: ignore[misc]
+@overload(calls.call_at)
 def _overload_call_at(address, *arguments):
     return lambda address, *arguments: _call_at(address, arguments)
 
@@ -137,7 +137,7 @@ def _let_find(name: Any, function: Any, options: dict[str, Any]) -> None:
         name._numba_type_ = name.dispatcher._numba_type_
 
 
-@global_compiler_lock  # type: ignore[misc]
+@global_compiler_lock
 def _compile(entry: native.Entry) -> Any:
     """Numba's library of an entry point; it is not finished."""
     _make_known()
@@ -200,7 +200,7 @@ def _finish(entry: native.Entry, load: bool) -> Any:
     return made
 
 
-@global_compiler_lock  # type: ignore[misc]
+@global_compiler_lock
 def compile_to_address(entry: native.Entry) -> int:
     """Compile an entry point in memory."""
     made = _finish(entry, load=True)
@@ -208,7 +208,7 @@ def compile_to_address(entry: native.Entry) -> int:
     return int(made.get_pointer_to_function(entry.symbol))
 
 
-@global_compiler_lock  # type: ignore[misc]
+@global_compiler_lock
 def compile_to_object(entry: native.Entry) -> bytes:
     """Compile an entry point to position-independent machine code, for a linker."""
     module = _finish(entry, load=False)._final_module

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import os
 import platform
 import struct
@@ -55,6 +56,7 @@ SingleFields = Annotated[NDArray[np.float32], _array(np.float32, 4)]
 Doubles = Annotated[NDArray[np.float64], _array(np.float64)]
 DoubleRows = Annotated[NDArray[np.float64], _array(np.float64, 2)]
 
+_from_buffer, _addressof = ctypes.c_char.from_buffer, ctypes.addressof
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: Every kernel with its Numba options, and every entry point, in the order in which they were defined.
@@ -113,58 +115,62 @@ class Entry:
             if found is not None:
                 return int(ctypes.cast(found, ctypes.c_void_p).value or 0)
         try:
-            from braided.kernels import jit
+            jit = importlib.import_module("braided.kernels.jit")  # which imports this module
         except ImportError as error:
             raise BraidedError(
-                f"{self.__module__}.{self.__name__} is compiled when it is first used: pip install 'braided[compile]'"
+                f"{self.symbol} is compiled when it is first used: pip install 'braided[compile]'"
             ) from error
         return jit.compile_to_address(self)
 
     @functools.cached_property
     def native(self) -> Any:
         """The machine code, as a function of what `packed` gives."""
-        returned = {float: ctypes.c_double, np.uint64: ctypes.c_uint64}.get(self.types[1], ctypes.c_int64)
+        codes: dict[Any, Any] = {float: ctypes.c_double, np.uint64: ctypes.c_uint64}
+        returned = codes.get(self.types[1], ctypes.c_int64)
         return ctypes.CFUNCTYPE(returned, ctypes.c_char_p)(self.address)
 
     @functools.cached_property
-    def _pack(self) -> Callable[..., bytes]:
+    def _layout(self) -> tuple[list[ArrayKind | None], Callable[..., bytes]]:
+        """The arrays among its arguments, and what packs the words of all."""
+        kinds = [kind if isinstance(kind, ArrayKind) else None for kind in self.types[0]]
         codes = {float: "d", np.uint64: "Q"}
-        kinds = self.types[0]
-        return struct.Struct(
-            "".join("q" * (1 + kind.ndim) if isinstance(kind, ArrayKind) else codes.get(kind, "q") for kind in kinds)
-        ).pack
+        words = [
+            codes.get(kind, "q") if array is None else "q" * (1 + array.ndim)
+            for kind, array in zip(self.types[0], kinds, strict=True)
+        ]
+        return kinds, struct.Struct("".join(words)).pack
 
-    def packed(self, *arguments: Any) -> bytes:
-        """The block of 64-bit words that the machine code reads; the arrays must live as long as it is used."""
+    def packed(self, *arguments: Any) -> bytes | None:
+        """The block of 64-bit words that the machine code reads; the arrays must live as long as it is used.
+
+        None where an array has another layout or type than declared.
+        """
+        kinds, pack = self._layout
         words: list[Any] = []
-        for kind, argument in zip(self.types[0], arguments, strict=True):
-            if isinstance(kind, ArrayKind):
+        for kind, argument in zip(kinds, arguments, strict=True):
+            if kind is None:
+                words.append(argument)
+            elif argument.dtype is kind.dtype and argument.ndim == kind.ndim and argument.flags.c_contiguous:
                 words.append(address_of(argument))
                 words += argument.shape
             else:
-                words.append(argument)
-        return self._pack(*words)
+                return None
+        return pack(*words)
 
     def __call__(self, *arguments: Any) -> Any:
         """Call it as declared; positions only."""
-        takes, returned = self.types
-        for kind, argument in zip(takes, arguments, strict=True):
-            if isinstance(kind, ArrayKind) and not (
-                argument.dtype is kind.dtype and argument.ndim == kind.ndim and argument.flags.c_contiguous
-            ):
-                return self._call_copied(*arguments)
-        result = self.native(self.packed(*arguments))
+        block, returned = self.packed(*arguments), self.types[1]
+        result = self._call_copied(*arguments) if block is None else self.native(block)
         return bool(result) if returned is bool else None if returned is type(None) else result
 
     def _call_copied(self, *arguments: Any) -> Any:
-        """A call in which some arrays have another layout or type."""
         copies = list(arguments)
-        for place, kind in enumerate(self.types[0]):
-            if isinstance(kind, ArrayKind):
-                copies[place] = np.asarray(np.ascontiguousarray(arguments[place]), dtype=np.dtype(kind.dtype.type))
+        for place, kind in enumerate(self._layout[0]):
+            if kind is not None:
+                copies[place] = np.array(arguments[place], dtype=kind.dtype, order="C")
                 if copies[place].ndim != kind.ndim:
-                    raise ValueError(f"{self.__name__}: an array of {kind.ndim} dimensions is needed")
-        result = self(*copies)
+                    raise ValueError(f"{self.symbol}: an array of {kind.ndim} dimensions is needed")
+        result = self.native(self.packed(*copies))
         for array, copied in zip(arguments, copies, strict=True):
             if array is not copied and array.flags.writeable:
                 array[...] = copied
@@ -173,9 +179,11 @@ class Entry:
 
 def address_of(array: NDArray[Any]) -> int:
     """Where an array's numbers are."""
+    if not array.size:
+        return 0
     try:  # three times as fast as what NumPy has for it
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    except (TypeError, ValueError):  # it is read-only, or has no numbers
+        return _addressof(_from_buffer(array))  # type: ignore[arg-type]
+    except TypeError:  # it is read-only
         return int(array.ctypes.data)
 
 
