@@ -162,9 +162,8 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
             return [None] * len(rows)
         probabilities = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
         with self.lock:
-            decision = self.core.decision
-            places = probabilities.argmax(axis=1) if decision.plain else decision.places(probabilities, classes)
-        return [classes[place] for place in places.tolist()]
+            places = self.core.decision.places(probabilities, classes)
+        return [classes[place] for place in (probabilities.argmax(axis=1) if places is None else places).tolist()]
 
     def predict_set_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> set[Any]:
         """The labels among which the right one is with this probability, and at least the one that is answered.

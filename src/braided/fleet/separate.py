@@ -168,8 +168,7 @@ class SeparateModels:
     def check(self, records: Records) -> Admitted:
         """Refuse records that some model cannot learn, all or none; nothing changes."""
         self.cache.check_room(records)
-        kept = None if records.weights is None else np.flatnonzero(records.weights)
-        codes, new_labels = self.model.codes(records, kept, self._space)
+        codes, new_labels = self.model.codes(records, self._space)
         self._space.check_room(list(new_labels.values()))
         if self.start and not self.held:
             self.model.check(records)
