@@ -341,7 +341,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
     def predict(self, X: Any) -> NDArray[Any]:
         """The label that `decision` chooses for each record, (n,)."""
         check_is_fitted(self, "model_")
-        if self.model_.decides:
+        if not self.model_.core.decision.plain:
             answers = self.model_.predict_many(self._checked(X, reset=False), self._names)
             place = {label: i for i, label in enumerate(self.classes_.tolist())}
             chosen: NDArray[Any] = self.classes_[[place[answer] for answer in answers]]

@@ -27,7 +27,7 @@ from braided.late import LateLabels, content_key
 from braided.learners import CompiledLearner
 from braided.records import Admitted, Confidence, Predictions, Records
 from braided.store import REMEDY, check, checked, counts, pack_name, prefixed, unpack_names, unprefixed
-from braided.values import as_number, as_weight, shown
+from braided.values import as_weight, number_of, shown
 
 if TYPE_CHECKING:
     from braided.estimators.drift import Watch
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
+#: As of `FeatureSpace.columns`.
+Where = tuple[Places, Places]
 #: What the arrays of the coverage are called in a state.
 _COVERAGE = "coverage"
 #: A restored model may hold this many numbers whatever the size of its file.
@@ -62,8 +64,6 @@ class Model:
         self.params = params
         self.regression = task == REGRESSION
         self.delay = int(params.delay)
-        # The names and labels that are known, with their places; learners and combiner; how a class is chosen from its
-        # probability, and how often intervals or sets held the truth; the drift detector at work.
         self.features = FeatureSpace(params.max_features, params.expire_after, params.first_features or ())
         self.classes = ClassSpace(params.max_classes)
         self.engine: Braid = build(task, params, self.classes)
@@ -121,10 +121,10 @@ class Model:
         weight 0 have, which is not known afterwards.
         """
         targets, weights, first = records.targets, records.weights, records.first
-        targets = [] if targets is None else targets
-        if len(targets) != len(records):
+        if targets is None or len(targets) != len(records):
             kind = "targets" if self.regression else "labels"
-            raise BraidedError(f"X has {len(records)} records and y has {len(targets)} {kind}: the lengths must match")
+            n = 0 if targets is None else len(targets)
+            raise BraidedError(f"X has {len(records)} records and y has {n} {kind}: the lengths must match")
         if self.regression:
             if set(map(type, targets)) == {float} and all(map(math.isfinite, targets)):
                 return np.array(targets), {}
@@ -144,11 +144,8 @@ class Model:
         """A label or number as it is learned; refused if it cannot be."""
         if not self.regression:
             return self.classes.label(y, record)
-        try:
-            number = as_number("y", y, record)
-        except BraidedError:
-            number = math.nan
-        if math.isnan(number):
+        number = number_of(y)
+        if number is None or not math.isfinite(number):
             raise BraidedError(f"the target of record {record} is {shown(y)}: every record needs a finite number")
         return number
 
@@ -165,22 +162,20 @@ class Model:
             unseen, new = start in new_labels, start in new_names or start in new_labels
             learned = weights is None or weights[start] > 0.0
             if new or not learned:  # what brings something new is predicted by the model as it was
-                self._predict_part(records, start, stop, predictions)
+                self._enter(predictions, start, *self.predict(records.part(start, stop), sure=False)[:3])
             if not learned:
                 continue
             if new:
                 labels = [new_labels[start]] if unseen else []
                 self._admit(new_names.get(start, []), labels, self.features.by_slot(values[start], records.names))
             self._grow()
-            columns, slots = self.features.columns(records.names)
+            where = self.features.columns(records.names)
             while start < stop:
                 rows = slice(start, stop if self.watch is None else start + 1)  # a detector is fed after each record
                 some = None if weights is None else weights[rows]
-                answered, decided = self._learn_known(
-                    values[rows], columns, slots, codes[rows], some, earlier is None, unseen
-                )
+                answered, decided = self._learn_known(values[rows], where, codes[rows], some, earlier is None, unseen)
                 if not new:
-                    self._note(predictions, start, answered, decided)
+                    self._enter(predictions, start, answered.predictions, answered.own, decided)
                 start += answered.n
                 if self.engine.waiting[0] != 0 and self.let_others_in is not None:
                     self.let_others_in()
@@ -214,14 +209,7 @@ class Model:
         self.engine.grow(len(self.features) + n_new_features, n_outputs)
 
     def _learn_known(
-        self,
-        values: Floats,
-        columns: Places,
-        slots: Places,
-        codes: Floats,
-        weights: Floats | None,
-        judge: bool = True,
-        unseen: bool = False,
+        self, values: Floats, where: Where, codes: Floats, weights: Floats | None, judge: bool, unseen: bool
     ) -> tuple[Answered, Places | None]:
         """Learn records of names and labels that are known, or the first of them if another thread waits.
 
@@ -229,7 +217,7 @@ class Model:
         it held the truth; `unseen` says that the label of the first has only just become known.
         """
         engine, before = self.engine, self.engine.steps
-        answered = engine.run(values, columns, slots, codes, weights, doubt=self.regression and judge)
+        answered = engine.run(values, *where, codes, weights, doubt=self.regression and judge)
         n = answered.n
         if n < len(values):
             values, codes, weights = values[:n], codes[:n], None if weights is None else weights[:n]
@@ -237,7 +225,7 @@ class Model:
         if self.watch is not None:
             self._watch(answered.predictions[0], float(codes[0]), before == 0, unseen)
         if self.params.expire_after is not None:
-            self.features.see(values, columns)
+            self.features.see(values, where[0])
         # The first records were answered before anything was learned: there is nothing to judge.
         judged = slice(max(max(self.delay, 1) - before, int(unseen), 0), None)
         if self.regression:
@@ -292,11 +280,11 @@ class Model:
         record, known = self.engine.steps + 1, self.features.slots
         weight = 1.0 if w == 1.0 and type(w) is float else as_weight(w, record)
         names, values = tuple(x), self.features.values_of(x, record)
-        columns, slots = self.features.columns(names)
+        where = self.features.columns(names)
         target = y if type(y) in _PLAIN_TARGETS and not self.regression else self.target(y, record)
         code = target if self.regression else self.classes.places.get(target)
         weights = None if weight == 1.0 else np.array([weight])
-        new = slots.size < len(names) and any(
+        new = where[1].size < len(names) and any(
             name not in known and value == value for name, value in zip(names, values[0].tolist(), strict=True)
         )
         if new or code is None or weight == 0.0 or self.engine.lags:
@@ -306,45 +294,37 @@ class Model:
             return
         if not self.engine.n_outputs:
             self._grow()
-        self._learn_known(values, columns, slots, np.array([code], dtype=np.float64), weights)
+        self._learn_known(values, where, np.array([code], dtype=np.float64), weights, judge=True, unseen=False)
 
     def earlier(self, x: Mapping[Hashable, Any]) -> Predictions | None:
         """What `predict_row` said of this record, whose label has come; None where labels are not late."""
-        late = len(self._late) > 0 and self.engine.steps >= self.delay
-        found = self._late.take(content_key(x)) if late else None
+        if not len(self._late) or self.engine.steps < self.delay:
+            return None
+        found = self._late.take(content_key(x))
         return None if found is None else found.predictions
 
     def predict(self, records: Records, sure: bool = True) -> Predictions:
         """What is predicted for each record, and with `sure` how sure that is."""
         predictions = self._blank(len(records))
-        answered = self._predict_part(records, 0, len(records), predictions, doubt=sure)
-        if answered is None or not sure:
+        if not len(records) or self.engine.steps == 0:
             return predictions
-        return predictions._replace(confidence=self.coverage.confidence(answered.doubts))
-
-    def _predict_part(
-        self, records: Records, start: int, stop: int, predictions: Predictions, doubt: bool = False
-    ) -> Answered | None:
-        """Predict records into their rows; None of a model that knows nothing yet."""
-        if start == stop or self.engine.steps == 0:
-            return None
         self._grow()
-        answered = self.engine.run(records.values[start:stop], *self.features.columns(records.names), doubt=doubt)
+        answered = self.engine.run(records.values, *self.features.columns(records.names), doubt=sure)
         decided = self.decision.places(answered.predictions, self.classes.places)
-        self._note(predictions, start, answered, decided)
-        return answered
+        self._enter(predictions, 0, answered.predictions, answered.own, decided)
+        return predictions._replace(confidence=self.coverage.confidence(answered.doubts)) if sure else predictions
 
-    def _note(self, predictions: Predictions, start: int, answered: Answered, decided: Places | None) -> None:
+    def _enter(self, predictions: Predictions, start: int, values: Floats, own: Floats, decided: Places | None) -> None:
         """Enter what was predicted from row `start` on; one class alone is certain."""
-        rows = slice(start, start + answered.n)
+        rows = slice(start, start + len(values))
         if predictions.decided is not None and decided is not None:
             predictions.decided[rows] = decided
         if not self.regression and len(self.classes) == 1:
             predictions.values[rows, 0] = 1.0
             predictions.own[rows] = 0.0
         else:
-            predictions.values[rows, : answered.predictions.shape[1]] = answered.predictions
-            predictions.own[rows] = answered.own
+            predictions.values[rows, : values.shape[1]] = values
+            predictions.own[rows] = own
 
     def place_of(self, probabilities: Floats) -> int:
         """The place of the class that is answered for one record, (1, outputs)."""
@@ -363,9 +343,9 @@ class Model:
         late = keep and self.engine.lags
         answered = self.engine.run(values, *self.features.columns(tuple(x)), doubt=doubt or late)
         if late:
-            predictions = self._blank(1)
-            self._note(predictions, 0, answered, self.decision.places(answered.predictions, self.classes.places))
-            predicted = predictions._replace(confidence=self.coverage.confidence(answered.doubts))
+            predicted, decided = self._blank(1), self.decision.places(answered.predictions, self.classes.places)
+            self._enter(predicted, 0, answered.predictions, answered.own, decided)
+            predicted = predicted._replace(confidence=self.coverage.confidence(answered.doubts))
             self._late.keep(content_key(x), None, predicted, self.engine.steps)
         return answered
 
@@ -382,9 +362,7 @@ class Model:
         arrays = self.engine.state()
         if self.params.expire_after is not None:
             arrays[LAST_SEEN] = self.features.last_seen.copy()
-        arrays |= prefixed(_COVERAGE, self.coverage.state())
-        if not self.regression:
-            arrays |= self.decision.state()
+        arrays |= prefixed(_COVERAGE, self.coverage.state()) | self.decision.state()
         if self.watch is not None:
             metadata["drift"] = self.watch.state()
         return metadata, arrays
@@ -412,8 +390,7 @@ class Model:
             if self.params.expire_after is not None:
                 self.features.load_last_seen(arrays, self.records_learned)
             self.coverage.load_state(unprefixed(_COVERAGE, arrays))
-            if not self.regression:
-                self.decision.load_state(arrays, len(labels))
+            self.decision.load_state(arrays, len(labels))
 
     def _check_size(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Refuse a model that would take much more memory than its file: nothing of it has been allocated yet."""

@@ -30,7 +30,7 @@ def warm_up(model: Any) -> None:
     twin: Any = model.clone(room)
     for width in range(1, _FEATURES + 1):
         names = [f"feature {i}" for i in range(width)]
-        label = width % min(_CLASSES, twin.class_limit) if classes else 1.0
+        label = width % min(_CLASSES, twin.core.classes.limit) if classes else 1.0
         rows = [[0.5 * width] * width, [float(width)] * width]
         twin.predict_learn_many(rows, [label, label], names)
         twin.learn_one(dict(zip(names, rows[0], strict=True)), label)

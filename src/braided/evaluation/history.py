@@ -584,4 +584,6 @@ def _health(model: Any) -> Floats:
 
 def _covered(model: Any) -> NDArray[np.int64]:
     """For each level how many records a model has judged, and how many held; 0 for River's models."""
-    return model.coverage_counts.ravel() if isinstance(model, MODL) else np.zeros(2 * len(LEVELS), dtype=np.int64)
+    return (
+        model.core.coverage.covered.flatten() if isinstance(model, MODL) else np.zeros(2 * len(LEVELS), dtype=np.int64)
+    )

@@ -131,7 +131,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             raise BraidedError(f"model is {shown(self.model)}: give a MODLClassifier or MODLRegressor")
         if self.model.records_learned:
             raise BraidedError("the model has learned something, and a fleet starts from nothing: give a new one")
-        if getattr(self.model, "decides", False):
+        if not self.model.core.decision.plain:
             raise BraidedError(
                 "the model chooses its answers by decision, class_weight or costs, and a fleet answers with the "
                 "likeliest class: leave them out"
@@ -612,7 +612,7 @@ def warm_up_fleet(fleet: Fleet) -> None:
     """Compile or load what a fleet calls itself; `estimators.warm_up` does the same for its models."""
     twin = fleet.clone()
     labels: list[Any] = ["a", "b", "c"]
-    labels = labels[: fleet.model.class_limit] if isinstance(fleet.model, MODLClassifier) else [1.0, 2.0, 3.0]
+    labels = labels[: fleet.model.core.classes.limit] if isinstance(fleet.model, MODLClassifier) else [1.0, 2.0, 3.0]
     for row, label in enumerate(labels):
         twin.predict_learn_many([[float(row)]], [label], ["feature"], keys=["key"])
     twin.progress_many([[1.0]], ["feature"], keys=["key"])
