@@ -120,7 +120,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     def predict_proba_one(self, x: Record, **kwargs: Any) -> dict[Any, float]:
         """The probability of each class seen so far; empty before the first record was learned."""
         with self.lock:
-            answered = self.core.predict_row(self._encoded(x))
+            answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
             if answered is None:
                 return {}
             places = self.core.classes.places
@@ -131,7 +131,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     def predict_one(self, x: Record, **kwargs: Any) -> Any:
         """The label that `decision` chooses; None before the first record was learned."""
         with self.lock:
-            answered = self.core.predict_row(self._encoded(x))
+            answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
             return None if answered is None else self.core.labels[self.core.place_of(answered.predictions)]
 
     def decide(self, classes: Sequence[Hashable], rows: Sequence[Sequence[float]]) -> list[Any]:

@@ -227,7 +227,7 @@ class Model:
         if self.params.expire_after is not None:
             self.features.see(values, where[0])
         # The first records were answered before anything was learned: there is nothing to judge.
-        judged = slice(max(max(self.delay, 1) - before, int(unseen), 0), None)
+        judged = slice(max(1 - before, self.delay - before, int(unseen)), None)
         if self.regression:
             if judge:
                 self.coverage.follow_values(answered.known[judged, 0], codes[judged], answered.doubts[judged])
@@ -341,7 +341,8 @@ class Model:
         if self.engine.steps == 0:
             return None
         late = keep and self.engine.lags
-        answered = self.engine.run(values, *self.features.columns(tuple(x)), doubt=doubt or late)
+        columns, slots = self.features.columns(tuple(x))
+        answered = self.engine.run(values, columns, slots, doubt=doubt or late)
         if late:
             predicted, decided = self._blank(1), self.decision.places(answered.predictions, self.classes.places)
             self._enter(predicted, 0, answered.predictions, answered.own, decided)

@@ -61,7 +61,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     def predict_one(self, x: Record, **kwargs: Any) -> float:
         """The predicted value; 0 before the first record was learned."""
         with self.lock:
-            answered = self.core.predict_row(self._encoded(x))
+            answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
             return 0.0 if answered is None else float(answered.predictions[0, 0])
 
     def predict_interval_one(self, x: Record, level: float = 0.9) -> tuple[float, float]:
