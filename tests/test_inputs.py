@@ -326,7 +326,7 @@ def test_a_feature_that_comes_late_changes_no_answer_for_records_without_it() ->
     before = model.predict_proba_many(values[:50])
     with_new = np.column_stack([values[:1], [1.0]])
     grown = MODLClassifier.restore(*model.snapshot())
-    grown.core._admit([5], [])
+    grown.core._admit([5], [], np.full(5, np.nan))
     np.testing.assert_allclose(grown.predict_proba_many(values[:50]), before, atol=1e-6)
     grown.learn_many(with_new, labels[:1])
     assert (grown.braid.learners[0].state()["frequencies"][5] != 0).any()

@@ -72,11 +72,11 @@ Encoder: learn_one look transform_one
 History: add availability begin blocks close coverage coverage_shares curve drifts error features importance
     learners metrics pieces plot present records report resets restore shares skipped state throughput weights
     window windowed
-MODLClassifier: braid class_limit classes coverage coverage_counts decide decides drifts expect_delay explain_one
+MODLClassifier: braid classes coverage decide drifts expect_delay explain_one
     feature_names health learn_many learn_one learner_names load n_features
     predict_learn_many predict_many predict_one predict_proba_many predict_proba_one predict_set_many predict_set_one
     progress_many records_learned restore save sets snapshot task without_encoder
-MODLRegressor: braid classes coverage coverage_counts drifts expect_delay explain_one feature_names
+MODLRegressor: braid classes coverage drifts expect_delay explain_one feature_names
     health learn_many learn_one learner_names load n_features predict_interval_many predict_interval_one
     predict_learn_many predict_many predict_one progress_many records_learned restore save snapshot task without_encoder
 """

@@ -297,7 +297,7 @@ class MODLClassifier(ClassifierMixin, _MODL):
     def predict(self, X: Any) -> NDArray[Any]:
         """The label that `decision` chooses for each record, (n,)."""
         check_is_fitted(self, "model_")
-        if not self.model_.decides:
+        if self.model_.core.decision.plain:
             likeliest: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
             return likeliest
         answers = self.model_.predict_many(self._checked(X, reset=False), self._names)

@@ -177,10 +177,10 @@ def test_answers_are_the_same_whatever_unit_weights_are_in() -> None:
     said, classes = {}, ["c0", "c1", "c2"]
     for unit in (1.0, 1 / 1_024, 8.0):
         decision = Decision("balanced")
-        places = decision.follow(probabilities, np.array([int(label[1]) for label in labels]), classes, weights * unit)
+        places = decision.places(probabilities, classes, np.array([int(label[1]) for label in labels]), weights * unit)
         assert places is not None
         said[unit] = places.tolist()
-        decision.follow(probabilities[:1], np.zeros(1), classes, np.array([1e9]))
+        decision.places(probabilities[:1], classes, np.zeros(1), np.array([1e9]))
         assert decision.counts[0] < 1_000 * 4.0 * unit + 101, "one weight is more than it is learned as"
     assert said[1.0] == said[1 / 1_024] == said[8.0]
     assert len(set(said[1.0])) > 1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ from braided.estimators.model import Model
 from braided.estimators.params import ModelParams
 from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
-from braided.records import Predictions, Records, join_predictions
+from braided.records import Admitted, Predictions, Records, join_predictions
 from braided.store import read, write
 from braided.values import as_weight, shown
 
@@ -34,6 +33,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
+#: A record by the names of its features; the names of a chunk's columns; learners in place of a preset's.
+Record = Mapping[Hashable, Any]
+Names = Sequence[Hashable] | None
+Learners = Sequence[LearnerConfig | Learner] | None
 #: What may be left out of a raw record to explain an answer.
 COLUMN, FEATURE = BY = ("column", "feature")
 #: Where features expire, this many columns and categories may have come and gone.
@@ -56,7 +59,7 @@ class MODL(base.Estimator):
     encoder: RawEncoder | None
     # Parameters that both have, see `ModelParams`.
     preset: str | Preset
-    learners: Sequence[LearnerConfig | Learner] | None
+    learners: Learners
     combiner: str | None
     seed: int
     max_features: int
@@ -92,9 +95,7 @@ class MODL(base.Estimator):
             return encode._copy()
         if encode is not True:
             raise BraidedError(f"encode is {shown(encode)}: give True, False or a braided.Encoder")
-        params = self.core.params
-        most = params.max_features if params.expire_after is None else max(params.max_features, _MAX_NAMES)
-        return RawEncoder(Rules(max_features=most))
+        return RawEncoder(Rules(max_features=max(self.max_features, 0 if self.expire_after is None else _MAX_NAMES)))
 
     @classmethod
     def _around(cls, model: Model, lock: ModelLock, encoder: RawEncoder | None) -> Self:
@@ -173,11 +174,6 @@ class MODL(base.Estimator):
         """For levels from 0.5 to 0.99, the share of the records so far whose interval, or set, held the truth."""
         return self.core.coverage.shares()
 
-    @property
-    def coverage_counts(self) -> NDArray[np.int64]:
-        """For each of these levels how many records were judged, and of how many it held the truth."""
-        return self.core.coverage.covered.copy()
-
     def expect_delay(self, delay: int) -> None:
         """Set the delay unless it was given; possible until the first record is learned."""
         with self.lock.writing:
@@ -186,7 +182,7 @@ class MODL(base.Estimator):
                 self._use(Model(self.task, ModelParams.read_from(self)))
 
     def _records(
-        self, X: Any, names: Sequence[Hashable] | None, y: Any = None, sample_weight: Any = None, learn: bool = False
+        self, X: Any, names: Names, y: Any = None, sample_weight: Any = None, learn: bool = False
     ) -> tuple[Iterable[Records], Frame | None]:
         """X as checked records of numbers, and the data frame that it is, if it is one.
 
@@ -211,11 +207,7 @@ class MODL(base.Estimator):
         known = None if self.zeros == ZEROS_MISSING else lambda: model.features.slots
         return pieces(X, names, labels, weights, first, known), None
 
-    def _growing(self) -> AbstractContextManager[Any]:
-        """Within this, what raw records settle is taken back if they are refused."""
-        return nullcontext() if self.encoder is None else self.encoder.trial()
-
-    def learn_one(self, x: Mapping[Hashable, Any], y: Any, w: float = 1.0) -> None:
+    def learn_one(self, x: Record, y: Any, w: float = 1.0) -> None:
         """Learn one record.
 
         Parameters
@@ -225,8 +217,7 @@ class MODL(base.Estimator):
         y
             The label, any hashable value (classifier), or a finite number (regressor).
         w
-            How much the record counts, a finite number of at least 0; a record of weight 0 changes nothing. What a
-            weight is for each learner is in `docs/weights.md`.
+            How much the record counts, a finite number of at least 0 (`docs/weights.md`); one of 0 changes nothing.
         """
         with self.lock.writing:
             if self.encoder is None:
@@ -237,51 +228,39 @@ class MODL(base.Estimator):
                 self.core.learn_row(self.encoder.encode_one(x, learn), y, w)
 
     def learn_many(
-        self,
-        X: Any,
-        y: Any,
-        names: Sequence[Hashable] | None = None,
-        sample_weight: Any = None,
-        earlier: Predictions | None = None,
+        self, X: Any, y: Any, names: Names = None, sample_weight: Any = None, earlier: Predictions | None = None
     ) -> None:
         """Learn a chunk, record by record, in order; arguments as of `predict_learn_many`.
 
-        With `earlier`, what `progress_many` gave for these records when they came, `coverage` is that of the answers as
-        they were given, however late the labels are; without, of what would have been answered, going by `delay`.
+        `earlier` is what `progress_many` gave for these records when they came: `coverage` then judges those answers.
+        Without it, what would have been answered is judged, going by `delay`.
         """
-        n = n_records(X)
-        if earlier is not None and len(earlier.values) != n:
+        if earlier is not None and len(earlier.values) != (n := n_records(X)):
             raise BraidedError(f"X has {n} records and earlier has {len(earlier.values)}: the lengths must match")
         self._learn(X, y, names, sample_weight, earlier)
 
     def _learn(
-        self,
-        X: Any,
-        y: Any,
-        names: Sequence[Hashable] | None,
-        sample_weight: Any,
-        earlier: Predictions | None = None,
-        answer: bool = False,
+        self, X: Any, y: Any, names: Names, sample_weight: Any, earlier: Predictions | None = None, answer: bool = False
     ) -> tuple[Predictions, Frame | None]:
         """Predict and learn; a frame that could not hold the `answer` is refused before anything is learned."""
-        model, parts, done = self.core, [], 0
-        with self.lock.writing, self._growing():
-            sparse = is_sparse(X)
+        model, encoder, sparse, parts, done = self.core, self.encoder, is_sparse(X), [], 0
+        with self.lock.writing, nullcontext() if encoder is None else encoder.trial():
             # Others may read while a table is converted and checked.
-            with self.lock.letting_others_read() if not sparse and self.encoder is None else nullcontext():
+            with nullcontext() if sparse or encoder is not None else self.lock.letting_others_read():
                 pieces, frame = self._records(X, names, y, sample_weight, learn=True)
-                checked = None if sparse else model.check(*pieces)
-            if checked is not None and frame is not None and answer:
-                frame.check_names([*model.classes.places, *checked.new_labels.values()])
-            for records in pieces:
-                known = None if earlier is None else earlier.part(done, done + len(records))
-                parts.append(model.learn(checked or model.check(records), known))
-                done += len(records)
+                admitted: Iterable[Admitted] = map(model.check, pieces)
+                if not sparse:
+                    admitted = list(admitted)
+            if frame is not None and answer:
+                new = [label for one in admitted for label in one.new_labels.values()]
+                frame.check_names([*model.classes.places, *new])
+            for one in admitted:
+                n = len(one.records)
+                parts.append(model.learn(one, None if earlier is None else earlier.part(done, done + n)))
+                done += n
             return join_predictions(parts), frame
 
-    def predict_learn_many(
-        self, X: Any, y: Any, names: Sequence[Hashable] | None = None, sample_weight: Any = None
-    ) -> Predictions:
+    def predict_learn_many(self, X: Any, y: Any, names: Names = None, sample_weight: Any = None) -> Predictions:
         """Predict each record, then learn it, in order: progressive validation of a chunk at compiled speed.
 
         The result is bit for bit that of `predict_proba_one` (or `predict_one`) and `learn_one` on each record.
@@ -289,9 +268,9 @@ class MODL(base.Estimator):
         Parameters
         ----------
         X
-            (n, d) numbers, NaN for missing: an array, or a frame of pandas, Polars, PyArrow or any other library that
+            (n, d) numbers, NaN for missing: an array; a frame of pandas, Polars, PyArrow or any other library that
             narwhals knows, whose nulls are missing too; or a sparse matrix of SciPy, where what is not stored is
-            missing (a stored 0 is 0), unless `zeros` says otherwise.
+            missing unless `zeros` says otherwise.
         y
             n labels or targets: an array, list or series, in the order of the records (an index is ignored).
         names
@@ -299,55 +278,55 @@ class MODL(base.Estimator):
         sample_weight
             n weights, as `w` of `learn_one`; 1 each if not given. A record of weight 0 is predicted.
         """
-        predictions, frame = self._learn(X, y, names, sample_weight, answer=True)
-        return predictions if frame is None else self._framed_predictions(frame, predictions)
+        return self._framed_predictions(*self._learn(X, y, names, sample_weight, answer=True))
 
-    def progress_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Predictions:
+    def progress_many(self, X: Any, names: Names = None) -> Predictions:
         """What `predict_learn_many` would give if it did not learn: every record is predicted by the model as it is."""
-        predictions, frame = self._predict(X, names, sure=True)
-        return predictions if frame is None else self._framed_predictions(frame, predictions)
+        return self._framed_predictions(*self._predict(X, names, sure=True))
 
-    def _predict(
-        self, X: Any, names: Sequence[Hashable] | None, sure: bool = False
-    ) -> tuple[Predictions, Frame | None]:
+    def _predict(self, X: Any, names: Names, sure: bool = False) -> tuple[Predictions, Frame | None]:
         with self.lock:
             pieces, frame = self._records(X, names)
             return join_predictions([self.core.predict(records, sure) for records in pieces]), frame
 
-    def _framed_predictions(self, frame: Frame, predictions: Predictions) -> Predictions:
+    def _framed(self, values: Floats, frame: Frame | None) -> Any:
+        """The values of predictions, in the terms of the frame that was given, if one was."""
+        if frame is None:
+            return values
+        if self.core.regression:
+            return frame.series(values[:, 0])
+        return frame.frame(values, self.classes[: values.shape[1]])
+
+    def _framed_predictions(self, predictions: Predictions, frame: Frame | None) -> Predictions:
+        if frame is None:
+            return predictions
         own = frame.frame(predictions.own, self.learner_names)
-        return predictions._replace(values=self._framed(frame, predictions.values), own=own)
+        return predictions._replace(values=self._framed(predictions.values, frame), own=own)
 
-    @abstractmethod
-    def _framed(self, frame: Frame, values: Floats) -> Any:
-        """Predictions in the terms of the frame that was given."""
-
-    def _encoded(self, x: Mapping[Hashable, Any]) -> Mapping[Hashable, Any]:
+    def _encoded(self, x: Record) -> Mapping[Hashable, Any]:
         """A record of numbers."""
         return x if self.encoder is None else self.encoder.encode_one(x, learn=False)
 
     def explain_one(
         self,
-        x: Mapping[Hashable, Any],
+        x: Record,
         features: Iterable[Hashable] | Mapping[Hashable, Sequence[Hashable]] | None = None,
         by: str = COLUMN,
     ) -> Explanation:
         """What each feature adds to the answer; and, of the fast learner, its score's parts and how sure they are.
 
         The `effects` are exact, of the whole model: the prediction less the one for the record without the feature. Of
-        several features that say the same, each adds little. `contributions` are the fast learner's own, where there is
-        one; a missing feature is in it by its estimate, and `estimated` names it. `shares` are of all learners.
+        several features that say the same, each adds little. `contributions` are the fast learner's own, if there is
+        one, with missing features by their estimates (`estimated`); `shares` are of all learners.
 
         Parameters
         ----------
         x
             The record.
         features
-            Those to leave out, each by itself; all that the record has if not given. A mapping has names for features
-            that are left out together.
+            Those to leave out, each by itself, by default all; a mapping names groups that are left out together.
         by
-            Of a raw record, whether a `column` is left out, with all the features that it becomes, or each `feature` by
-            itself. Both are the same for a record of numbers.
+            Of a raw record, whether to leave out a `column` with all its features, or each `feature` by itself.
 
         Examples
         --------
@@ -390,7 +369,7 @@ class MODL(base.Estimator):
         write(path, type(self).__name__, *self.snapshot())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], learners: Sequence[LearnerConfig | Learner] | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str], learners: Learners = None) -> Self:
         """Read a model written by `save` (or by `braided run --checkpoint`).
 
         Parameters
@@ -398,18 +377,14 @@ class MODL(base.Estimator):
         path
             The file.
         learners
-            The learners that the model was made with; needed only if some are Python objects of your own, which a file
-            without code cannot bring back.
+            The learners that the model was made with; needed if some are Python objects of your own.
         """
         checkpoint = read(path, cls.__name__)
         return cls.restore(checkpoint.metadata, checkpoint.arrays, learners)
 
     @classmethod
     def restore(
-        cls,
-        metadata: Mapping[str, Any],
-        arrays: Mapping[str, NDArray[Any]],
-        learners: Sequence[LearnerConfig | Learner] | None = None,
+        cls, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], learners: Learners = None
     ) -> Self:
         """The inverse of `snapshot`; what could not have come from there is refused."""
         arguments = ModelParams.of_metadata(metadata, learners).arguments(cls.task)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from braided.estimators.arrays import ZEROS_MISSING
-from braided.estimators.base import MODL
+from braided.estimators.base import MODL, Learners, Names, Record
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs
 from braided.estimators.params import CLASSIFICATION
-from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 
 if TYPE_CHECKING:
     from braided.estimators.drift import Detector
     from braided.estimators.encoder import Encoder
-    from braided.estimators.frames import Frame
-
-Floats = NDArray[np.float64]
 
 
 class MODLClassifier(MODL, base.MiniBatchClassifier):
@@ -42,10 +37,10 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     seed
         Fixes every random choice. The same records and seed give the same bits on the same kind of processor.
     max_features, max_classes
-        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory: 10,000 and 1,000
-        unless given. A learner that takes two classes alone lowers the second to 2.
+        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory. A learner that
+        takes only two classes lowers the second to 2.
     first_features
-        Names that get the first slots, in this order. Aux-Drop takes them for its base features; others need none.
+        Names that get the first slots, in this order: the base features of Aux-Drop.
     drift_detector
         One of River's detectors, or None. It is fed each prediction's error, 0 or 1, and when it reports drift the
         model learns faster for some hundred records; see `docs/river.md`.
@@ -53,23 +48,20 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
         How many records later labels come: that of record t before record t + delay is predicted. A record is then
         learned from what was known of earlier labels when it was predicted; 0 and 1 for labels that come at once.
     expire_after
-        None: a feature that is known stays known. A number: where there are `max_features` of them and a new one comes,
-        the one that was not seen for longest is forgotten and gives up its place, if none of the last so many records
-        had it; see `docs/missing.md`.
+        None keeps every feature. A number: when a new feature comes and there are `max_features` already, the one not
+        seen for longest is forgotten, if none of the last so many records had it; see `docs/missing.md`.
     encode
-        True: the model takes raw records, text, dates and numbers as a file has them, and remembers how; or a
+        True: the model takes raw records, with text, dates and numbers as a file has them, and remembers how; or a
         `braided.Encoder` with other rules. Such a model is what `braided run --checkpoint` saves.
     decision
         How an answer is chosen from the probabilities, which stay the same: `likeliest`, or `balanced`, by each class's
         probability over how often it was learned. See `docs/answers.md`.
     class_weight
-        Label to a weight of its probability when an answer is chosen, 1 for those not in it; or `"balanced"`, which is
-        the same as `decision="balanced"`. It does not weigh what is learned, as scikit-learn's does: `w` and
-        `sample_weight` do. `docs/answers.md` has the figures: they lift a rare class alike, and only this one leaves
-        the probabilities as good as they are.
+        Label to a weight of its probability when an answer is chosen, 1 for those not in it; `"balanced"` is the same
+        as `decision="balanced"`. Unlike scikit-learn's it leaves what is learned, and the probabilities, as they are;
+        to weigh what is learned, give `w` or `sample_weight`. `docs/answers.md` compares them.
     costs
-        True label to answer to what that costs; 1 for an error that is not in it. The answer is then the one with the
-        least expected cost.
+        True label to answer to its cost, 1 for errors not in it. The answer is the one with the least expected cost.
     zeros
         What a sparse matrix of SciPy does not store: `missing`, or the `value` 0, which every record then has in each
         column that some record before it had a value in. See `docs/answers.md`.
@@ -102,7 +94,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     def __init__(
         self,
         preset: str | Preset = "default",
-        learners: Sequence[LearnerConfig | Learner] | None = None,
+        learners: Learners = None,
         combiner: str | None = None,
         seed: int = 0,
         max_features: int = 10_000,
@@ -119,24 +111,13 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     ) -> None:
         self._set_up(locals())
 
-    # River's mini-batch interface takes and gives pandas; ours does so too, and pandas is not needed for the rest. With
-    # it come River's checks that a chunk and its records one by one are learned and predicted alike.
+    # With River's mini-batch interface come its checks that chunks are learned and predicted like their records.
 
     @property
     def _multiclass(self) -> bool:
         return all(getattr(learner, "max_classes", 3) > 2 for learner in self.braid.learners)
 
-    @property
-    def class_limit(self) -> int:
-        """How many classes this model takes: `max_classes`, or fewer where a learner takes fewer."""
-        return self.core.classes.limit
-
-    @property
-    def decides(self) -> bool:
-        """Whether answers may be others than the likeliest labels."""
-        return not self.core.decision.plain
-
-    def predict_proba_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Record, **kwargs: Any) -> dict[Any, float]:
         """The probability of each class seen so far; empty before the first record was learned."""
         with self.lock:
             answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
@@ -147,7 +128,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
                 return dict.fromkeys(places, 1.0)
             return dict(zip(places, answered.predictions[0].tolist(), strict=True))
 
-    def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> Any:
+    def predict_one(self, x: Record, **kwargs: Any) -> Any:
         """The label that `decision` chooses; None before the first record was learned."""
         with self.lock:
             answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
@@ -162,16 +143,15 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
             return [None] * len(rows)
         probabilities = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
         with self.lock:
-            decision = self.core.decision
-            places = probabilities.argmax(axis=1) if decision.plain else decision.places(probabilities, classes)
-        return [classes[place] for place in places.tolist()]
+            places = self.core.decision.places(probabilities, classes)
+        return [classes[place] for place in (probabilities.argmax(axis=1) if places is None else places).tolist()]
 
-    def predict_set_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> set[Any]:
+    def predict_set_one(self, x: Record, level: float = 0.9) -> set[Any]:
         """The labels among which the right one is with this probability, and at least the one that is answered.
 
-        Adaptive conformal inference: of the records of a stream, the share `level` has its label in the set, whatever
-        the stream does; more where the likeliest label alone is right more often. All labels while the model has seen
-        too few records to say, and none before the first.
+        Adaptive conformal inference: the share `level` of a stream's records has its label in the set, whatever the
+        stream does; more where the likeliest label alone is right more often. All labels until enough records were
+        seen, and none before the first.
 
         Examples
         --------
@@ -188,7 +168,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
             probabilities = self.predict_proba_one(x)
             return self.sets(list(probabilities), [list(probabilities.values())], level)[0]
 
-    def predict_set_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> list[set[Any]]:
+    def predict_set_many(self, X: Any, level: float = 0.9, names: Names = None) -> list[set[Any]]:
         """The set of labels of each record; see `predict_set_one`."""
         with self.lock:
             return self.sets(self.classes, self._predict(X, names)[0].values.tolist(), level)
@@ -204,27 +184,24 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
             for answer, row in zip(answers, rows, strict=True)
         ]
 
-    def _framed(self, frame: Frame, values: Floats) -> Any:
-        return frame.frame(values, self.classes[: values.shape[1]])
-
-    def predict_proba_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+    def predict_proba_many(self, X: Any, names: Names = None) -> Any:
         """Class probabilities, (n, n_classes), columns in the order of `classes`.
 
         Of a data frame, a frame of the same library: its columns are the labels (pandas) or their texts.
         """
         with self.lock:
             predictions, frame = self._predict(X, names)
-            return predictions.values if frame is None else self._framed(frame, predictions.values)
+            return self._framed(predictions.values, frame)
 
-    def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+    def predict_many(self, X: Any, names: Names = None) -> Any:
         """The label that `decision` chooses for each record, as a list; None before anything was learned.
 
         Of a data frame, a series of the same library.
         """
         with self.lock:
             predictions, frame = self._predict(X, names)
-            labels = self.classes
-        if not labels or self.records_learned == 0:
+            labels = self.classes if self.records_learned else []
+        if not labels:
             unknown = [None] * len(predictions.values)
             return unknown if frame is None else frame.series(unknown)
         places = predictions.values.argmax(axis=1) if predictions.decided is None else predictions.decided

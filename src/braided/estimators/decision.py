@@ -15,7 +15,7 @@ is within 1e-6 and 100, as it is learned. From 10,000 records on, n_k are of abo
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from braided.values import number_of, shown
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-Classes = Sequence[Hashable]
+Classes = Collection[Hashable]
 #: The parameters of a classifier that are about it.
 DECISION_PARAMETERS = ("decision", "class_weight", "costs")
 LIKELIEST, BALANCED = DECISIONS = ("likeliest", "balanced")
@@ -49,7 +49,7 @@ class Decision:
     Examples
     --------
     >>> rare = Decision("balanced")
-    >>> _ = rare.follow(np.zeros((4, 2)), np.array([0.0, 0.0, 0.0, 1.0]), ["usual", "rare"])
+    >>> _ = rare.places(np.zeros((4, 2)), ["usual", "rare"], np.array([0.0, 0.0, 0.0, 1.0]))
     >>> rare.places(np.array([[0.6, 0.4], [0.9, 0.1]]), ["usual", "rare"])
     array([1, 0])
     """
@@ -85,12 +85,14 @@ class Decision:
 
     def places(
         self, probabilities: Floats, classes: Classes, targets: Floats | None = None, weights: Floats | None = None
-    ) -> Places:
-        """The place of the decided class of each record; -1 where no class is known.
+    ) -> Places | None:
+        """The place of the decided class of each record, -1 where no class is known; None for the likeliest classes.
 
         Without `targets` all are decided by the labels that have come; with them each by the labels before it, and
         they are counted, by the records' own weights, None for 1 each.
         """
+        if self.plain:
+            return None
         places = np.full(len(probabilities), -1, dtype=np.int64)
         if not classes:
             return places
@@ -102,12 +104,6 @@ class Decision:
         else:
             decide.decide_and_count(rows, targets, _NO_WEIGHTS if weights is None else weights, *state)
         return places
-
-    def follow(
-        self, probabilities: Floats, targets: Floats, classes: Classes, weights: Floats | None = None
-    ) -> Places | None:
-        """`places` of records that have been learned; None where they are the likeliest classes."""
-        return None if self.plain else self.places(probabilities, classes, targets, weights)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """How often each label was learned, as named arrays; nothing where the decision does not depend on it."""

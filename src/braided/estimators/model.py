@@ -22,19 +22,21 @@ from braided.estimators.coverage import Coverage
 from braided.estimators.decision import Decision
 from braided.estimators.names import LAST_SEEN, ClassSpace, FeatureSpace
 from braided.estimators.params import REGRESSION, ModelParams
-from braided.kernels.doubt import DOUBTS
 from braided.kernels.scale import target_deviation
 from braided.late import LateLabels, content_key
 from braided.learners import CompiledLearner
 from braided.records import Admitted, Confidence, Predictions, Records
 from braided.store import REMEDY, check, checked, counts, pack_name, prefixed, unpack_names, unprefixed
-from braided.values import as_number, as_weight, shown
+from braided.values import as_weight, number_of, shown
 
 if TYPE_CHECKING:
     from braided.estimators.drift import Watch
 
 Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+#: As of `FeatureSpace.columns`.
+Where = tuple[Places, Places]
 #: What the arrays of the coverage are called in a state.
 _COVERAGE = "coverage"
 #: A restored model may hold this many numbers whatever the size of its file.
@@ -62,8 +64,6 @@ class Model:
         self.params = params
         self.regression = task == REGRESSION
         self.delay = int(params.delay)
-        # The names and labels that are known, with their places; learners and combiner; how a class is chosen from its
-        # probability, and how often intervals or sets held the truth; the drift detector at work.
         self.features = FeatureSpace(params.max_features, params.expire_after, params.first_features or ())
         self.classes = ClassSpace(params.max_classes)
         self.engine: Braid = build(task, params, self.classes)
@@ -106,7 +106,7 @@ class Model:
         """Refuse records that cannot be learned, all or none; nothing changes."""
         values, weights = records.values, records.weights
         kept = None if weights is None or weights.all() else np.flatnonzero(weights)
-        codes, new_labels = self.codes(records, kept)
+        codes, new_labels = self.codes(records)
         new_names: dict[int, list[Hashable]] = {}
         if not self.features.slots.keys() >= set(records.names):
             arrivals = self.features.copy().arrivals(values if kept is None else values[kept], records.names)
@@ -114,15 +114,13 @@ class Model:
         self.classes.check_room(list(new_labels.values()))
         return Admitted(records, codes, new_names, new_labels)
 
-    def codes(
-        self, records: Records, kept: NDArray[np.int64] | None = None, classes: ClassSpace | None = None
-    ) -> tuple[Floats, dict[int, Hashable]]:
+    def codes(self, records: Records, classes: ClassSpace | None = None) -> tuple[Floats, dict[int, Hashable]]:
         """The targets as the engine takes them, and the row at which each new label comes first.
 
-        What only records of weight 0 bring is not known afterwards: `kept` are the rows of the others, None for all.
-        `classes` are those to go by; the model's own if not given.
+        New are labels that these `classes`, or else the model's own, lack; -1 stands for one that only records of
+        weight 0 have, which is not known afterwards.
         """
-        targets, first = records.targets, records.first
+        targets, weights, first = records.targets, records.weights, records.first
         if targets is None or len(targets) != len(records):
             kind = "targets" if self.regression else "labels"
             n = 0 if targets is None else len(targets)
@@ -132,12 +130,11 @@ class Model:
                 return np.array(targets), {}
             return np.array([self.target(y, first + row) for row, y in enumerate(targets)]), {}
         space = self.classes if classes is None else classes
-        places, learned = dict(space.places), None if kept is None else set(kept.tolist())
-        codes, new_labels = np.empty(len(targets)), {}
+        places, codes, new_labels = dict(space.places), np.empty(len(targets)), {}
         for row, y in enumerate(targets):
             label = space.label(y, first + row)
             place = places.get(label, -1)
-            if place < 0 and (learned is None or row in learned):
+            if place < 0 and (weights is None or weights[row] > 0.0):
                 place = places[label] = len(places)
                 new_labels[row] = label
             codes[row] = place
@@ -147,11 +144,8 @@ class Model:
         """A label or number as it is learned; refused if it cannot be."""
         if not self.regression:
             return self.classes.label(y, record)
-        try:
-            number = as_number("y", y, record)
-        except BraidedError:
-            number = math.nan
-        if math.isnan(number):
+        number = number_of(y)
+        if number is None or not math.isfinite(number):
             raise BraidedError(f"the target of record {record} is {shown(y)}: every record needs a finite number")
         return number
 
@@ -162,27 +156,38 @@ class Model:
         they came: coverage is then judged by it.
         """
         records, codes, new_names, new_labels = admitted
-        predictions = self._blank(len(records), 1 if self.regression else len(self.classes) + len(new_labels))
-        judge = earlier is None
+        values, weights = records.values, records.weights
+        predictions = self._blank(len(records), len(new_labels))
         for start, stop in pairwise(_cuts(admitted)):
-            names, label = new_names.get(start, []), [new_labels[start]] if start in new_labels else []
-            learned = records.weights is None or records.weights[start] > 0.0
-            note = bool(learned and not names and not label)
-            if not note:  # what brings something new is predicted by the model as it was
-                self._predict_part(records, start, stop, predictions)
-            if names or label:
-                self._admit(names, label, self.features.by_slot(records.values[start], records.names))
-            if learned:
-                self._learn_rows(records, codes, start, stop, predictions if note else None, judge, bool(label))
+            unseen, new = start in new_labels, start in new_names or start in new_labels
+            learned = weights is None or weights[start] > 0.0
+            if new or not learned:  # what brings something new is predicted by the model as it was
+                self._enter(predictions, start, *self.predict(records.part(start, stop), sure=False)[:3])
+            if not learned:
+                continue
+            if new:
+                labels = [new_labels[start]] if unseen else []
+                self._admit(new_names.get(start, []), labels, self.features.by_slot(values[start], records.names))
+            self._grow()
+            where = self.features.columns(records.names)
+            while start < stop:
+                rows = slice(start, stop if self.watch is None else start + 1)  # a detector is fed after each record
+                some = None if weights is None else weights[rows]
+                answered, decided = self._learn_known(values[rows], where, codes[rows], some, earlier is None, unseen)
+                if not new:
+                    self._enter(predictions, start, answered.predictions, answered.own, decided)
+                start += answered.n
+                if self.engine.waiting[0] != 0 and self.let_others_in is not None:
+                    self.let_others_in()
         if earlier is not None:
             self._judge(earlier, admitted)
         return predictions
 
-    def _blank(self, n: int, width: int) -> Predictions:
+    def _blank(self, n: int, n_new_labels: int = 0) -> Predictions:
         """Predictions of a model that knows nothing."""
+        width = 1 if self.regression else len(self.classes) + n_new_labels
         own = np.full((n, len(self.engine.learners)), 0.0 if self.regression else -1.0)
-        decided = None if self.regression or self.decision.plain else np.full(n, -1, dtype=np.int64)
-        return Predictions(np.zeros((n, width)), own, decided)
+        return Predictions(np.zeros((n, width)), own, None if self.decision.plain else np.full(n, -1, dtype=np.int64))
 
     def _admit(self, names: list[Hashable], labels: list[Hashable], row: Floats) -> None:
         """Make room for the new names and labels of a record, whose other values are `row`, by slot.
@@ -203,56 +208,41 @@ class Model:
         n_outputs = 1 if self.regression else max(2, len(self.classes) + n_new_labels)
         self.engine.grow(len(self.features) + n_new_features, n_outputs)
 
-    def _learn_rows(
-        self,
-        records: Records,
-        codes: Floats,
-        start: int,
-        stop: int,
-        predictions: Predictions | None,
-        judge: bool,
-        unseen: bool = False,
-    ) -> None:
-        """Learn records in which nothing is new any more; `unseen` if the first has a label that was new until now."""
-        self._grow()  # not for records of weight 0: a model that grows in other steps starts elsewhere
-        columns, slots = self.features.columns(records.names)
-        values, weights = records.values, records.weights
-        while start < stop:
-            # A detector is fed after each record.
-            rows = slice(start, start + 1 if self.watch is not None else stop)
-            own_weights = None if weights is None else weights[rows]
-            answered, decided = self.learn_piece(values[rows], columns, slots, codes[rows], own_weights, judge, unseen)
-            if predictions is not None:
-                self._note(predictions, start, answered, decided)
-            start += answered.n
-            if self.engine.waiting[0] != 0 and self.let_others_in is not None:
-                self.let_others_in()
+    def _learn_known(
+        self, values: Floats, where: Where, codes: Floats, weights: Floats | None, judge: bool, unseen: bool
+    ) -> tuple[Answered, Places | None]:
+        """Learn records of names and labels that are known, or the first of them if another thread waits.
 
-    def learn_piece(
-        self,
-        values: Floats,
-        columns: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        codes: Floats,
-        weights: Floats | None,
-        judge: bool = True,
-        unseen: bool = False,
-    ) -> tuple[Answered, NDArray[np.int64] | None]:
-        """Learn records in which nothing is new, or the first of them if another thread waits; the model is whole then.
-
-        Returns what was predicted of each, and how they were decided.
+        Returns what was predicted of each, and how they were decided. To `judge` is to count into the coverage whether
+        it held the truth; `unseen` says that the label of the first has only just become known.
         """
-        engine, first = self.engine, self.engine.steps == 0
-        answered = engine.run(values, columns, slots, codes, weights, doubt=self.regression and judge)
+        engine, before = self.engine, self.engine.steps
+        answered = engine.run(values, *where, codes, weights, doubt=self.regression and judge)
         n = answered.n
         if n < len(values):
             values, codes, weights = values[:n], codes[:n], None if weights is None else weights[:n]
             answered = Answered(n, *(array[:n] for array in answered[1:]))
         if self.watch is not None:
-            self._watch(answered.predictions[0], float(codes[0]), first, unseen)
+            self._watch(answered.predictions[0], float(codes[0]), before == 0, unseen)
         if self.params.expire_after is not None:
-            self.features.see(values, columns)
-        return answered, self._follow(answered, codes, weights, first, unseen, judge)
+            self.features.see(values, where[0])
+        # The first records were answered before anything was learned: there is nothing to judge.
+        judged = slice(max(1 - before, self.delay - before, int(unseen)), None)
+        if self.regression:
+            if judge:
+                self.coverage.follow_values(answered.known[judged, 0], codes[judged], answered.doubts[judged])
+            return answered, None
+        decision, labels = self.decision, self.classes.places
+        # Answers are judged by what was known when they were given, as far as that can be known without them.
+        then = copy.deepcopy(decision) if judge and engine.lags and not decision.plain else None
+        decided = decision.places(answered.predictions, labels, codes, weights)
+        if judge:
+            if unseen and before:
+                self.coverage.miss()
+            answers = decided if then is None else then.places(answered.known, labels, codes, weights)
+            answers = None if answers is None else answers[judged]
+            self.coverage.follow_classes(answered.known[judged], codes[judged], answers, len(labels))
+        return answered, decided
 
     def _watch(self, prediction: Floats, target: float, first: bool, unseen: bool) -> None:
         """Feed the detector the error of a record that was learned; the first one was not predicted."""
@@ -267,33 +257,6 @@ class Model:
             error = float(unseen or int(prediction[: len(self.classes)].argmax()) != int(target))
         if self.watch.update(error):
             self.engine.raise_plasticity()
-
-    def _follow(
-        self, answered: Answered, codes: Floats, weights: Floats | None, first: bool, unseen: bool, judge: bool
-    ) -> NDArray[np.int64] | None:
-        """Count records that were learned into decision and coverage; returns how they were decided.
-
-        `first` says that there was no answer to the first of them, as nothing had been learned. How sure answers were
-        is judged by what was known when they were given, as far as that can be known without them.
-        """
-        known, lags = answered.known, self.engine.lags
-        # Where labels come late, the first records were all answered before anything was learned.
-        early = self.delay - (self.engine.steps - len(codes)) if lags else int(first)
-        start = min(max(early, int(unseen)), len(codes))
-        if self.regression:
-            if judge:
-                self.coverage.follow_values(known[start:, 0], codes[start:], answered.doubts[start:])
-            return None
-        then = copy.deepcopy(self.decision) if lags and judge and not self.decision.plain else None
-        labels = () if self.decision.plain else self.labels
-        decided = self.decision.follow(answered.predictions, codes, labels, weights)
-        if judge:
-            answers = decided if then is None else then.follow(known, codes, labels, weights)
-            if unseen and not first:
-                self.coverage.miss()
-            answers = None if answers is None else answers[start:]
-            self.coverage.follow_classes(known[start:], codes[start:], answers, len(self.classes.places))
-        return decided
 
     def _judge(self, earlier: Predictions, admitted: Admitted) -> None:
         """Count whether what was predicted earlier held what turned out to be true, now that it is learned."""
@@ -314,79 +277,59 @@ class Model:
 
     def learn_row(self, x: Mapping[Hashable, Any], y: Any, w: Any) -> None:
         """Learn one record of numbers by name; a record without anything new is learned at once."""
-        record = self.engine.steps + 1
+        record, known = self.engine.steps + 1, self.features.slots
         weight = 1.0 if w == 1.0 and type(w) is float else as_weight(w, record)
         names, values = tuple(x), self.features.values_of(x, record)
-        columns, slots = self.features.columns(names)
+        where = self.features.columns(names)
         target = y if type(y) in _PLAIN_TARGETS and not self.regression else self.target(y, record)
         code = target if self.regression else self.classes.places.get(target)
         weights = None if weight == 1.0 else np.array([weight])
-        late = self.delay > 0 and len(self._late) > 0 and self.engine.steps >= self.delay
-        if late or code is None or weight == 0.0 or (slots.size < len(names) and self._brings_new(names, values)):
+        new = where[1].size < len(names) and any(
+            name not in known and value == value for name, value in zip(names, values[0].tolist(), strict=True)
+        )
+        if new or code is None or weight == 0.0 or self.engine.lags:
             admitted = self.check(Records(names, values, [target], weights, first=record))
             if weight > 0.0:
                 self.learn(admitted, self.earlier(x))
             return
         if not self.engine.n_outputs:
             self._grow()
-        self.learn_piece(values, columns, slots, np.array([code], dtype=np.float64), weights)
+        self._learn_known(values, where, np.array([code], dtype=np.float64), weights, judge=True, unseen=False)
 
     def earlier(self, x: Mapping[Hashable, Any]) -> Predictions | None:
         """What `predict_row` said of this record, whose label has come; None where labels are not late."""
-        late = len(self._late) > 0 and self.engine.steps >= self.delay
-        found = self._late.take(content_key(x)) if late else None
+        if not len(self._late) or self.engine.steps < self.delay:
+            return None
+        found = self._late.take(content_key(x))
         return None if found is None else found.predictions
-
-    def _brings_new(self, names: tuple[Hashable, ...], values: Floats) -> bool:
-        """Whether a record has a value under a name that is not known."""
-        known = self.features.slots
-        return any(name not in known for name, value in zip(names, values[0].tolist(), strict=True) if value == value)
 
     def predict(self, records: Records, sure: bool = True) -> Predictions:
         """What is predicted for each record, and with `sure` how sure that is."""
-        n = len(records)
-        predictions = self._blank(n, 1 if self.regression else len(self.classes))
-        doubts = self._predict_part(records, 0, n, predictions, doubt=sure)
-        if doubts is None or not sure:
+        predictions = self._blank(len(records))
+        if not len(records) or self.engine.steps == 0:
             return predictions
-        return predictions._replace(confidence=self.coverage.confidence(doubts))
-
-    def _predict_part(
-        self, records: Records, start: int, stop: int, predictions: Predictions, doubt: bool = False
-    ) -> Floats | None:
-        """Predict records into their rows; returns the doubts, None of a model that knows nothing yet."""
-        if start == stop or self.engine.steps == 0:
-            return None
         self._grow()
-        columns, slots = self.features.columns(records.names)
-        answered = self.engine.run(records.values[start:stop], columns, slots, doubt=doubt and self.regression)
-        self._note(predictions, start, answered, self._decided(answered.predictions))
-        return answered.doubts if self.regression else np.zeros((stop - start, DOUBTS))
+        answered = self.engine.run(records.values, *self.features.columns(records.names), doubt=sure)
+        decided = self.decision.places(answered.predictions, self.classes.places)
+        self._enter(predictions, 0, answered.predictions, answered.own, decided)
+        return predictions._replace(confidence=self.coverage.confidence(answered.doubts)) if sure else predictions
 
-    def _note(
-        self, predictions: Predictions, start: int, answered: Answered, decided: NDArray[np.int64] | None
-    ) -> None:
+    def _enter(self, predictions: Predictions, start: int, values: Floats, own: Floats, decided: Places | None) -> None:
         """Enter what was predicted from row `start` on; one class alone is certain."""
-        rows = slice(start, start + answered.n)
+        rows = slice(start, start + len(values))
         if predictions.decided is not None and decided is not None:
             predictions.decided[rows] = decided
         if not self.regression and len(self.classes) == 1:
             predictions.values[rows, 0] = 1.0
             predictions.own[rows] = 0.0
         else:
-            predictions.values[rows, : answered.predictions.shape[1]] = answered.predictions
-            predictions.own[rows] = answered.own
-
-    def _decided(self, probabilities: Floats) -> NDArray[np.int64] | None:
-        """The places of the classes that are answered; None where they are the likeliest."""
-        if self.regression or self.decision.plain:
-            return None
-        return self.decision.places(probabilities, self.labels)
+            predictions.values[rows, : values.shape[1]] = values
+            predictions.own[rows] = own
 
     def place_of(self, probabilities: Floats) -> int:
         """The place of the class that is answered for one record, (1, outputs)."""
         known = probabilities[:, : len(self.classes)]
-        decided = self._decided(known)
+        decided = self.decision.places(known, self.classes.places)
         return int(known.argmax() if decided is None else decided[0])
 
     def predict_row(self, x: Mapping[Hashable, Any], doubt: bool = False, keep: bool = True) -> Answered | None:
@@ -394,18 +337,16 @@ class Model:
 
         Where labels are late, `keep` the answer until its label comes.
         """
-        features = self.features
-        values = features.values_of(x, self.engine.steps + 1)
+        values = self.features.values_of(x, self.engine.steps + 1)
         if self.engine.steps == 0:
             return None
-        columns, slots = features.columns(tuple(x))
         late = keep and self.engine.lags
-        answered = self.engine.run(values, columns, slots, doubt=doubt or (late and self.regression))
+        columns, slots = self.features.columns(tuple(x))
+        answered = self.engine.run(values, columns, slots, doubt=doubt or late)
         if late:
-            known = answered.predictions if self.regression else answered.predictions[:, : len(self.classes)]
-            doubts = answered.doubts if self.regression else np.zeros((1, DOUBTS))
-            confidence, decided = self.coverage.confidence(doubts), self._decided(answered.predictions)
-            predicted = Predictions(known.copy(), answered.own, decided, confidence)
+            predicted, decided = self._blank(1), self.decision.places(answered.predictions, self.classes.places)
+            self._enter(predicted, 0, answered.predictions, answered.own, decided)
+            predicted = predicted._replace(confidence=self.coverage.confidence(answered.doubts))
             self._late.keep(content_key(x), None, predicted, self.engine.steps)
         return answered
 
@@ -422,9 +363,7 @@ class Model:
         arrays = self.engine.state()
         if self.params.expire_after is not None:
             arrays[LAST_SEEN] = self.features.last_seen.copy()
-        arrays |= prefixed(_COVERAGE, self.coverage.state())
-        if not self.regression:
-            arrays |= self.decision.state()
+        arrays |= prefixed(_COVERAGE, self.coverage.state()) | self.decision.state()
         if self.watch is not None:
             metadata["drift"] = self.watch.state()
         return metadata, arrays
@@ -452,8 +391,7 @@ class Model:
             if self.params.expire_after is not None:
                 self.features.load_last_seen(arrays, self.records_learned)
             self.coverage.load_state(unprefixed(_COVERAGE, arrays))
-            if not self.regression:
-                self.decision.load_state(arrays, len(labels))
+            self.decision.load_state(arrays, len(labels))
 
     def _check_size(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Refuse a model that would take much more memory than its file: nothing of it has been allocated yet."""

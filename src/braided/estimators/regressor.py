@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from braided.estimators.arrays import ZEROS_MISSING
-from braided.estimators.base import MODL
+from braided.estimators.base import MODL, Learners, Names, Record
 from braided.estimators.params import REGRESSION
 from braided.kernels.doubt import DOUBTS
-from braided.learners import Learner, LearnerConfig
 from braided.presets import Preset
 
 if TYPE_CHECKING:
     from braided.estimators.drift import Detector
     from braided.estimators.encoder import Encoder
-    from braided.estimators.frames import Frame
-
-Floats = NDArray[np.float64]
-_NO_DOUBTS = np.zeros((1, DOUBTS))
 
 
 class MODLRegressor(MODL, base.MiniBatchRegressor):
@@ -53,7 +46,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     def __init__(
         self,
         preset: str | Preset = "default",
-        learners: Sequence[LearnerConfig | Learner] | None = None,
+        learners: Learners = None,
         combiner: str | None = None,
         seed: int = 0,
         max_features: int = 10_000,
@@ -65,17 +58,17 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
     ) -> None:
         self._set_up(locals())
 
-    def predict_one(self, x: Mapping[Hashable, Any], **kwargs: Any) -> float:
+    def predict_one(self, x: Record, **kwargs: Any) -> float:
         """The predicted value; 0 before the first record was learned."""
         with self.lock:
             answered = self.core.predict_row(x if self.encoder is None else self._encoded(x))
             return 0.0 if answered is None else float(answered.predictions[0, 0])
 
-    def predict_interval_one(self, x: Mapping[Hashable, Any], level: float = 0.9) -> tuple[float, float]:
+    def predict_interval_one(self, x: Record, level: float = 0.9) -> tuple[float, float]:
         """The bounds between which the value lies with this probability.
 
-        Adaptive conformal inference: of the records of a stream, the share `level` lies in its interval, whatever the
-        stream does. Infinite bounds while the model has seen too few records to say.
+        Adaptive conformal inference: the share `level` of a stream's values lies in its interval, whatever the stream
+        does. The bounds are infinite until enough records were seen.
 
         Examples
         --------
@@ -91,11 +84,12 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         """
         with self.lock:
             answered = self.core.predict_row(self._encoded(x), doubt=True)
-            value, doubts = (0.0, _NO_DOUBTS) if answered is None else (answered.predictions[0, 0], answered.doubts)
+            value = 0.0 if answered is None else answered.predictions[0, 0]
+            doubts = np.zeros((1, DOUBTS)) if answered is None else answered.doubts
             reach = self.core.coverage.reaches(level, doubts)[0]
         return float(value - reach), float(value + reach)
 
-    def predict_interval_many(self, X: Any, level: float = 0.9, names: Sequence[Hashable] | None = None) -> Any:
+    def predict_interval_many(self, X: Any, level: float = 0.9, names: Names = None) -> Any:
         """The interval of each record, (n, 2); of a data frame, a frame of the same library with `low` and `high`."""
         with self.lock:
             predictions, frame = self._predict(X, names, sure=True)
@@ -105,10 +99,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         intervals = np.hstack([predictions.values - reaches, predictions.values + reaches])
         return intervals if frame is None else frame.frame(intervals, ["low", "high"])
 
-    def _framed(self, frame: Frame, values: Floats) -> Any:
-        return frame.series(values[:, 0])
-
-    def predict_many(self, X: Any, names: Sequence[Hashable] | None = None) -> Any:
+    def predict_many(self, X: Any, names: Names = None) -> Any:
         """The predicted values, (n,); of a data frame, a series of the same library."""
         predictions, frame = self._predict(X, names)
-        return predictions.values[:, 0] if frame is None else self._framed(frame, predictions.values)
+        return predictions.values[:, 0] if frame is None else frame.series(predictions.values[:, 0])

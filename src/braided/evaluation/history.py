@@ -409,5 +409,6 @@ def _resized(rows: NDArray[Any], n: int, *shape: int, blank: float = 0) -> NDArr
 def _counters(model: Any) -> Counts:
     """Updates that each learner has skipped, how often each was reset, drifts; by level records judged, and held."""
     failures = [one[key] for key in ("skipped", "resets") for one in model.health.values()]
-    covered = model.coverage_counts.ravel() if isinstance(model, MODL) else np.zeros(2 * len(LEVELS), dtype=np.int64)
+    nothing = np.zeros(2 * len(LEVELS), dtype=np.int64)
+    covered = model.core.coverage.covered.ravel() if isinstance(model, MODL) else nothing
     return np.concatenate([np.array([*failures, getattr(model, "drifts", 0)], dtype=np.int64), covered])

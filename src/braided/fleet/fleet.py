@@ -138,7 +138,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
             raise BraidedError(f"model is {shown(self.model)}: give a MODLClassifier or MODLRegressor")
         if self.model.records_learned:
             raise BraidedError("the model has learned something, and a fleet starts from nothing: give a new one")
-        if getattr(self.model, "decides", False):
+        if not self.model.core.decision.plain:
             raise BraidedError(
                 "the model chooses its answers by decision, class_weight or costs, and a fleet answers with the "
                 "likeliest class: leave them out"

@@ -60,7 +60,7 @@ class KeyModels(KeyCache[Model]):
         """Refuse records that some model cannot learn, all or none; nothing changes."""
         self.check_room(records)
         rows = counted_rows(records)
-        codes, new_labels = self.model.codes(records, None if records.weights is None else rows, self._space)
+        codes, new_labels = self.model.codes(records, self._space)
         self._space.check_room(list(new_labels.values()))
         if self.shares and not self.held:
             self.model.check(records)

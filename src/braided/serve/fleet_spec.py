@@ -29,7 +29,7 @@ _WHAT = "the checkpoint's fleet"
 
 def numbers(model: MODL) -> int:
     """How many numbers a model may come to hold."""
-    outputs = max(2, model.class_limit) if isinstance(model, MODLClassifier) else 1
+    outputs = max(2, model.core.classes.limit) if isinstance(model, MODLClassifier) else 1
     total = 0
     for learner in model.braid.learners:
         assert isinstance(learner, CompiledLearner)
@@ -42,7 +42,7 @@ def most_keys(model: MODL, share: str, limits: Limits) -> int:
     one = numbers(model)
     if share != BRAID:
         return min(limits.keys, _MAX_WHOLE_MODELS, limits.fleet_weights // one - (share == START))
-    classes = model.class_limit if isinstance(model, MODLClassifier) else 1
+    classes = model.core.classes.limit if isinstance(model, MODLClassifier) else 1
     layout = RowLayout.for_sizes(model.task == REGRESSION, model.max_features, classes)
     return min(limits.keys, (limits.fleet_weights - one) // (layout.size + 2 * keyed.DOUBLES))
 
@@ -64,7 +64,7 @@ def checked_max_keys(model: MODL, share: str, wanted: int | None, limits: Limits
 
 
 def _classes(model: MODL) -> str:
-    return f", {model.class_limit} classes" if isinstance(model, MODLClassifier) else ""
+    return f", {model.core.classes.limit} classes" if isinstance(model, MODLClassifier) else ""
 
 
 def fleet_from(model: MODL, spec: Any, limits: Limits, folder: Path | None) -> Fleet:

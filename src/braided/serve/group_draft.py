@@ -218,7 +218,7 @@ class GroupDraft:
         n_features = model.n_features if self.state.key is None else len(self.state.features)
         room = f"the model has {n_features} of at most {template.max_features} features"
         if isinstance(template, MODLClassifier):
-            room += f" and {len(model.classes)} of at most {template.class_limit} classes"
+            room += f" and {len(model.classes)} of at most {template.core.classes.limit} classes"
         if isinstance(model, Fleet):
             room += f" and {model.n_keys} of at most {model.max_keys} keys"
         return room

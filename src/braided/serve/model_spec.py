@@ -173,7 +173,7 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
 
 def check_size(model: MODL, limits: Limits) -> None:
     """Refuse a model that may come to hold too many numbers."""
-    outputs, total = max(2, model.class_limit) if isinstance(model, MODLClassifier) else 1, numbers(model)
+    outputs, total = max(2, model.core.classes.limit) if isinstance(model, MODLClassifier) else 1, numbers(model)
     if total > limits.weights:
         raise HTTPProblem(
             422, f"the model may come to hold {total:,} numbers with {model.max_features} features and {outputs} "

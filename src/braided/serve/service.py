@@ -276,7 +276,7 @@ def details(worker: Worker) -> dict[str, Any]:
         "classes": worker.classes(),
         "max_features": model.max_features,
         "expire_after": model.expire_after,
-        "max_classes": model.class_limit if isinstance(model, MODLClassifier) else None,
+        "max_classes": model.core.classes.limit if isinstance(model, MODLClassifier) else None,
         "combiner": model.braid.combiner.name,
         "seed": int(model.seed),
         "encode": worker.rules(),
