@@ -249,8 +249,7 @@ class MODL(base.Estimator):
         With `earlier`, what `progress_many` gave for these records when they came, `coverage` is that of the answers as
         they were given, however late the labels are; without, of what would have been answered, going by `delay`.
         """
-        n = n_records(X)
-        if earlier is not None and len(earlier.values) != n:
+        if earlier is not None and len(earlier.values) != (n := n_records(X)):
             raise BraidedError(f"X has {n} records and earlier has {len(earlier.values)}: the lengths must match")
         self._learn(X, y, names, sample_weight, earlier)
 

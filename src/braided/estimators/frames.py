@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Sequence
-from datetime import date, time, timedelta
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -21,7 +20,7 @@ from braided.errors import BraidedError
 from braided.estimators.names import column_names, plain_name
 from braided.streams.encode.cells import Cells
 from braided.streams.encode.flatten import flat_columns, is_nested
-from braided.values import as_number, encode_takes, is_missing, shown
+from braided.values import as_number, encode_takes, is_missing
 
 Floats = NDArray[np.float64]
 
@@ -47,31 +46,17 @@ def _remedy(dtype: Any) -> tuple[str, str] | None:
 
 
 def _is_untyped(series: Series[Any]) -> bool:
-    """Whether a column has no type of its own."""
+    """Whether a column is of no type, and its values are looked at one by one."""
     return series.dtype in (nw.Object, nw.Unknown) or getattr(series.to_native(), "dtype", None) == np.dtype(object)
-
-
-def _by_value(series: Series[Any], name: Hashable, first: int) -> Floats:
-    """A column without a type of its own: value by value, as the one-record path takes them."""
-    array = series.to_numpy()
-    if array.dtype.kind in "biuf":
-        return array.astype(np.float64)
-    if array.dtype.kind != "O":
-        raise BraidedError(f"column {name!r} is of type {array.dtype}: give real numbers, null or NaN for missing ones")
-    numbers = np.full(array.size, np.nan)
-    for i in np.flatnonzero(~series.is_null().to_numpy()).tolist():
-        value = array[i]
-        kind, remedy = ("text", _TEXT) if isinstance(value, str) else ("dates", _DATES)
-        if isinstance(value, str | date | time | timedelta):
-            raise BraidedError(f"column {name!r} holds {kind} ({shown(value)} in record {first + i}): {remedy}")
-        numbers[i] = as_number(name, value, first + i)
-    return numbers
 
 
 def _column(series: Series[Any], name: Hashable, first: int) -> Floats:
     """A column as float64, NaN for null; `first` is the number of its first record."""
     if _is_untyped(series):
-        return _by_value(series, name, first)
+        cells = series.to_numpy()
+        if cells.dtype.kind in "biuf":  # such as pandas' sparse columns
+            return cells.astype(np.float64)
+        return np.array([as_number(name, value, first + i) for i, value in enumerate(cells.tolist())], np.float64)
     dtype = series.dtype
     if (refused := _remedy(dtype)) is not None:
         raise BraidedError(f"column {name!r} holds {refused[0]} ({dtype}): {refused[1]}")
