@@ -306,7 +306,7 @@ def test_bad_arguments_are_named() -> None:
     for arguments, message in [
         ({"preset": "tuned"}, "preset 'tuned' is not known: use one of default"),
         ({"combiner": "vote"}, "combiner 'vote' is not known: use one of score-sum"),
-        ({"learners": ()}, "learners is empty"),
+        ({"learners": ()}, "learners has 0 items: give 1 to"),
         ({"learners": ("mlp",)}, "learners\\[0\\] is 'mlp'"),
         ({"learners": MLPConfig()}, "learners is MLPConfig.* give a list or tuple"),
         ({"learners": (LinearConfig(),)}, "learner 'linear' is for regression, not for classification"),

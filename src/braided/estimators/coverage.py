@@ -55,22 +55,20 @@ class Coverage:
 
     @cached_property
     def _state(self) -> tuple[Any, ...]:
+        """What the kernels take."""
         return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, self.delay
 
     def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence = _OF_NOW) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
-        predictions = np.ascontiguousarray(predictions)
-        kernels.follow_values(predictions, targets, doubts, given.scales, given.bounds, *self._state)
+        numbers = np.ascontiguousarray(predictions)
+        kernels.follow_values(numbers, targets, doubts, given.scales, given.bounds, *self._state)
 
     def follow_classes(
         self, predictions: Floats, targets: Floats, answers: Places | None, n_classes: int, given: Confidence = _OF_NOW
     ) -> None:
-        """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,).
-
-        None for the likeliest of `n_classes`.
-        """
-        answers, predictions = _LIKELIEST if answers is None else answers, np.ascontiguousarray(predictions)
-        kernels.follow_classes(predictions, targets, answers, n_classes, given.bounds, *self._state)
+        """The same for probabilities, (n, classes), and the places answered, (n,), None for the likeliest class."""
+        places, probabilities = _LIKELIEST if answers is None else answers, np.ascontiguousarray(predictions)
+        kernels.follow_classes(probabilities, targets, places, n_classes, given.bounds, *self._state)
 
     def confidence(self, doubts: Floats) -> Confidence:
         """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
@@ -80,10 +78,7 @@ class Coverage:
         return found
 
     def miss(self, bounds: Floats | None = None) -> None:
-        """A record whose label was not known before: nothing could have held it, and nothing is learned from it.
-
-        `bounds` are those of its answer, (levels,); those of now if not given.
-        """
+        """Count a label that was new, which no set could hold; `bounds` of its answer, (levels,), else those of now."""
         bounds = self.confidence(np.zeros((1, DOUBTS))).bounds[0] if bounds is None else bounds
         self.covered[np.isfinite(bounds), 0] += 1
 
@@ -112,8 +107,8 @@ class Coverage:
         """Everything, as named arrays; the scores from the oldest on."""
         seen = int(self._numbers[SCORES])
         scores = self._ring[np.arange(max(seen - WINDOW, 0), seen) % WINDOW]
-        adapted = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
-        return {**{name: array.copy() for name, array in adapted.items()}, "scores": scores}
+        adapted = {"rates": self.rates.copy(), "covered": self.covered.copy(), "numbers": self._numbers.copy()}
+        return {**adapted, "scores": scores}
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`."""
@@ -134,5 +129,5 @@ class Coverage:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # joblib may open a pickle as a read-only memory map; the kernels' arguments are collected again.
-        kept = {name: value for name, value in state.items() if name != "_state"}
-        self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in kept.items()})
+        state = {name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items() if name != "_state"}
+        self.__dict__.update(state)

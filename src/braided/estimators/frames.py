@@ -98,16 +98,14 @@ class Frame:
         names = self.columns
         for nameless in filter(is_missing, names):
             raise BraidedError(f"X has a column named {nameless!r}: give every column a name")
-        plain = self._plain_places()
+        native, plain = self._frame.to_native(), self._plain_places()
         if len(plain) == len(names) > 0:
-            return self._frame.to_native().to_numpy(dtype=np.float64, na_value=np.nan), names
+            return native.to_numpy(dtype=np.float64, na_value=np.nan), names
         values = np.empty(self._frame.shape)
         if plain:
-            values[:, plain] = self._frame.to_native().iloc[:, plain].to_numpy(dtype=np.float64, na_value=np.nan)
-        done = set(plain)
-        for place, series in enumerate(self._frame.iter_columns()):
-            if place not in done:
-                values[:, place] = _column(series, names[place], first)
+            values[:, plain] = native.iloc[:, plain].to_numpy(dtype=np.float64, na_value=np.nan)
+        for place in sorted(set(range(len(names))) - set(plain)):
+            values[:, place] = _column(self._frame[:, place], names[place], first)
         return values, names
 
     def without(self, name: Hashable) -> tuple[Any, list[Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.arrays import weights_of
+from braided.estimators.arrays import records_of
 from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.learners.river_learner import last_step, takes_weight
 from braided.records import Predictions
@@ -59,12 +59,10 @@ class _RiverChunks:
         """The features that are there, with words for categories; in x's order, as random draws may depend on it."""
         record = {}
         for name, value in x.items():
-            if value is None or value != value:
-                continue
             column, word = self._categories.get(name, (name, None))
-            if word is None:
+            if word is None and value is not None and value == value:
                 record[column] = value
-            elif value == 1.0:
+            elif word is not None and value == 1.0:
                 record[column] = word
         return record
 
@@ -96,18 +94,15 @@ class _RiverChunks:
         self, X: Any, y: Any, names: Names = None, sample_weight: Any = None, predict: bool = True
     ) -> Predictions:
         """Predict each record, then learn it; see `MODLClassifier.predict_learn_many`."""
-        values = np.asarray(X, dtype=np.float64)
-        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
-        labels = None if y is None else [label.item() if isinstance(label, np.generic) else label for label in y]
-        given = weights_of(sample_weight, len(values), 1)
-        weights = [1.0] * len(values) if given is None else given.tolist()
+        records, _ = records_of(X, names, y, sample_weight, None, 1, learn=y is not None)
+        weights = [1.0] * len(records) if records.weights is None else records.weights.tolist()
         self._check_weights(weights)
         rows = []
-        for t, row in enumerate(values.tolist()):
-            record = dict(zip(columns, row, strict=True))
+        for t, values in enumerate(records.values.tolist()):
+            record = dict(zip(records.names, values, strict=True))
             rows.append(self._row(record) if predict else {})
-            if labels is not None:
-                self.learn_one(record, labels[t], weights[t])
+            if records.targets is not None:
+                self.learn_one(record, records.targets[t], weights[t])
         predictions = np.zeros((len(rows), 1 if self.task == REGRESSION else len(self._labels)))
         for t, found in enumerate(rows):
             predictions[t, list(found)] = list(found.values())
