@@ -89,7 +89,7 @@ class MODL(base.Estimator):
         from braided.streams.encode.rules import Rules
 
         if isinstance(encode, Encoder):
-            return encode._copy()
+            return encode._settled.copy()
         if encode is not True:
             raise BraidedError(f"encode is {shown(encode)}: give True, False or a braided.Encoder")
         params = self.core.params

@@ -43,7 +43,7 @@ def build(task: str, params: ModelParams, classes: ClassSpace) -> Braid:
 def _learner(item: Any, place: int, task: str, params: ModelParams) -> Learner:
     """A learner of its configuration, or a copy of one; it must go with the task and the parameters."""
     if type(item) in LEARNERS:
-        learner = learners.build(item, int(params.seed), place)
+        learner: Learner = learners.build(item, int(params.seed), place)
     elif isinstance(item, Learner):
         check_methods(item)
         learner = copy.deepcopy(item)

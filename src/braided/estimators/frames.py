@@ -190,8 +190,6 @@ class Frame:
 
 def _wrapped(X: Any) -> Any:
     """A frame or series in narwhals' terms; anything else as it is."""
-    if isinstance(X, np.ndarray | list | tuple):
-        return X
     arrow = sys.modules.get("pyarrow")  # narwhals takes neither its batches nor its arrays
     if arrow is not None and isinstance(X, arrow.RecordBatch):
         X = arrow.Table.from_batches([X])

@@ -45,9 +45,9 @@ class ModelLock:
     def __reduce__(self) -> tuple[type[ModelLock], tuple[()]]:
         return ModelLock, ()
 
-    def __enter__(self, reader: bool = True) -> None:
+    def __enter__(self) -> None:
         if self._turnstile.locked() or not self._state.acquire(False):
-            self._wait(reader)
+            self._wait(reader=True)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._state.release()
@@ -101,18 +101,21 @@ class _Writing:
         self._lock = lock
 
     def __enter__(self) -> None:
-        self._lock._writers.acquire()
+        lock = self._lock
+        lock._writers.acquire()
         try:
-            self._lock.__enter__(reader=False)
+            if lock._turnstile.locked() or not lock._state.acquire(False):
+                lock._wait(reader=False)
         except BaseException:
-            self._lock._writers.release()
+            lock._writers.release()
             raise
-        self._lock._depth += 1
+        lock._depth += 1
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._lock._depth -= 1
-        self._lock._state.release()
-        self._lock._writers.release()
+        lock = self._lock
+        lock._depth -= 1
+        lock._state.release()
+        lock._writers.release()
 
 
 def _before_fork() -> None:

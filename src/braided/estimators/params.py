@@ -59,7 +59,7 @@ class ModelParams:
     Traceback (most recent call last):
         ...
     braided.errors.BraidedError: seed is -1: use a whole number from 0 to 2**63 - 1
-    >>> ModelParams.from_json(ModelParams(delay=3).to_json()).delay
+    >>> ModelParams.of_metadata({"parameters": ModelParams(delay=3).to_json()}).delay
     3
     """
 
@@ -112,7 +112,7 @@ class ModelParams:
 
     def resolved(self, task: str) -> Preset:
         """The preset as it is for a task."""
-        preset = _preset(self.preset)
+        preset = self.preset if isinstance(self.preset, Preset) else presets.get(self.preset)
         return preset.for_regression() if task == REGRESSION else preset
 
     def to_json(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class ModelParams:
         given = {name: getattr(self, name) for name in _STORED}
         return given | {
             # A name says enough where its settings never change.
-            "preset": self.preset if self.preset in presets.SETTLED else pack_config(_preset(self.preset)),
+            "preset": self.preset if self.preset in presets.SETTLED else pack_config(self.resolved(CLASSIFICATION)),
             "learners": None if self.learners is None else [describe(item) for item in self.learners],
             **{name: int(given[name]) for name in _WHOLE if given[name] is not None},
             "first_features": [pack_name(name) for name in self.first_features or ()],
@@ -133,12 +133,8 @@ class ModelParams:
     def of_metadata(
         cls, metadata: Mapping[str, Any], learners: Sequence[LearnerConfig | Learner] | None = None
     ) -> ModelParams:
-        """Those that a checkpoint's metadata names."""
-        return cls.from_json(checked("the checkpoint", metadata, "parameters", dict), learners)
-
-    @classmethod
-    def from_json(cls, given: Any, learners: Sequence[LearnerConfig | Learner] | None = None) -> ModelParams:
-        """The inverse of `to_json`; `learners` are those in Python, which a file cannot hold."""
+        """Those that a checkpoint's metadata has, by `to_json`; `learners` in Python, which a file cannot hold."""
+        given = checked("the checkpoint", metadata, "parameters", dict)
         if wrong := sorted(given.keys() ^ set(_STORED)):
             raise BraidedError(f"{_WHAT}: {wrong[0]!r:.60} is missing or unknown: use the braided that wrote it")
         with reject_malformed(_WHAT):
@@ -157,10 +153,6 @@ class ModelParams:
 
 #: What a checkpoint has of them.
 _STORED = tuple(field.name for field in fields(ModelParams) if field.name != "encode")
-
-
-def _preset(given: str | Preset) -> Preset:
-    return given if isinstance(given, Preset) else presets.get(given)
 
 
 def describe(learner: LearnerConfig | Learner) -> dict[str, Any]:

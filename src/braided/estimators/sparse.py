@@ -80,12 +80,11 @@ def pieces(
     others a column has them after the first record that stores a value in it, and has a weight above 0.
     """
     rows, columns = _rows(X, names, first)
-    places = None if known is None or isinstance(columns, range) else {name: i for i, name in enumerate(columns)}
-    start, n = 0, rows.shape[0]
+    places = {} if known is None or isinstance(columns, range) else {name: i for i, name in enumerate(columns)}
+    start, n, zeros = 0, rows.shape[0], _NOWHERE
     while True:
-        zeros = _NOWHERE
         if known is not None:
-            found = [name if places is None else places.get(name) for name in known()]
+            found = [places.get(name) if places else name for name in known()]
             zeros = np.array([place for place in found if isinstance(place, int) and 0 <= place < X.shape[1]], np.int64)
         stop = min(start + _RECORDS, n)
         used = np.union1d(rows.indices[rows.indptr[start] : rows.indptr[stop]], zeros)
