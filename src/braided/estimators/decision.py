@@ -93,14 +93,15 @@ class Decision:
         they are counted, by the records' own weights, None for 1 each.
         """
         places = np.full(len(probabilities), -1, dtype=np.int64)
-        if classes:
-            self._grow(classes)
-            rows = np.ascontiguousarray(probabilities)
-            state = (*self._by_place, self.counts, self.records, self.balanced, places)
-            if targets is None or not self.balanced:
-                decide.decide(rows, *state)
-            else:
-                decide.decide_and_count(rows, targets, _NO_WEIGHTS if weights is None else weights, *state)
+        if not classes:
+            return places
+        self._grow(classes)
+        rows = np.ascontiguousarray(probabilities)
+        state = (*self._by_place, self.counts, self.records, self.balanced, places)
+        if targets is None or not self.balanced:
+            decide.decide(rows, *state)
+        else:
+            decide.decide_and_count(rows, targets, _NO_WEIGHTS if weights is None else weights, *state)
         return places
 
     def follow(

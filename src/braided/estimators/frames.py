@@ -127,17 +127,11 @@ class Frame:
         return columns, self._frame.shape[0]
 
     def _plain_places(self) -> list[int]:
-        """Where pandas has columns of NumPy's or of its own nullable numbers.
-
-        It converts them all at once, and takes half a millisecond for each on its own.
-        """
+        """Where pandas has numbers: it converts them all at once, and takes half a millisecond for each on its own."""
         if not self._frame.implementation.is_pandas():
             return []
-        kinds = []
-        for dtype in self._frame.to_native().dtypes:
-            masked = hasattr(dtype, "numpy_dtype") and not hasattr(dtype, "pyarrow_dtype")
-            kinds.append(dtype.numpy_dtype.kind if masked else dtype.kind if isinstance(dtype, np.dtype) else "")
-        return [place for place, kind in enumerate(kinds) if kind and kind in "biuf"]
+        types = enumerate(self._frame.schema.values())
+        return [place for place, kind in types if kind.is_integer() or kind.is_float() or kind == nw.Boolean]
 
     def check_names(self, labels: Sequence[Hashable]) -> None:
         """Refuse labels that cannot be the names of columns side by side."""

@@ -182,18 +182,16 @@ class FeatureSpace:
         given = list(x.values())
         kinds = set(map(type, given))
         if kinds <= _PLAIN_VALUES:
-            kept = self._values
-            if kept is not None and kept[0] == given:  # most records are predicted, then learned
-                return kept[1]
+            if self._values is not None and self._values[0] == given:  # most records are predicted, then learned
+                return self._values[1]
             try:
                 values = np.array([given], dtype=np.float64)
                 # A sum that is finite has finite parts; a missing one makes it NaN.
-                finite = NoneType not in kinds and math.isfinite(sum(given))
+                if (NoneType not in kinds and math.isfinite(sum(given))) or not np.isinf(values).any():
+                    self._values = given, values
+                    return values
             except OverflowError:  # a whole number that is too large
-                values, finite = np.array([[math.inf]]), False
-            if finite or not np.isinf(values).any():
-                self._values = given, values
-                return values
+                pass
         return np.array([[as_number(name, value, record) for name, value in x.items()]], dtype=np.float64)
 
     def by_slot(self, values: NDArray[np.float64], names: Sequence[Hashable]) -> NDArray[np.float64]:
@@ -205,16 +203,14 @@ class FeatureSpace:
 
     def columns(self, names: Sequence[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """For each slot the place of its name among `names`, or -1; and the slots that have one, in order."""
-        found = self._columns
-        if found is None or found[0] != names:
+        if self._columns is None or self._columns[0] != names:
             by_slot = [-1] * len(self.slots)
             for place, name in enumerate(names):
-                slot = self.slots.get(name)
-                if slot is not None:
-                    by_slot[slot] = place
+                if name in self.slots:
+                    by_slot[self.slots[name]] = place
             places = np.array(by_slot, dtype=np.int64)
-            self._columns = found = names, places, (places >= 0).nonzero()[0]
-        return found[1], found[2]
+            self._columns = names, places, (places >= 0).nonzero()[0]
+        return self._columns[1:]
 
 
 class ClassSpace:
@@ -246,9 +242,8 @@ class ClassSpace:
         try:
             hash(label)
         except TypeError:
-            raise BraidedError(
-                f"the label of record {record} is {shown(label)}: labels must be hashable (text or a number)"
-            ) from None
+            what = f"the label of record {record} is {shown(label)}"
+            raise BraidedError(f"{what}: labels must be hashable (text or a number)") from None
         return label
 
     def check_room(self, labels: list[Hashable]) -> None:
