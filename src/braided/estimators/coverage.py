@@ -55,7 +55,6 @@ class Coverage:
 
     @cached_property
     def _state(self) -> tuple[Any, ...]:
-        """What the kernels take."""
         return _LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, self.delay
 
     def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence = _OF_NOW) -> None:

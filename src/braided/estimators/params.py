@@ -121,7 +121,7 @@ class ModelParams:
         return given | {
             # A name says enough where its settings never change.
             "preset": self.preset if self.preset in presets.SETTLED else pack_config(self.resolved(CLASSIFICATION)),
-            "learners": None if self.learners is None else [describe(item) for item in self.learners],
+            "learners": None if self.learners is None else [_described(item) for item in self.learners],
             **{name: int(given[name]) for name in _WHOLE if given[name] is not None},
             "first_features": [pack_name(name) for name in self.first_features or ()],
             "drift_detector": None if self.drift_detector is None else drift.pack(self.drift_detector.clone()),
@@ -155,7 +155,7 @@ class ModelParams:
 _STORED = tuple(field.name for field in fields(ModelParams) if field.name != "encode")
 
 
-def describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
+def _described(learner: LearnerConfig | Learner) -> dict[str, Any]:
     """A learner as a checkpoint notes it: its configuration, or only the type of one in Python."""
     return pack_config(learner) if type(learner) in LEARNERS else {"type": type(learner).__name__}
 
@@ -166,7 +166,7 @@ def _unpacked_learners(
     """The learners that a checkpoint names: its own, or those that are given, which must be the same."""
     types = [str(item["type"]) for item in stored or ()]
     if given is not None:
-        if [describe(item) for item in given] != (stored or []):
+        if [_described(item) for item in given] != (stored or []):
             known = ", ".join(types) or "those of its preset"
             raise BraidedError(f"the checkpoint was made with other learners ({known}): pass the same ones")
         return given
