@@ -23,9 +23,10 @@ from river.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from braided import record, zoo
 from braided.cli.options import JsonOption
 from braided.estimators.params import ModelParams
-from braided.estimators.river import ColumnImputer, RiverClassifier
+from braided.estimators.river import RiverClassifier
 from braided.run import Job, RunOptions
 from braided.zoo import ModelOptions
+from braided.zoo.rivals import ColumnImputer
 
 RIVALS = ("river-logistic", "river-nb", "river-tree", "river-arf", "river-srp", "river-amf", "river-knn")
 #: What stands before a rival's numbers.

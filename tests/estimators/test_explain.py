@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -210,11 +211,15 @@ def test_terms_add_up_to_the_final_score(name: str, usable: list[bool]) -> None:
 
 
 def test_shares_follow_the_weights_of_the_combiner() -> None:
+    def shares(terms: Any, regression: bool = False) -> Any:
+        braid: Any = SimpleNamespace(regression=regression, combiner=SimpleNamespace(terms=lambda *_: terms))
+        record: Any = SimpleNamespace(x=None, mask=None, scores=None, usable=None, prediction=np.array([0.6, 0.4]))
+        return explain.shares(braid, record, 2)
+
     scores = np.array([[2.0, 0.0], [1.0, 0.0]], dtype=np.float32)
-    terms = np.array([0.5, 3.0])[:, None] * scores
-    np.testing.assert_allclose(explain.shares_of(terms, 0), [1.0 / 4.0, 3.0 / 4.0])
-    np.testing.assert_array_equal(explain.shares_of(np.zeros((2, 2)), 0), [0.0, 0.0])
-    np.testing.assert_allclose(explain.shares_of(np.array([[-3.0], [1.0]]), None), [0.75, 0.25])
+    np.testing.assert_allclose(shares(np.array([0.5, 3.0])[:, None] * scores), [1.0 / 4.0, 3.0 / 4.0])
+    np.testing.assert_array_equal(shares(np.zeros((2, 2))), [0.0, 0.0])
+    np.testing.assert_allclose(shares(np.array([[-3.0], [1.0]]), regression=True), [0.75, 0.25])
 
 
 def test_of_raw_records_a_column_is_left_out_with_all_that_it_becomes() -> None:

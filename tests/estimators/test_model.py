@@ -274,7 +274,7 @@ def test_limits_on_features_and_classes() -> None:
         (np.array([[1.0, "abc"]], dtype=object), [0], "feature 1 is 'abc' in record 1: numbers, None or NaN only"),
         (np.array([[1.0, 10**400]], dtype=object), [0], "feature 1 is .* in record 1: it must be finite"),
         ([[1.0]], 0, "y is 0: give a list or array"),
-        ([[1.0]], np.array([[0, 1]]), "y has 2 dimension"),
+        ([[1.0]], np.array([[0, 1]]), "y is .*: give a list or array of one label or target per record"),
         ([[1.0], [math.inf]], [0, 1], "feature 0 is inf in record 2"),
         ([[1.0], [2.0]], [0], "X has 2 records and y has 1 labels"),
         ([[1.0]], [None], "the label of record 1 is None"),
@@ -306,7 +306,7 @@ def test_bad_arguments_are_named() -> None:
     for arguments, message in [
         ({"preset": "tuned"}, "preset 'tuned' is not known: use one of default"),
         ({"combiner": "vote"}, "combiner 'vote' is not known: use one of score-sum"),
-        ({"learners": ()}, "learners is empty"),
+        ({"learners": ()}, "learners has 0 items: give 1 to"),
         ({"learners": ("mlp",)}, "learners\\[0\\] is 'mlp'"),
         ({"learners": MLPConfig()}, "learners is MLPConfig.* give a list or tuple"),
         ({"learners": (LinearConfig(),)}, "learner 'linear' is for regression, not for classification"),

@@ -73,7 +73,7 @@ def test_each_changed_field_comes_back_from_json(name: str) -> None:
     params = ModelParams(**{name: CHANGED[name]})
     assert params.to_json() != ModelParams().to_json()
     packed = json.loads(json.dumps(params.to_json()))
-    restored = ModelParams.from_json(packed)
+    restored = ModelParams.of_metadata({"parameters": packed})
     assert restored.to_json() == params.to_json()
     if name != "drift_detector":  # River's have no equality
         assert getattr(restored, name) == CHANGED[name]
@@ -81,7 +81,8 @@ def test_each_changed_field_comes_back_from_json(name: str) -> None:
 
 def test_all_changed_fields_come_back_together() -> None:
     params = ModelParams(**{**CHANGED, "encode": False})
-    assert ModelParams.from_json(json.loads(json.dumps(params.to_json()))).to_json() == params.to_json()
+    metadata = json.loads(json.dumps({"parameters": params.to_json()}))
+    assert ModelParams.of_metadata(metadata).to_json() == params.to_json()
     estimator = braided.MODLClassifier(**CHANGED)
     assert ModelParams.read_from(estimator).arguments(CLASSIFICATION) == CHANGED
     assert estimator.core.params.arguments(CLASSIFICATION) == CHANGED

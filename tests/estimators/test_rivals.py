@@ -11,13 +11,14 @@ import pytest
 from river import base, forest, linear_model, multiclass, preprocessing
 
 from braided import record, zoo
-from braided.estimators.river import ColumnImputer, RiverClassifier
+from braided.estimators.river import RiverClassifier
 from braided.evaluation import Evaluation
 from braided.run.target import NumericTargets
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Stream, open_stream, read_whole, shuffled
 from braided.streams.encode.rules import ReadingCounts, Rules
 from braided.zoo import ModelOptions, names_for
+from braided.zoo.rivals import ColumnImputer
 
 MACHINES = [f"M-{i:02}" for i in range(20)]
 

@@ -34,10 +34,11 @@ from river import (
 from braided import BraidedError, MODLClassifier, MODLRegressor, presets, zoo
 from braided.combiners import COMBINERS
 from braided.estimators.params import ModelParams
-from braided.estimators.river import ColumnImputer, RiverClassifier, RiverRegressor
+from braided.estimators.river import RiverClassifier, RiverRegressor
 from braided.learners import LogisticConfig, MLPConfig
 from braided.store import state_digest
 from braided.zoo import ModelOptions, names_for
+from braided.zoo.rivals import ColumnImputer
 
 #: What River asks of an estimator and does not get here: (model, check) -> why. Nothing else is left out.
 EXCEPTIONS = {

@@ -172,8 +172,9 @@ def test_time_is_that_of_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         def finish(self) -> None:
             pass
 
-    from braided.estimators.river import RiverClassifier, rival
+    from braided.estimators.river import RiverClassifier
     from braided.records import Predictions
+    from braided.zoo.rivals import rival
 
     counted = (Predictions(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
     monkeypatch.setattr(streams_run, "Evaluation", Busy)

@@ -72,24 +72,25 @@ def checked_array(X: ArrayLike, names: Sequence[Hashable] | None, first: int) ->
     return values, columns
 
 
+def _one_per_record(name: str, values: Any, what: str) -> Any:
+    """A column of labels, targets or weights; a single value, or a table, is refused."""
+    given = column_of(values, name)
+    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
+        raise BraidedError(f"{name} is {shown(values)}: give a list or array of one {what} per record")
+    return given
+
+
 def listed(y: Any) -> list[Any]:
-    """Labels or targets as a list of plain values; a single value, or a table, is refused."""
-    given = column_of(y)
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise BraidedError(f"y is {shown(given)}: give a list or array of labels or targets")
-    if (dimensions := getattr(given, "ndim", 1)) != 1:
-        raise BraidedError(f"y has {dimensions} dimension(s): give one label or target per record")
-    plain: list[Any] = given.tolist() if isinstance(given, np.ndarray) else list(given)
-    return plain
+    """Labels or targets as a list of plain values."""
+    given = _one_per_record("y", y, "label or target")
+    return given.tolist() if isinstance(given, np.ndarray) else list(given)
 
 
 def weights_of(sample_weight: Any, n: int, first: int) -> Floats | None:
     """The weights of n records, the first of which has the number `first`; None where none are given."""
     if sample_weight is None:
         return None
-    given = column_of(sample_weight, "sample_weight")
-    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
-        raise BraidedError(f"sample_weight is {shown(sample_weight)}: give a list or array of one weight per record")
+    given = _one_per_record("sample_weight", sample_weight, "weight")
     if not (isinstance(given, np.ndarray) and given.dtype.kind in "biuf"):
         given = np.array([as_weight(value, first + i) for i, value in enumerate(given)])
     weights: Floats = np.require(given, dtype=np.float64, requirements=["C", "W"])

@@ -92,7 +92,7 @@ class MODL(base.Estimator):
         from braided.streams.encode.rules import Rules
 
         if isinstance(encode, Encoder):
-            return encode._copy()
+            return encode._settled.copy()
         if encode is not True:
             raise BraidedError(f"encode is {shown(encode)}: give True, False or a braided.Encoder")
         return RawEncoder(Rules(max_features=max(self.max_features, 0 if self.expire_after is None else _MAX_NAMES)))
@@ -195,17 +195,16 @@ class MODL(base.Estimator):
             return [records], frame
         if self.encoder is not None:
             raise BraidedError("X is a sparse matrix, and encode=True takes raw records: give a frame, or leave it out")
-        from braided.estimators.sparse import new_names, pieces
+        from braided.estimators.sparse import SparseRows
 
-        n = n_records(X)
+        n, rows = n_records(X), SparseRows(X, names, first)
         labels, weights = listed(y) if learn else None, weights_of(sample_weight, n, first)
         if learn:
             model.check(Records((), np.empty((n, 0)), labels, weights, first=first))
-            new = new_names(X, names, model.features.slots, weights, first)
             if model.params.expire_after is None:
-                model.features.check_room(new)
+                model.features.check_room(rows.new_names(model.features.slots, weights))
         known = None if self.zeros == ZEROS_MISSING else lambda: model.features.slots
-        return pieces(X, names, labels, weights, first, known), None
+        return rows.pieces(labels, weights, known), None
 
     def learn_one(self, x: Record, y: Any, w: float = 1.0) -> None:
         """Learn one record.

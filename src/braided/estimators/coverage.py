@@ -66,10 +66,7 @@ class Coverage:
     def follow_classes(
         self, predictions: Floats, targets: Floats, answers: Places | None, n_classes: int, given: Confidence = _OF_NOW
     ) -> None:
-        """The same for classes that had these probabilities, (n, classes), and the places of those answered, (n,).
-
-        None for the likeliest of `n_classes`.
-        """
+        """The same for probabilities, (n, classes), and the places answered, (n,), None for the likeliest class."""
         answers = _LIKELIEST if answers is None else answers
         kernels.follow_classes(self._state, predictions, targets, answers, n_classes, given.bounds)
 
@@ -80,10 +77,7 @@ class Coverage:
         return found
 
     def miss(self, bounds: Floats | None = None) -> None:
-        """A record whose label was not known before: nothing could have held it, and nothing is learned from it.
-
-        `bounds` are those of its answer, (levels,); those of now if not given.
-        """
+        """Count a label that was new, which no set could hold; `bounds` of its answer, (levels,), else those of now."""
         bounds = self.confidence(np.zeros((1, DOUBTS))).bounds[0] if bounds is None else bounds
         self.covered[np.isfinite(bounds), 0] += 1
 
@@ -112,8 +106,8 @@ class Coverage:
         """Everything, as named arrays; the scores from the oldest on."""
         seen = int(self._numbers[SCORES])
         scores = self._ring[np.arange(max(seen - WINDOW, 0), seen) % WINDOW]
-        adapted = {"rates": self.rates, "covered": self.covered, "numbers": self._numbers}
-        return {**{name: array.copy() for name, array in adapted.items()}, "scores": scores}
+        adapted = {"rates": self.rates.copy(), "covered": self.covered.copy(), "numbers": self._numbers.copy()}
+        return {**adapted, "scores": scores}
 
     def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over a `state`."""
@@ -134,5 +128,5 @@ class Coverage:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # joblib may open a pickle as a read-only memory map; the kernels' arguments are collected again.
-        kept = {name: value for name, value in state.items() if name != "_state"}
-        self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in kept.items()})
+        state = {name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items() if name != "_state"}
+        self.__dict__.update(state)

@@ -25,7 +25,7 @@ from braided import checks
 from braided.errors import BraidedError
 from braided.estimators.names import plain_name
 from braided.kernels import decide, record_weight
-from braided.store import Array, check, pack_name, reject_malformed, unpack_name
+from braided.store import Array, check, pack_name, unpack_name
 from braided.values import number_of, shown
 
 Floats = NDArray[np.float64]
@@ -44,8 +44,6 @@ _COUNTS, _RECORDS = "label counts", "labels counted"
 class Decision:
     """The decision of one classifier, and the counts of labels that a balanced one depends on.
 
-    Parameters are as of `MODLClassifier`.
-
     Examples
     --------
     >>> rare = Decision("balanced")
@@ -61,8 +59,11 @@ class Decision:
             if decision == BALANCED:
                 raise BraidedError("decision and class_weight are both 'balanced': give one of them")
         self.balanced = BALANCED in (decision, class_weight)
-        self._weights = {} if class_weight is None or isinstance(class_weight, str) else _weights(class_weight)
-        self._costs = {} if costs is None else _costs(costs)
+        weights = {} if class_weight is None or isinstance(class_weight, str) else class_weight
+        self._weights = _checked("class_weight", weights, "a dict of labels to weights, or 'balanced'", 1, True)
+        self._costs = _checked(
+            "costs", {} if costs is None else costs, "a dict of true labels to dicts of answers to costs", 2
+        )
         #: Whether the answer is the likeliest class.
         self.plain = not (self.balanced or self._weights or self._costs)
         #: The weights of each class's records, and how many records these are.
@@ -79,9 +80,9 @@ class Decision:
         if self._costs:
             costs = 1.0 - np.eye(n)
             for i, label in enumerate(classes):
-                row = _looked_up(self._costs, label, {})
-                costs[i] = [_looked_up(row, answer, costs[i, k]) for k, answer in enumerate(classes)]
-        self._by_place = np.array([_looked_up(self._weights, label, 1.0) for label in classes]), costs
+                row = _given_for(label, self._costs, {})
+                costs[i] = [_given_for(answer, row, costs[i, k]) for k, answer in enumerate(classes)]
+        self._by_place = np.array([_given_for(label, self._weights, 1.0) for label in classes]), costs
 
     def places(
         self, probabilities: Floats, classes: Classes, targets: Floats | None = None, weights: Floats | None = None
@@ -124,56 +125,32 @@ class Decision:
         self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items()})
 
 
-def _looked_up(given: Mapping[Any, Any], label: Hashable, usual: Any) -> Any:
+def _given_for(label: Hashable, given: Mapping[Any, Any], usual: Any) -> Any:
     """What is given for a label, or for its text: JSON has no other keys."""
     text = str(label).lower() if isinstance(label, bool) else str(label)
     return given.get(label, given.get(text, usual))
 
 
-def _number(what: str, value: Any, positive: bool = False) -> float:
-    number = number_of(value)
+def _checked(what: str, given: Any, wanted: str, levels: int, positive: bool = False) -> Any:
+    """A finite number, or by labels on so many levels."""
+    if levels:
+        if not isinstance(given, Mapping):
+            raise BraidedError(f"{what} is {shown(given)}: give {wanted}")
+        pairs = [(label, f"{what}[{shown(label)}]", value) for label, value in given.items()]
+        return {plain_name(label): _checked(at, value, wanted, levels - 1, positive) for label, at, value in pairs}
+    number = number_of(given)
     if number is None or not 0.0 <= number < math.inf or (positive and number == 0.0):
-        raise BraidedError(f"{what} is {shown(value)}: give a finite number {'above 0' if positive else 'from 0 on'}")
+        raise BraidedError(f"{what} is {shown(given)}: give a finite number {'above 0' if positive else 'from 0 on'}")
     return number
 
 
-def _weights(given: Any) -> dict[Any, float]:
-    if not isinstance(given, Mapping):
-        raise BraidedError(f"class_weight is {shown(given)}: give a dict of labels to weights, or 'balanced'")
-    return {
-        plain_name(label): _number(f"class_weight of {shown(label)}", w, positive=True) for label, w in given.items()
-    }
+def packed(given: ClassWeight | Costs | float) -> Any:
+    """Weights or costs as a checkpoint holds them: labels may be of any type that it knows."""
+    if isinstance(given, Mapping):
+        return [[pack_name(plain_name(label)), packed(value)] for label, value in given.items()]
+    return given if given is None or isinstance(given, str) else float(given)
 
 
-def _costs(given: Any) -> dict[Any, dict[Any, float]]:
-    if not isinstance(given, Mapping) or not all(isinstance(row, Mapping) for row in given.values()):
-        raise BraidedError(f"costs is {shown(given)}: give a dict of true labels to dicts of answers to costs")
-    return {
-        plain_name(label): {
-            plain_name(answer): _number(f"the cost of {shown(answer)} for {shown(label)}", cost)
-            for answer, cost in row.items()
-        }
-        for label, row in given.items()
-    }
-
-
-def packed(class_weight: ClassWeight, costs: Costs) -> dict[str, Any]:
-    """Weights and costs as a checkpoint holds them: labels may be of any type that it knows."""
-    given = {"class_weight": class_weight, "costs": costs}
-    return {name: _pairs(value) for name, value in given.items() if value is not None}
-
-
-def _pairs(given: Any) -> Any:
-    if not isinstance(given, Mapping):
-        return given if isinstance(given, str) else float(given)
-    return [[pack_name(plain_name(label)), _pairs(value)] for label, value in given.items()]
-
-
-def unpacked(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What a checkpoint's parameters say of a decision; `Decision` checks it."""
-    with reject_malformed("the checkpoint's decision"):
-        return {name: _dict(parameters[name]) for name in DECISION_PARAMETERS if parameters.get(name) is not None}
-
-
-def _dict(pairs: Any) -> Any:
-    return {unpack_name(label): _dict(value) for label, value in pairs} if isinstance(pairs, list) else pairs
+def unpacked(stored: Any) -> Any:
+    """The inverse of `packed`; `Decision` checks it."""
+    return {unpack_name(label): unpacked(value) for label, value in stored} if isinstance(stored, list) else stored

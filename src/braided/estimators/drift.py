@@ -70,15 +70,13 @@ class Watch:
     """
 
     def __init__(self, detector: Detector, regression: bool) -> None:
+        name, self._binary = type(detector).__name__, isinstance(detector, base.BinaryDriftDetector)
         if not isinstance(detector, Detector):
-            raise BraidedError(
-                f"drift_detector is {type(detector).__name__}: give one of River's, such as river.drift.ADWIN()"
-            )
-        self._binary = isinstance(detector, base.BinaryDriftDetector)
+            raise BraidedError(f"drift_detector is {name}: give one of River's, such as river.drift.ADWIN()")
         if regression and self._binary:
             raise BraidedError(
-                f"drift_detector {type(detector).__name__} takes right and wrong answers: for regression use one that "
-                "takes numbers, such as river.drift.ADWIN() or PageHinkley()"
+                f"drift_detector {name} takes right and wrong answers: for regression use one that takes numbers, such "
+                "as river.drift.ADWIN() or PageHinkley()"
             )
         self.detector: Any = detector.clone()
         self.drifts = self.seen = 0
@@ -90,11 +88,8 @@ class Watch:
         self.seen += 1
         self.recent += max(1.0 / self.seen, _RECENT) * (error - self.recent)
         self.usual += max(1.0 / self.seen, _USUAL) * (error - self.usual)
-        if self._binary:
-            # Of River's binary detectors this one counts what was right.
-            self.detector.update(bool(error) != (type(self.detector).__name__ == "FHDDM"))
-        else:
-            self.detector.update(error)
+        # Of River's binary detectors FHDDM counts what was right.
+        self.detector.update(bool(error) != (type(self.detector).__name__ == "FHDDM") if self._binary else error)
         found = bool(self.detector.drift_detected) and self.recent > self.usual
         self.drifts += found
         return found
@@ -117,13 +112,13 @@ class Watch:
 
 def pack(detector: Detector) -> dict[str, Any]:
     """A detector as JSON that gives back the same bits."""
-    for name, kind in _kinds().items():
-        if type(detector) is kind:
-            return {"kind": name, "parts": _packed(detector)}
-    raise BraidedError(
-        f"the drift detector is a {type(detector).__name__}, which cannot be written to a checkpoint: use one of "
-        f"{', '.join(kind.__name__ for kind in _kinds().values())}, or pickle the model"
-    )
+    names = {kind: name for name, kind in _kinds().items()}
+    if type(detector) not in names:
+        raise BraidedError(
+            f"the drift detector is a {type(detector).__name__}, which cannot be written to a checkpoint: use one of "
+            f"{', '.join(kind.__name__ for kind in names)}, or pickle the model"
+        )
+    return {"kind": names[type(detector)], "parts": _packed(detector)}
 
 
 def _packed(part: Any) -> Any:

@@ -59,10 +59,6 @@ class Encoder(base.Transformer):
         made._settled = settled
         return made
 
-    def _copy(self) -> streams.Encoder:
-        """An independent copy of what is settled so far."""
-        return self._settled.copy()
-
     def look(self, records: Any) -> Plan:
         """Settle what the columns are by the first 500 records, as `braided run` does; the plan says how they are read.
 
@@ -87,8 +83,7 @@ class Encoder(base.Transformer):
         """
         if self._settled.kinds:
             raise BraidedError("the encoder has read records already: look at records before the first is learned")
-        frame = frames.opened(records)
-        if frame is not None:
+        if (frame := frames.opened(records)) is not None:
             columns, n = frame.raw_columns(1)
         else:
             rows = [flatten(record) for record in islice(records, CHUNK_RECORDS)]

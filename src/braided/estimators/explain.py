@@ -141,21 +141,19 @@ def _rows(rows: list[tuple[str, str]], last: Sequence[tuple[str, str]] = ()) -> 
 
 
 def shares(braid: Braid, record: Scores, n_classes: int) -> Floats:
-    """Each learner's share of a record's final score under the combiner's present weights, (n_learners,)."""
-    terms = braid.combiner.terms(record.x, record.mask, record.scores, record.usable)
-    return shares_of(terms, None if braid.regression else int(record.prediction[:n_classes].argmax()))
-
-
-def shares_of(terms: Floats, predicted: int | None) -> Floats:
-    """Each learner's share of the final score, (n_learners,).
+    """Each learner's share of a record's final score under the combiner's present weights, (n_learners,).
 
     The final score is a plain sum of one term per learner: its (weighted) scores, or where a combiner mixes
     distributions its weighted distribution. With t_i learner i's term for the predicted class, less the mean of its
-    terms over the classes (for regression, where `predicted` is None, its term in units of the target around its mean),
+    terms over the classes (for regression, its term in units of the target around its mean),
 
         share_i = |t_i| / sum_j |t_j|,   and all zeros where nobody says anything.
     """
-    sizes = np.abs(terms[:, 0] if predicted is None else terms[:, predicted] - terms.sum(axis=1) / terms.shape[1])
+    terms = braid.combiner.terms(record.x, record.mask, record.scores, record.usable)
+    if braid.regression:
+        sizes = np.abs(terms[:, 0])
+    else:
+        sizes = np.abs(terms[:, record.prediction[:n_classes].argmax()] - terms.sum(axis=1) / terms.shape[1])
     total = sizes.sum()
     return np.asarray(sizes / total if total > 0 and np.isfinite(total) else np.zeros_like(sizes))
 
@@ -201,6 +199,10 @@ def groups_of(x: Mapping[Hashable, Any], features: Any, encoder: Encoder | None)
     return groups if features is None else {name: groups.get(name, [name]) for name in features}
 
 
+def _labels(model: Model) -> list[Hashable]:
+    return [VALUE] if model.regression else model.labels
+
+
 def effects(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> dict[Hashable, dict[Hashable, float]]:
     """What each group of features adds to each label's probability, or to the value.
 
@@ -209,16 +211,14 @@ def effects(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> dict[Has
     values, known = model.features.values_of(x, model.records_learned + 1)[0].tolist(), model.features.slots
     row = {name: value for name, value in zip(x, values, strict=True) if name in known and value == value}
     places = {name: place for place, name in enumerate(row)}
-    groups = {name: [one for one in group if one in row] for name, group in groups.items()}
-    wanted = [name for name, group in groups.items() if group]
-    labels: list[Hashable] = [VALUE] if model.regression else model.labels
+    columns = {name: [places[one] for one in group if one in places] for name, group in groups.items()}
+    wanted, labels, found = [name for name in groups if columns[name]], _labels(model), {}
     step = max(1, _MAX_CELLS // max(len(row), 1))
-    found = {}
     for start in range(0, len(wanted), step):
         names = wanted[start : start + step]
         table = np.tile(np.array(list(row.values())), (1 + len(names), 1))
         for name, without in zip(names, table[1:], strict=True):
-            without[[places[one] for one in groups[name]]] = np.nan
+            without[columns[name]] = np.nan
         predictions = model.predict(Records(tuple(row), table), sure=False).values
         for name, adds in zip(names, (predictions[0] - predictions[1:]).tolist(), strict=True):
             found[name] = dict(zip(labels, adds, strict=True))
@@ -227,26 +227,24 @@ def effects(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> dict[Has
 
 def explain(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> Explanation:
     """See `MODLClassifier.explain_one`; the effects are of the groups of features."""
-    adds, braid, names = effects(model, x, groups), model.engine, model.learner_names
+    adds, braid, labels = effects(model, x, groups), model.engine, _labels(model)
     answered = model.predict_row(x, keep=False)
     if answered is None:
         raise BraidedError("the model has learned nothing yet, so there is nothing to explain")
-    seen = braid.last_scored()
+    seen, learner = braid.last_scored(), fast_learner(braid)
     assert seen is not None
-    labels: list[Hashable] = [VALUE] if model.regression else model.labels
-    predicted: Any = float(answered.predictions[0, 0])
+    prediction: Any = float(answered.predictions[0, 0])
     probability = None
     if not model.regression:
         place = model.place_of(answered.predictions)
-        predicted = labels[place]
+        prediction = labels[place]
         probability = float(seen.prediction[place]) if len(labels) > 1 else 1.0
-    learner = fast_learner(braid)
     return Explanation(
-        prediction=predicted,
+        prediction=prediction,
         probability=probability,
         effects=adds,
         **({} if learner is None else _parts(model, learner, seen, labels)),
-        shares=dict(zip(names, shares(braid, seen, len(labels)).tolist(), strict=True)),
+        shares=dict(zip(model.learner_names, shares(braid, seen, len(labels)).tolist(), strict=True)),
         labels=tuple(labels),
     )
 
@@ -262,7 +260,7 @@ def _parts(model: Model, learner: FastLearner, seen: Scores, labels: list[Hashab
         sd = float(np.sqrt(max(unit * float(spread), 0.0)))
         return {label: Part(float(means[k]), sd) for k, label in enumerate(labels)}
 
-    n, features = model.engine.n_features, list(model.features.slots)
+    n, features, place = model.engine.n_features, list(model.features.slots), model.engine.learners.index(learner)
     filled = learner.config.inputs != "plain" and bool(has_planes(seen.x, n))
     x = (seen.x[FILLED * n :] if filled else seen.x).tolist()
     contributions: dict[Hashable, Mapping[Hashable, Part]] = {}
@@ -272,12 +270,11 @@ def _parts(model: Model, learner: FastLearner, seen: Scores, labels: list[Hashab
         contributions[features[slot]] = parts(*own)
         places += own[0]
         values += own[1]
-    scores = seen.own[model.engine.learners.index(learner)]
     return {
-        "learner": model.learner_names[model.engine.learners.index(learner)],
+        "learner": model.learner_names[place],
         "contributions": contributions,
         "bias": parts([0], [1.0]),
         "totals": parts(places, values),
-        "scores": {label: float(scores[k]) for k, label in enumerate(labels)},
+        "scores": dict(zip(labels, seen.own[place].tolist(), strict=False)),  # a first class has one more beside it
         "estimated": frozenset(n for n, there in zip(features, seen.mask, strict=False) if filled and not there),
     }

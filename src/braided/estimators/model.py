@@ -194,7 +194,7 @@ class Model:
 
         If a learner refuses to grow, they stay unknown.
         """
-        given_up = self.features.given_up(names, row)
+        given_up = self.features.check_room(names, row)
         self._grow(len(names) - given_up.size, len(labels))
         self.features.admit(names, given_up)
         for label in labels:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
 from types import NoneType
 from typing import Any
 
@@ -22,10 +22,9 @@ from braided.values import as_number, is_missing, shown, sorted_names
 #: Types of labels in which there is nothing to check, and of values that NumPy takes as they are.
 _PLAIN_LABELS = (str, int, bool)
 _PLAIN_VALUES = {float, int, bool, NoneType}
-
-
 #: The array of a snapshot that says when each feature was there last.
 LAST_SEEN = "last seen"
+_NO_SLOTS = np.zeros(0, dtype=np.int64)
 
 
 def plain_name(name: Any) -> Hashable:
@@ -40,9 +39,7 @@ def column_names(shape: tuple[int, ...], names: Sequence[Hashable] | None) -> li
     """The names of a table's columns, all different; their numbers where none are given."""
     if len(shape) != 2:
         raise BraidedError(f"X has {len(shape)} dimension(s): give records in rows and features in columns")
-    columns: list[Hashable] = list(range(shape[1]) if names is None else names)
-    if any(issubclass(kind, np.generic | tuple) for kind in set(map(type, columns))):
-        columns = [plain_name(name) for name in columns]
+    columns: list[Hashable] = list(range(shape[1])) if names is None else [plain_name(name) for name in names]
     if len(columns) != shape[1]:
         raise BraidedError(f"X has {shape[1]} columns and {len(columns)} names: give as many")
     if len(set(columns)) != len(columns):
@@ -52,25 +49,16 @@ def column_names(shape: tuple[int, ...], names: Sequence[Hashable] | None) -> li
 
 
 class FeatureSpace:
-    """Feature names and the slots they were given.
+    """Feature names and the slots they were given, at most `limit`; those in `first` never give theirs up.
 
     An absent key, None and NaN all mean missing. A name gets its slot with its first value; names that are new in the
-    same record get theirs in sorted order, so that the order of a record's keys does not matter.
-
-    Parameters
-    ----------
-    limit
-        The maximum number of names.
-    expire_after
-        Where there is no room for a new name, the one that was not seen for longest gives up its slot, if it was in
-        none of the last so many records, the one with the new name included; of several, the first slot. None: never.
-    first
-        Names that get the first slots, and never give them up.
+    same record get theirs in sorted order, so that the order of a record's keys does not matter. Where there is no room
+    for a new name, the one that was not seen for longest gives up its slot, if it was in none of the last
+    `expire_after` records, the one with the new name included; of several, the first slot.
 
     Examples
     --------
-    >>> space = FeatureSpace(limit=10)
-    >>> space.admit(["a", "b"])
+    >>> space = FeatureSpace(limit=10, first=["a", "b"])
     >>> values = space.values_of({"b": 5, "unknown": 1.0}, record=2)
     >>> space.by_slot(values[0], ["b", "unknown"])
     array([nan,  5.])
@@ -83,12 +71,11 @@ class FeatureSpace:
         #: If names expire: records learned, and for each slot the last one of them that had its name.
         self.records = 0
         self.last_seen = np.zeros(0, dtype=np.int64)
-        #: What was asked for last: the values of a record, and the columns of some names.
+        #: What was asked for last: the values of a record, and the columns of some names; the next are often the same.
         self._values: tuple[list[Any], NDArray[np.float64]] | None = None
         self._columns: tuple[Sequence[Hashable], NDArray[np.int64], NDArray[np.int64]] | None = None
         names = list(first)
-        self.check_room(names)
-        self.admit(names)
+        self.admit(names, self.check_room(names))
         self._n_kept = len(names)
 
     def __len__(self) -> int:
@@ -104,48 +91,44 @@ class FeatureSpace:
         other.slots, other.last_seen = dict(self.slots), self.last_seen.copy()
         return other
 
-    def check_room(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> None:
-        """Refuse names that would exceed the limit; `row` as of `expired`."""
-        room = max(self.limit - len(self.slots), 0)
-        if len(names) > room:
-            room += self.expired(row).size
-        if len(names) > room:
+    def check_room(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> NDArray[np.int64]:
+        """The slots that others give up for these new names; refused if that is not room enough.
+
+        `row` is the record that brings the names, by slot: without it no name expires.
+        """
+        lacking, expired = max(len(self.slots) + len(names) - self.limit, 0), _NO_SLOTS
+        if lacking and self.expire_after is not None and row is not None:
+            old = (self.last_seen + self.expire_after <= self.records + 1) & np.isnan(row)
+            old[: self._n_kept] = False
+            expired = np.flatnonzero(old)
+            expired = expired[np.argsort(self.last_seen[expired], kind="stable")][:lacking]
+        if expired.size < lacking:
             kept, remedy = "", "give `expire_after`"
             if self.expire_after is not None:
                 kept, remedy = f", all seen in the last {self.expire_after} records", "lower `expire_after`"
+            refused = names[len(names) - lacking + expired.size]
             raise BraidedError(
-                f"feature {names[room]!r} would be number {self.limit + 1}, and max_features is {self.limit}{kept}: "
-                f"raise `max_features`, {remedy}, or drop or hash rare features"
+                f"feature {refused!r} would be number {self.limit + 1}, and max_features is {self.limit}{kept}: raise "
+                f"`max_features`, {remedy}, or drop or hash rare features"
             )
+        return expired
 
-    def expired(self, row: NDArray[np.float64] | None) -> NDArray[np.int64]:
-        """The slots that the next record can take for new names, in that order; `row` is that record, by slot."""
-        if self.expire_after is None or row is None:
-            return np.zeros(0, dtype=np.int64)
-        old = (self.last_seen + self.expire_after <= self.records + 1) & np.isnan(row)
-        old[: self._n_kept] = False
-        slots = np.flatnonzero(old)
-        return slots[np.argsort(self.last_seen[slots], kind="stable")]
-
-    def given_up(self, names: list[Hashable], row: NDArray[np.float64] | None = None) -> NDArray[np.int64]:
-        """The slots that other names have to give up for these new ones; there must be room for them."""
-        wanted = len(self.slots) + len(names) - self.limit
-        return self.expired(row)[: max(wanted, 0)]
-
-    def admit(self, names: list[Hashable], given_up: Iterable[int] = ()) -> None:
-        """Give new slots to the first of some new names, and to the last ones those that others give up."""
+    def admit(self, names: list[Hashable], given_up: NDArray[np.int64] = _NO_SLOTS) -> list[Hashable]:
+        """Give new slots to the first of some new names, to the last ones those given up; returns who had these."""
         self._columns = None
-        taken = list(given_up)
-        n_new = len(names) - len(taken)
+        n_new = len(names) - given_up.size
         for name in names[:n_new]:
             self.slots[name] = len(self.slots)
-        if taken:
+        gone = []
+        if given_up.size:
             by_slot = list(self.slots)
-            for slot, name in zip(taken, names[n_new:], strict=True):
+            for slot, name in zip(given_up.tolist(), names[n_new:], strict=True):
+                gone.append(by_slot[slot])
                 by_slot[slot] = name
             self.slots = {name: slot for slot, name in enumerate(by_slot)}
         if self.expire_after is not None:
             self.last_seen = np.concatenate([self.last_seen, np.zeros(n_new, dtype=np.int64)])
+        return gone
 
     def see(self, values: NDArray[np.float64], columns: NDArray[np.int64]) -> None:
         """Count records as learned; `columns` has the column of each slot, -1 for a slot without one."""
@@ -168,30 +151,29 @@ class FeatureSpace:
 
         Admits them and counts the records, as what expires depends on those before: to be asked of a copy.
         """
-        expire = self.expire_after is not None
         places = {name: place for place, name in enumerate(names)}
-        waiting = [(row, place) for name, place in places.items() if name not in self.slots
-                   for row in _first_value(values, place, 0)]  # fmt: skip
-        heapify(waiting)
-        found: dict[int, list[Hashable]] = {}
-        done = 0
-        while waiting:
-            at, new = waiting[0][0], []
-            while waiting and waiting[0][0] == at:
-                new.append(names[heappop(waiting)[1]])
-            found[at] = new = sorted_names(new)
-            row = None
-            if expire:
+        waiting, found = defaultdict[int, list[Hashable]](list), dict[int, list[Hashable]]()
+        row, done = None, 0
+
+        def wait(name: Hashable, start: int) -> None:
+            there = ~np.isnan(values[start:, places[name]])
+            if there.any():
+                waiting[start + int(there.argmax())].append(name)
+
+        for name in names:
+            if name not in self.slots:
+                wait(name, 0)
+        for at in range(len(values)):
+            if at not in waiting:
+                continue
+            new = found[at] = sorted_names(waiting[at])
+            if self.expire_after is not None:
                 self.see(values[done:at], self.columns(names)[0])
                 row, done = self.by_slot(values[at], names), at
-            self.check_room(new, row)
-            taken = self.given_up(new, row)
-            by_slot = list(self.slots) if taken.size else []
-            self.admit(new, taken)
-            for place in (places[by_slot[slot]] for slot in taken if by_slot[slot] in places):
-                for row_back in _first_value(values, place, at + 1):
-                    heappush(waiting, (row_back, place))
-        if expire:
+            for name in self.admit(new, self.check_room(new, row)):
+                if name in places:
+                    wait(name, at + 1)
+        if self.expire_after is not None:
             self.see(values[done:], self.columns(names)[0])
         return found
 
@@ -200,18 +182,16 @@ class FeatureSpace:
         given = list(x.values())
         kinds = set(map(type, given))
         if kinds <= _PLAIN_VALUES:
-            kept = self._values
-            if kept is not None and kept[0] == given:  # most records are predicted, then learned
-                return kept[1]
+            if self._values is not None and self._values[0] == given:  # most records are predicted, then learned
+                return self._values[1]
             try:
                 values = np.array([given], dtype=np.float64)
                 # A sum that is finite has finite parts; a missing one makes it NaN.
-                finite = NoneType not in kinds and math.isfinite(sum(given))
+                if (NoneType not in kinds and math.isfinite(sum(given))) or not np.isinf(values).any():
+                    self._values = given, values
+                    return values
             except OverflowError:  # a whole number that is too large
-                values, finite = np.array([[math.inf]]), False
-            if finite or not np.isinf(values).any():
-                self._values = given, values
-                return values
+                pass
         return np.array([[as_number(name, value, record) for name, value in x.items()]], dtype=np.float64)
 
     def by_slot(self, values: NDArray[np.float64], names: Sequence[Hashable]) -> NDArray[np.float64]:
@@ -222,26 +202,15 @@ class FeatureSpace:
         return row
 
     def columns(self, names: Sequence[Hashable]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each slot the place of its name among `names`, or -1; and the slots that have one, in order.
-
-        Records of one stream have the same columns again and again, and then get the same two arrays.
-        """
-        found = self._columns
-        if found is None or found[0] != names:
+        """For each slot the place of its name among `names`, or -1; and the slots that have one, in order."""
+        if self._columns is None or self._columns[0] != names:
             by_slot = [-1] * len(self.slots)
             for place, name in enumerate(names):
-                slot = self.slots.get(name)
-                if slot is not None:
-                    by_slot[slot] = place
+                if name in self.slots:
+                    by_slot[self.slots[name]] = place
             places = np.array(by_slot, dtype=np.int64)
-            self._columns = found = names, places, (places >= 0).nonzero()[0]
-        return found[1], found[2]
-
-
-def _first_value(values: NDArray[np.float64], place: int, start: int) -> list[int]:
-    """The first record from `start` on that has a value in a column, if there is one."""
-    there = ~np.isnan(values[start:, place])
-    return [start + int(there.argmax())] if there.any() else []
+            self._columns = names, places, (places >= 0).nonzero()[0]
+        return self._columns[1:]
 
 
 class ClassSpace:
@@ -273,9 +242,8 @@ class ClassSpace:
         try:
             hash(label)
         except TypeError:
-            raise BraidedError(
-                f"the label of record {record} is {shown(label)}: labels must be hashable (text or a number)"
-            ) from None
+            what = f"the label of record {record} is {shown(label)}"
+            raise BraidedError(f"{what}: labels must be hashable (text or a number)") from None
         return label
 
     def check_room(self, labels: list[Hashable]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from braided import checks, presets
 from braided.errors import BraidedError
+from braided.estimators import drift
 from braided.estimators.arrays import ZEROS, ZEROS_MISSING
 from braided.estimators.decision import LIKELIEST, ClassWeight, Costs, packed, unpacked
 from braided.learners import LEARNERS, Learner, LearnerConfig
@@ -26,17 +27,21 @@ from braided.store import (
 from braided.values import shown
 
 if TYPE_CHECKING:
-    from braided.estimators.drift import Detector
     from braided.estimators.encoder import Encoder
 
 #: What a model may be for.
 CLASSIFICATION, REGRESSION = TASKS = ("classification", "regression")
-_MAX_WHOLE = 2**63 - 1
 #: Targets that are kept until they count as known.
 _MAX_DELAY = 1_000_000
-_MAX_LEARNERS = 1_000
 _WHAT = "the checkpoint's parameters"
-_WHOLE = ("seed", "max_features", "max_classes", "delay")
+#: Whole numbers: from, to, and what to do about others.
+_WHOLE = {
+    "seed": (0, 2**63 - 1, "use a whole number from 0 to 2**63 - 1"),
+    "max_features": (0, 2**63 - 1, "use a whole number of features"),
+    "max_classes": (0, 2**63 - 1, "use a whole number of classes"),
+    "delay": (0, _MAX_DELAY, f"use a whole number of records from 0 to {_MAX_DELAY:,}"),
+    "expire_after": (1, int(MAX_COUNT), "use a whole number from 1 to 2**53 of records, or None"),
+}
 #: What a regressor does not have.
 _ABOUT_CLASSES = ("max_classes", "first_features", "decision", "class_weight", "costs")
 
@@ -54,7 +59,7 @@ class ModelParams:
     Traceback (most recent call last):
         ...
     braided.errors.BraidedError: seed is -1: use a whole number from 0 to 2**63 - 1
-    >>> ModelParams.from_json(ModelParams(delay=3).to_json()).delay
+    >>> ModelParams.of_metadata({"parameters": ModelParams(delay=3).to_json()}).delay
     3
     """
 
@@ -65,7 +70,7 @@ class ModelParams:
     max_features: int = 10_000
     max_classes: int = 1_000
     first_features: tuple[Hashable, ...] | None = None
-    drift_detector: Detector | None = None
+    drift_detector: drift.Detector | None = None
     delay: int = 0
     expire_after: int | None = None
     encode: bool | Encoder = False
@@ -75,13 +80,11 @@ class ModelParams:
     zeros: str = ZEROS_MISSING
 
     def __post_init__(self) -> None:
-        _check_whole("seed", self.seed, 0, _MAX_WHOLE, "use a whole number from 0 to 2**63 - 1")
-        _check_whole("max_features", self.max_features, 0, _MAX_WHOLE, "use a whole number of features")
-        _check_whole("max_classes", self.max_classes, 0, _MAX_WHOLE, "use a whole number of classes")
-        _check_whole("delay", self.delay, 0, _MAX_DELAY, f"use a whole number of records from 0 to {_MAX_DELAY:,}")
-        if self.expire_after is not None:
-            remedy = "use a whole number from 1 to 2**53 of records, or None"
-            _check_whole("expire_after", self.expire_after, 1, int(MAX_COUNT), remedy)
+        for name, (least, most, remedy) in _WHOLE.items():
+            value = getattr(self, name)
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= value <= most
+            if not whole and not (name == "expire_after" and value is None):
+                raise BraidedError(f"{name} is {shown(value)}: {remedy}")
         checks.choice("zeros", self.zeros, ZEROS)
         if self.learners is not None and not isinstance(self.learners, list | tuple):
             raise BraidedError(f"learners is {shown(self.learners)}: give a list or tuple of learners")
@@ -114,97 +117,61 @@ class ModelParams:
 
     def to_json(self) -> dict[str, Any]:
         """All but the encoder, which is saved with what it has learned."""
-        preset = self.preset if isinstance(self.preset, Preset) else presets.get(self.preset)
-        return {
+        given = {name: getattr(self, name) for name in _STORED}
+        return given | {
             # A name says enough where its settings never change.
-            "preset": self.preset if self.preset in presets.SETTLED else pack_config(preset),
-            "learners": None if self.learners is None else [describe(item) for item in self.learners],
-            "combiner": self.combiner,
-            **{name: int(getattr(self, name)) for name in _WHOLE},
+            "preset": self.preset if self.preset in presets.SETTLED else pack_config(self.resolved(CLASSIFICATION)),
+            "learners": None if self.learners is None else [_described(item) for item in self.learners],
+            **{name: int(given[name]) for name in _WHOLE if given[name] is not None},
             "first_features": [pack_name(name) for name in self.first_features or ()],
-            "drift_detector": None if self.drift_detector is None else _drift().pack(self.drift_detector.clone()),
-            "expire_after": None if self.expire_after is None else int(self.expire_after),
-            "decision": self.decision,
-            "zeros": self.zeros,
-            **packed(self.class_weight, self.costs),
+            "drift_detector": None if self.drift_detector is None else drift.pack(self.drift_detector.clone()),
+            "class_weight": packed(self.class_weight),
+            "costs": packed(self.costs),
         }
 
     @classmethod
     def of_metadata(
         cls, metadata: Mapping[str, Any], learners: Sequence[LearnerConfig | Learner] | None = None
     ) -> ModelParams:
-        """Those that a checkpoint's metadata names."""
-        return cls.from_json(checked("the checkpoint", metadata, "parameters", dict), learners)
-
-    @classmethod
-    def from_json(cls, given: Any, learners: Sequence[LearnerConfig | Learner] | None = None) -> ModelParams:
-        """The inverse of `to_json`; `learners` are those in Python, which a file cannot hold."""
-        if foreign := sorted(given.keys() - {field.name for field in fields(cls)}):
-            raise BraidedError(
-                f"{_WHAT}: {foreign[0]!r:.60} is not known to this braided: read it with the one that wrote it"
-            )
+        """Those that a checkpoint's metadata has, by `to_json`; `learners` in Python, which a file cannot hold."""
+        given = checked("the checkpoint", metadata, "parameters", dict)
+        if wrong := sorted(given.keys() ^ set(_STORED)):
+            raise BraidedError(f"{_WHAT}: {wrong[0]!r:.60} is missing or unknown: use the braided that wrote it")
         with reject_malformed(_WHAT):
-            detector, combiner = given["drift_detector"], given["combiner"]
-            return cls(
-                preset=_unpacked_preset(given["preset"]),
-                learners=_unpacked_learners(given["learners"], learners),
-                combiner=None if combiner is None else checked(_WHAT, given, "combiner", str),
-                first_features=tuple(unpack_names("first features", given["first_features"])) or None,
-                drift_detector=None if detector is None else _drift().restored_detector(detector),
-                expire_after=given["expire_after"],
-                zeros=given["zeros"],
-                **{name: given[name] for name in _WHOLE},
-                **unpacked(given),
-            )
+            kinds = {kind.__name__: kind for kind in [Preset, *LEARNERS]}  # learners can be registered at any time
+            preset, detector = given["preset"], given["drift_detector"]
+            return cls(**given | {
+                "preset": preset if isinstance(preset, str) else unpack_config(preset, kinds, Preset),
+                "learners": _unpacked_learners(given["learners"], learners, kinds),
+                "combiner": given["combiner"] and checked(_WHAT, given, "combiner", str),
+                "first_features": tuple(unpack_names("first features", given["first_features"])) or None,
+                "drift_detector": detector and drift.restored_detector(detector),
+                "class_weight": unpacked(given["class_weight"]),
+                "costs": unpacked(given["costs"]),
+            })  # fmt: skip
 
 
-def _check_whole(name: str, value: Any, least: int, most: int, remedy: str) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-        raise BraidedError(f"{name} is {shown(value)}: {remedy}")
+#: What a checkpoint has of them.
+_STORED = tuple(field.name for field in fields(ModelParams) if field.name != "encode")
 
 
-def describe(learner: LearnerConfig | Learner) -> dict[str, Any]:
+def _described(learner: LearnerConfig | Learner) -> dict[str, Any]:
     """A learner as a checkpoint notes it: its configuration, or only the type of one in Python."""
     return pack_config(learner) if type(learner) in LEARNERS else {"type": type(learner).__name__}
 
 
-def _drift() -> Any:
-    from braided.estimators import drift  # few models have a detector, and start sooner without
-
-    return drift
-
-
-def _kinds() -> dict[str, type]:
-    """What a checkpoint may name; learners can be registered at any time."""
-    return {kind.__name__: kind for kind in [Preset, *LEARNERS]}
-
-
-def _unpacked_preset(given: Any) -> Preset | str:
-    if isinstance(given, str):
-        return given
-    preset: Preset = unpack_config(given, _kinds(), Preset)
-    _check_number([*preset.learners, *preset.numeric])
-    return preset
-
-
-def _unpacked_learners(stored: Any, learners: Sequence[LearnerConfig | Learner] | None) -> Any:
-    types = [item["type"] for item in stored or ()]
-    if learners is not None:
-        if [describe(item) for item in learners] != (stored or []):
-            known = ", ".join(map(str, types)) or "those of its preset"
+def _unpacked_learners(
+    stored: Any, given: Sequence[LearnerConfig | Learner] | None, kinds: Mapping[str, type]
+) -> Sequence[LearnerConfig | Learner] | None:
+    """The learners that a checkpoint names: its own, or those that are given, which must be the same."""
+    types = [str(item["type"]) for item in stored or ()]
+    if given is not None:
+        if [_described(item) for item in given] != (stored or []):
+            known = ", ".join(types) or "those of its preset"
             raise BraidedError(f"the checkpoint was made with other learners ({known}): pass the same ones")
-        return learners
-    if stored is None:
-        return None
-    if foreign := [name for name in types if name not in _kinds()]:
+        return given
+    if foreign := ", ".join(name for name in types if name not in kinds):
         raise BraidedError(
-            f"the checkpoint holds learners of your own ({', '.join(map(str, foreign))}): pass load(..., "
-            "learners=[...]) with the same ones"
+            f"the checkpoint holds learners of your own ({foreign}): pass load(..., learners=[...]) with the same ones"
         )
-    _check_number(stored)
-    return tuple(unpack_config(item, _kinds(), LearnerConfig) for item in stored)
-
-
-def _check_number(learners: Sequence[Any]) -> None:
-    if len(learners) > _MAX_LEARNERS:
-        raise BraidedError(f"{_WHAT}: there are {len(learners)} learners, and at most {_MAX_LEARNERS:,} are taken")
+    return None if stored is None else tuple(unpack_config(item, kinds, LearnerConfig) for item in stored)

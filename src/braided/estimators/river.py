@@ -1,31 +1,21 @@
-"""River's own models with the chunk interface of ours, and those that ours are compared with.
-
-River's models are imported where they are made: with what they bring along, that takes longer than all of braided.
-"""
+"""River's own models with the chunk interface of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
 from river import base
 
 from braided.errors import BraidedError
-from braided.estimators.arrays import weights_of
+from braided.estimators.arrays import records_of
 from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.learners.river_learner import last_step, takes_weight
 from braided.records import Predictions
 from braided.values import as_weight
 
 Names = Sequence[Hashable] | None
-#: Trees of a forest.
-_TREES = 10
-#: Nodes of one Mondrian tree. River's have no bound, and grow with every record.
-_MAX_NODES = 10_000
-#: Records that neighbours are sought among; as many as River's own approximate search keeps.
-_WINDOW = 1_000
 
 
 class _RiverChunks:
@@ -45,7 +35,10 @@ class _RiverChunks:
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"model": rival("majority" if cls.task == CLASSIFICATION else "mean", cls.task, 0)}
+        from river import dummy, stats
+
+        usual = dummy.PriorClassifier() if cls.task == CLASSIFICATION else dummy.StatisticRegressor(stats.Mean())
+        yield {"model": usual}
 
     @property
     def classes(self) -> list[Hashable]:
@@ -66,12 +59,10 @@ class _RiverChunks:
         """The features that are there, with words for categories; in x's order, as random draws may depend on it."""
         record = {}
         for name, value in x.items():
-            if value is None or value != value:
-                continue
             column, word = self._categories.get(name, (name, None))
-            if word is None:
+            if word is None and value is not None and value == value:
                 record[column] = value
-            elif value == 1.0:
+            elif word is not None and value == 1.0:
                 record[column] = word
         return record
 
@@ -103,18 +94,15 @@ class _RiverChunks:
         self, X: Any, y: Any, names: Names = None, sample_weight: Any = None, predict: bool = True
     ) -> Predictions:
         """Predict each record, then learn it; see `MODLClassifier.predict_learn_many`."""
-        values = np.asarray(X, dtype=np.float64)
-        columns: list[Hashable] = list(range(values.shape[1]) if names is None else names)
-        labels = None if y is None else [label.item() if isinstance(label, np.generic) else label for label in y]
-        given = weights_of(sample_weight, len(values), 1)
-        weights = [1.0] * len(values) if given is None else given.tolist()
+        records, _ = records_of(X, names, y, sample_weight, None, 1, learn=y is not None)
+        weights = [1.0] * len(records) if records.weights is None else records.weights.tolist()
         self._check_weights(weights)
         rows = []
-        for t, row in enumerate(values.tolist()):
-            record = dict(zip(columns, row, strict=True))
+        for t, values in enumerate(records.values.tolist()):
+            record = dict(zip(records.names, values, strict=True))
             rows.append(self._row(record) if predict else {})
-            if labels is not None:
-                self.learn_one(record, labels[t], weights[t])
+            if records.targets is not None:
+                self.learn_one(record, records.targets[t], weights[t])
         predictions = np.zeros((len(rows), 1 if self.task == REGRESSION else len(self._labels)))
         for t, found in enumerate(rows):
             predictions[t, list(found)] = list(found.values())
@@ -197,80 +185,3 @@ def behind_chunks(model: Any) -> RiverModel:
     if isinstance(last, base.Classifier) or hasattr(last, "predict_proba_one"):
         return RiverClassifier(model)
     raise BraidedError(f"model is {model!r:.60}: give a classifier or regressor of braided or River")
-
-
-class ColumnImputer(base.Transformer):
-    """Fills in what is missing: the mean of numbers, the most frequent of words.
-
-    River's `StatImputer` wants its columns named at the start, and None in the place of what is missing. Here a column
-    is known from the first record that has it, and may be left out of others. Before that, nothing is put in its place.
-
-    Examples
-    --------
-    >>> imputer = ColumnImputer()
-    >>> imputer.transform_one({"size": 2.0})
-    {'size': 2.0}
-    >>> for x in ({"size": 2.0}, {"size": 4.0, "colour": "red"}, {"colour": "blue"}, {"colour": "blue"}):
-    ...     imputer.learn_one(x)
-    >>> imputer.transform_one({}), imputer.transform_one({"colour": "red", "weight": 7.0})
-    ({'size': 3.0, 'colour': 'blue'}, {'size': 3.0, 'colour': 'red', 'weight': 7.0})
-    """
-
-    def __init__(self) -> None:
-        self._usual: dict[Any, Any] = {}
-
-    def learn_one(self, x: Mapping[Any, Any]) -> None:
-        """Know the columns of a record, and its values."""
-        from river.stats import Mean, Mode
-
-        for name, value in x.items():
-            if value is not None:
-                self._usual.setdefault(name, Mode() if isinstance(value, str) else Mean()).update(value)
-
-    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The record with a value for every known column."""
-        usual, filled = self._usual, {**dict.fromkeys(self._usual), **x}
-        return {name: usual[name].get() if value is None and name in usual else value for name, value in filled.items()}
-
-
-def rival(name: str, task: str, seed: int) -> Any:
-    """A fresh model that ours are compared with: River's defaults, behind what River's documentation puts in front.
-
-    Missing values are left out of its records: a linear model then has no term for them, naive Bayes no factor, and a
-    Hoeffding tree goes down its most frequent branch. The two that have no such way have an imputer in front. Scaled
-    features are for the linear leaves of regression trees. `docs/baselines.md` has the figures.
-    """
-    if name in ("majority", "mean"):  # these load in no time
-        from river import dummy, stats
-
-        return dummy.PriorClassifier() if name == "majority" else dummy.StatisticRegressor(stats.Mean())
-    from river import compose, ensemble, forest, linear_model, multiclass, naive_bayes, neighbors, preprocessing, tree
-
-    def for_task(module: Any, name: str, **settings: Any) -> Any:
-        return getattr(module, f"{name}{'Regressor' if task == REGRESSION else 'Classifier'}")(**settings)
-
-    scaler = preprocessing.StandardScaler()
-    match name:
-        case "logistic":  # one against the rest for more than two classes
-            return scaler | multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
-        case "linear":  # with the step of the intercept that River's own examples have
-            return scaler | linear_model.LinearRegression(intercept_lr=0.1)
-        case "nb":
-            return naive_bayes.GaussianNB()
-        case "amf":  # it wants features between 0 and 1
-            mondrian = for_task(forest, "AMF", n_estimators=_TREES, max_nodes=_MAX_NODES, seed=seed)
-            return ColumnImputer() | preprocessing.MinMaxScaler() | mondrian
-        case "knn":  # a category that differs counts 1 in each of two places; River's approximate search is slower
-            numbers, words = (
-                compose.SelectType(Number) | scaler,
-                compose.SelectType(str) | preprocessing.OneHotEncoder(),
-            )
-            nearest = for_task(neighbors, "KNN", engine=neighbors.LazySearch(window_size=_WINDOW))
-            return ColumnImputer() | (numbers + words) | nearest
-        case "tree":
-            model = for_task(tree, "HoeffdingAdaptiveTree", seed=seed)
-        case "arf":
-            model = for_task(forest, "ARF", n_models=_TREES, seed=seed)
-        case "srp":  # its trees choose from the features of the first record
-            model = for_task(ensemble, "SRP", n_models=_TREES, seed=seed)
-    return scaler | model if task == REGRESSION else model

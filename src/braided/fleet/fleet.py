@@ -581,5 +581,3 @@ def _without_keys(
         raise BraidedError(f"X has no column {key!r}: name its columns, one of them by the key, or give keys=[...]")
     place = known.index(key)
     return array[:, place].tolist(), np.delete(array, place, axis=1), known[:place] + known[place + 1 :]
-
-

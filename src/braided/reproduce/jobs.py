@@ -44,7 +44,7 @@ _DECIDING = (
     "engine",
     "estimators",
     "presets.py",
-    "zoo.py",
+    "zoo",
     "streams",
     "datasets",
     "evaluation",

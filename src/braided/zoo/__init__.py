@@ -14,9 +14,10 @@ from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
 from braided.estimators.decision import DECISION_PARAMETERS
 from braided.estimators.params import CLASSIFICATION, REGRESSION, TASKS, ModelParams
-from braided.estimators.river import RiverClassifier, RiverModel, RiverRegressor, rival
+from braided.estimators.river import RiverClassifier, RiverModel, RiverRegressor
 from braided.learners import LEARNERS, FolkloreConfig, HedgeConfig, LearnerConfig, MLPConfig, OLVFConfig
 from braided.presets import OURS, Preset
+from braided.zoo.rivals import rival
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,7 @@ def _olvf(options: ModelOptions) -> Model:
 
 
 def _river(options: ModelOptions, name: str, words_for: tuple[str, ...] = ()) -> Model:
-    """A rival of `estimators.river`, which is given categories as words for these tasks, else as numbers.
+    """A rival, which is given categories as words for these tasks, else as numbers.
 
     Regression trees want numbers: the linear models in their leaves take nothing else.
     """
