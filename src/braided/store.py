@@ -170,7 +170,7 @@ def _arrays(directory: list[dict[str, Any]], content: bytes) -> dict[str, NDArra
         if min(shape, default=0) < 0 or math.prod(max(n, 1) for n in shape) > _MAX_NUMBERS:
             raise ValueError(shape)
         flat = np.frombuffer(content, dtype, math.prod(shape), start)
-        arrays[name] = flat.reshape(shape).astype(flat.dtype.newbyteorder("="))
+        arrays[name] = flat.reshape(shape).astype(flat.dtype.name)
         start += flat.nbytes
     return arrays
 

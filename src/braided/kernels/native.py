@@ -150,11 +150,12 @@ class Entry:
         for kind, argument in zip(kinds, arguments, strict=True):
             if kind is None:
                 words.append(argument)
-            elif argument.dtype is kind.dtype and argument.ndim == kind.ndim and argument.flags.c_contiguous:
-                words.append(address_of(argument))
-                words += argument.shape
-            else:
+                continue
+            fits = argument.dtype is kind.dtype or argument.dtype == kind.dtype  # the first is nearly always so
+            if not fits or argument.ndim != kind.ndim or not argument.flags.c_contiguous:
                 return None
+            words.append(address_of(argument))
+            words += argument.shape
         return pack(*words)
 
     def __call__(self, *arguments: Any) -> Any:
