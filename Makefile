@@ -76,7 +76,7 @@ slow: $(DEV)
 
 # What the package is built with stays, so that kernels are built again after an edit; a linker is there or fetched.
 .venv/.kernels: .venv/.python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check hatchling hatch-fancy-pypi-readme \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check hatchling hatch-fancy-pypi-readme editables \
 		$$($(BIN)/python build_kernels.py --requirements)
 	$(BIN)/python build_kernels.py --here
 	touch $@

@@ -141,6 +141,8 @@ def build(level: str, into: Path) -> None:
     """Build the library of a level into a folder."""
     if not linker():
         raise SystemExit(f"building braided's kernels needs a C compiler to link them: pip install {LINKER}")
+    if find_spec("numba") is None:
+        raise SystemExit("compiling braided's kernels needs Numba: pip install 'braided[compile]'")
     native, start = load(), time.perf_counter()
     tools = f"{version('numba')} {version('llvmlite')} {level}"
     tools += meaning((PACKAGE / "kernels" / "jit.py").read_text())

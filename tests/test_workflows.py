@@ -46,10 +46,12 @@ def test_all_systems_and_all_versions_of_python_are_tried() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     versions = [found[1] for name in project["classifiers"] if (found := re.search(r":: (3\.\d+)$", name))]
     assert f">={versions[0]}" == project["requires-python"]
-    for name, job in (("tests", "tests"), ("package", "install")):
-        matrix = read(name)["jobs"][job]["strategy"]["matrix"]
-        assert matrix["os"] == ["ubuntu-latest", "macos-latest"]
-        assert matrix["python"] == versions
+    matrix = read("tests")["jobs"]["tests"]["strategy"]["matrix"]
+    assert matrix["os"] == ["ubuntu-latest", "macos-latest"]
+    assert matrix["python"] == versions
+    assert {"ubuntu-latest", "macos-latest"} < set(read("package")["jobs"]["wheels"]["strategy"]["matrix"]["os"])
+    tool = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["cibuildwheel"]
+    assert tool["build"] == [f"cp{version.replace('.', '')}-*" for version in versions]
 
 
 def test_what_the_workflows_run_is_there() -> None:

@@ -18,7 +18,6 @@ from braided.combiners import COMBINERS
 from braided.kernels import native
 from braided.kernels.decide import decide
 from braided.kernels.random import draw_uniform, mix
-from braided.kernels.tally import add_losses
 from braided.learners import LEARNERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,9 +73,10 @@ def test_arrays_of_another_layout_are_copied_there_and_back() -> None:
 
 
 def test_numbers_of_64_bits_pass_whole() -> None:
-    key, value = np.uint64(2**64 - 1), np.uint64(2**63)
-    with np.errstate(over="ignore"):
-        assert mix(key, value) == mix.__wrapped__(key, value)
+    z = (2**64 - 1 + 0x9E3779B97F4A7C15 * (2**63 + 1)) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    assert mix(np.uint64(2**64 - 1), np.uint64(2**63)) == z ^ (z >> 31)
     places = np.full(1, -1, dtype=np.int64)
     read_only = np.array([[0.2, 0.8]])
     read_only.flags.writeable = False
@@ -182,17 +182,9 @@ def test_numba_in_memory_gives_the_same_bits_as_the_library() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(len(native.levels()) < 2, reason="this kind of machine has one level")
+@pytest.mark.skipif(len(native.levels()) < 2, reason="there is one level: run on x86-64")
 def test_two_levels_agree_to_six_digits() -> None:
     said = [run(SCRIPT, BRAIDED_CPU=level).stdout.splitlines()[0] for level in native.levels()]
     first, second = ([np.frombuffer(bytes.fromhex(one)) for one in eval(line)] for line in said)
     for one, other in zip(first, second, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6)
-
-
-def test_an_equal_type_that_is_another_object_is_taken_as_it_is() -> None:
-    totals = np.zeros(1).astype(np.dtype("float64").newbyteorder("<"))
-    assert totals.dtype is not np.dtype("float64")
-    numbers = np.array([0, 1, 0], dtype=np.int64)
-    add_losses(np.ones((3, 1)), totals, np.zeros(1), numbers, np.zeros((8, 2)), np.zeros((8, 1)))
-    assert totals.tolist() == [3.0]

@@ -256,12 +256,14 @@ class Braid:
         doubt
             Whether `doubts` are wanted.
         """
+        # The loop is given addresses: what is not laid out as it expects is copied.
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        columns, slots = np.ascontiguousarray(columns, dtype=np.int64), np.ascontiguousarray(slots, dtype=np.int64)
         n, asked = values.shape[0], doubt and self._doubter >= 0
         if n == 1 and not self.lags:
             return self._run_one(values, columns, slots, targets, weights, doubt)
-        chunk = loop.Chunk(
-            values, columns, slots, _NONE if targets is None else targets, _NONE if weights is None else weights
-        )
+        given = (_NONE if one is None else np.ascontiguousarray(one, dtype=np.float64) for one in (targets, weights))
+        chunk = loop.Chunk(values, columns, slots, *given)
         known = self._answers(n, asked) if targets is not None and self.lags else None
         call = loop.Call(self._row, chunk, self._answers(n, asked), known)
         self._scored = None

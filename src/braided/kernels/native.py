@@ -150,12 +150,15 @@ class Entry:
         for kind, argument in zip(kinds, arguments, strict=True):
             if kind is None:
                 words.append(argument)
-                continue
-            fits = argument.dtype is kind.dtype or argument.dtype == kind.dtype  # the first is nearly always so
-            if not fits or argument.ndim != kind.ndim or not argument.flags.c_contiguous:
+            elif (
+                (argument.dtype is kind.dtype or argument.dtype == kind.dtype)
+                and argument.ndim == kind.ndim
+                and argument.flags.c_contiguous
+            ):
+                words.append(address_of(argument))
+                words += argument.shape
+            else:
                 return None
-            words.append(address_of(argument))
-            words += argument.shape
         return pack(*words)
 
     def __call__(self, *arguments: Any) -> Any:
@@ -171,7 +174,9 @@ class Entry:
                 copies[place] = np.array(arguments[place], dtype=kind.dtype, order="C")
                 if copies[place].ndim != kind.ndim:
                     raise ValueError(f"{self.symbol}: an array of {kind.ndim} dimensions is needed")
-        result = self.native(self.packed(*copies))
+        block = self.packed(*copies)
+        assert block is not None
+        result = self.native(block)
         for array, copied in zip(arguments, copies, strict=True):
             if array is not copied and array.flags.writeable:
                 array[...] = copied
