@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided.combiners import Combiner
-from braided.engine.callbacks import Callbacks
 from braided.engine.inputs import InputStage
 from braided.errors import BraidedError
 from braided.kernels import loop
@@ -21,6 +20,7 @@ from braided.kernels.doubt import DOUBTS
 from braided.kernels.inputs import COLUMNS as STAGE_COLUMNS
 from braided.kernels.scale import MAX_STATISTICS, MIN_STATISTICS, PAST, STATISTICS, TARGET_STATISTICS
 from braided.learners import CompiledLearner, Learner
+from braided.learners.callbacks import Callbacks
 from braided.learners.linear import LinearRegression
 from braided.learners.protocol import checked_state
 from braided.store import MAX_COUNT, Array, check, counts, prefixed, unprefixed

@@ -330,8 +330,7 @@ class History:
             return
         self.weight_mean, self.weight_sd = explain.weights(learner)
         names_before, self.weight_names = self.weight_names, model.feature_names
-        rows = len(self.weight_mean)
-        width = min(learner.n_features, MAX_WEIGHTS // rows)
+        rows, width = len(self.weight_mean), min(learner.n_features, MAX_WEIGHTS // len(self.weight_mean))
         before = self._by_block["weights"]
         weights = _resized(before, n_blocks, rows, width, blank=np.nan)
         deviations = _resized(self._by_block["deviations"], n_blocks, width, blank=np.nan)
@@ -408,7 +407,6 @@ def _resized(rows: NDArray[Any], n: int, *shape: int, blank: float = 0) -> NDArr
 
 def _counters(model: Any) -> Counts:
     """Updates that each learner has skipped, how often each was reset, drifts; by level records judged, and held."""
-    failures = [one[key] for key in ("skipped", "resets") for one in model.health.values()]
-    nothing = np.zeros(2 * len(LEVELS), dtype=np.int64)
-    covered = model.core.coverage.covered.ravel() if isinstance(model, MODL) else nothing
-    return np.concatenate([np.array([*failures, getattr(model, "drifts", 0)], dtype=np.int64), covered])
+    counters = [one[key] for key in ("skipped", "resets") for one in model.health.values()]
+    covered = model.core.coverage.covered if isinstance(model, MODL) else np.zeros((len(LEVELS), 2))
+    return np.array([*counters, getattr(model, "drifts", 0), *covered.ravel()], dtype=np.int64)

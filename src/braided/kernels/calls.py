@@ -5,7 +5,7 @@ integer array, a row, and the loop, compiled once for all models, calls through 
 that a learner owns travel in the same row as (address, length) pairs, so that a call passes a handful of arguments.
 
 The addresses stay valid as long as the learner keeps the arrays: `braided.engine` collects them again whenever an array
-has been replaced. A learner in Python has a row, too, with the addresses of two callbacks (`engine.callbacks`).
+has been replaced. A learner in Python has a row, too, with the addresses of two callbacks (`learners.callbacks`).
 """
 
 from __future__ import annotations

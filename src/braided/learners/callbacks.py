@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from braided.kernels.calls import COLUMNS, FORWARD_ADDRESS, LEARN_ADDRESS
 from braided.kernels.loop import Scratch
-from braided.learners import Learner
-from braided.learners.protocol import checked_learned, checked_scores
+from braided.learners.protocol import Learner, checked_learned, checked_scores
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 #: Words of a block of `kernels.calls.LEARN` up to label and weight: three arrays and the step come first.
