@@ -178,7 +178,6 @@ def test_time_is_that_of_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     counted = (Predictions(np.ones((1, 1)), np.zeros((1, 0))), ["a"], ["a"])
     monkeypatch.setattr(streams_run, "Evaluation", Busy)
-    monkeypatch.setattr(streams_run, "compile_model", lambda model, tell: None)
     found = streams_run.run(
         RiverClassifier(rival("majority", "", 0)), ArrayStream("d", Records(("x",), np.zeros((1, 1)), ["a"]))
     )

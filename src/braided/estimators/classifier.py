@@ -37,8 +37,8 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
     seed
         Fixes every random choice. The same records and seed give the same bits on the same kind of processor.
     max_features, max_classes
-        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory. A learner that
-        takes only two classes lowers the second to 2.
+        Limits beyond which a record is refused, so that a stream gone wrong cannot fill the memory: 10,000 and 1,000
+        unless given. A learner that takes only two classes lowers the second to 2.
     first_features
         Names that get the first slots, in this order: the base features of Aux-Drop.
     drift_detector

@@ -126,6 +126,8 @@ def _packed(part: Any) -> Any:
         return {name: _packed(own) for name, own in vars(part).items() if not callable(own)}
     if hasattr(part, "__setstate__"):  # compiled
         return base64.b64encode(part.__getstate__()).decode()
+    if isinstance(part, float):  # a least error so far may be infinite
+        return {"float": part.hex()}
     return pack_name(tuple(part) if isinstance(part, deque) else part)
 
 
@@ -159,6 +161,8 @@ def _fill(owner: Any, parts: Mapping[str, Any]) -> Any:
             _fill(fresh, part)
         elif hasattr(fresh, "__setstate__"):
             fresh.__setstate__(base64.b64decode(part))
+        elif isinstance(part, dict) and "float" in part:
+            setattr(owner, name, float.fromhex(part["float"]))
         else:
             found: Any = unpack_name(part)  # a deque is of right and wrong answers
             setattr(owner, name, deque(map(bool, found), fresh.maxlen) if isinstance(fresh, deque) else found)

@@ -245,6 +245,8 @@ MODELS: dict[str, NamedModel] = {
 def names_for(task: str) -> list[str]:
     """The models that can do a task.
 
+    Examples
+    --------
     >>> names_for("regression")[-7:]
     ['mean', 'river-linear', 'river-tree', 'river-arf', 'river-srp', 'river-amf', 'river-knn']
     """
