@@ -150,6 +150,14 @@ class _Inlined(JITCodeLibrary):
             if not function.is_declaration:
                 passes.run(function, builder)
 
+    def _optimize_final_module(self) -> None:
+        """Optimise fully what may add up in another order, whose bits depend on it, and only prepare all else."""
+        if "reassoc" in str(self._final_module):
+            super()._optimize_final_module()
+        else:
+            passes, builder = self._codegen._module_pass_manager(opt=0, loop_vectorize=False, cost="cheap")
+            passes.run(self._final_module, builder)
+
     def _finalize_final_module(self) -> None:
         self._finalized = True
 
@@ -214,13 +222,12 @@ def _compile(entry: native.Entry) -> Any:
 def _finish(entry: native.Entry) -> Any:
     """Numba's library of an entry point, optimised, in which only that is visible."""
     made = _compile(entry)
-    optimise = made._optimize_final_module
 
     def hide() -> None:  # first, so that what has been inlined is neither optimised nor emitted on its own
         for function in made._final_module.functions:
             if not function.is_declaration and function.name != entry.symbol:
                 function.linkage = "internal"
-        optimise()
+        JITCodeLibrary._optimize_final_module(made)
 
     made._optimize_final_module = hide
     made.finalize()
