@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import fcntl
+import gc
 import hashlib
 import importlib
 import inspect
@@ -114,7 +115,8 @@ def sources(function: Callable[..., Any], native: Any) -> str:
 def compile_one(level: str, symbol: str, path: Path) -> None:
     """Compile an entry point into an object file; run in a process of its own."""
     os.environ.update(NUMBA_CPU_NAME={"arm64": "generic"}.get(level, level), NUMBA_CPU_FEATURES="")
-    os.environ["NUMBA_DISABLE_INTEL_SVML"] = "1"
+    os.environ["NUMBA_DISABLE_INTEL_SVML"] = os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
+    gc.set_threshold(200_000)  # compilers keep nearly all that they make
     native = load()
     jit = importlib.import_module("braided.kernels.jit")
     one = next(entry for entry in native.ENTRIES if entry.symbol == symbol)

@@ -6,6 +6,8 @@ of words (`kernels.native`). Divisions by zero give infinities and NaN, as in Nu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
@@ -13,6 +15,7 @@ import llvmlite.binding as llvm
 import llvmlite.ir as ir
 import numba
 from numba.core import cgutils, compiler, types
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload
@@ -137,6 +140,39 @@ def _let_find(name: Any, function: Any, options: dict[str, Any]) -> None:
         name._numba_type_ = name.dispatcher._numba_type_
 
 
+class _Inlined(JITCodeLibrary):
+    """The optimised instructions of what is inlined into an object: of its own it has no machine code."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        """Optimise fully what may add up in another order, whose bits depend on it, and only prepare all else."""
+        if "reassoc" in str(self._final_module):
+            super()._optimize_final_module()
+        else:
+            passes, builder = self._codegen._module_pass_manager(opt=0, loop_vectorize=False, cost="cheap")
+            passes.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+
+@contextmanager
+def _running_nothing() -> Iterator[None]:
+    """Keep Numba from making machine code for this process."""
+    codegen = cpu_target.target_context.codegen()
+    codegen._library_class, codegen.set_env = _Inlined, lambda *_: None
+    try:
+        yield
+    finally:
+        del codegen._library_class, codegen.set_env
+
+
 @global_compiler_lock
 def _compile(entry: native.Entry) -> Any:
     """Numba's library of an entry point; it is not finished."""
@@ -183,19 +219,17 @@ def _compile(entry: native.Entry) -> Any:
     return made.library
 
 
-def _finish(entry: native.Entry, load: bool) -> Any:
-    """Numba's library of an entry point, optimised, in which only that is visible; `load` to run it."""
+def _finish(entry: native.Entry) -> Any:
+    """Numba's library of an entry point, optimised, in which only that is visible."""
     made = _compile(entry)
-    load_it = made._finalize_final_module
 
-    def hide() -> None:
+    def hide() -> None:  # first, so that what has been inlined is neither optimised nor emitted on its own
         for function in made._final_module.functions:
             if not function.is_declaration and function.name != entry.symbol:
                 function.linkage = "internal"
-        if load:
-            load_it()
+        JITCodeLibrary._optimize_final_module(made)
 
-    made._finalize_final_module = hide
+    made._optimize_final_module = hide
     made.finalize()
     return made
 
@@ -203,7 +237,7 @@ def _finish(entry: native.Entry, load: bool) -> Any:
 @global_compiler_lock
 def compile_to_address(entry: native.Entry) -> int:
     """Compile an entry point in memory."""
-    made = _finish(entry, load=True)
+    made = _finish(entry)
     _LIBRARIES.append(made)
     return int(made.get_pointer_to_function(entry.symbol))
 
@@ -211,7 +245,8 @@ def compile_to_address(entry: native.Entry) -> int:
 @global_compiler_lock
 def compile_to_object(entry: native.Entry) -> bytes:
     """Compile an entry point to position-independent machine code, for a linker."""
-    module = _finish(entry, load=False)._final_module
+    with _running_nothing():
+        module = _finish(entry)._final_module
     needed = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
     if not needed <= _MATHEMATICS:
         raise NotImplementedError(f"{entry.symbol} needs {needed - _MATHEMATICS}: kernels allocate and raise nothing")
