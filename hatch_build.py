@@ -14,6 +14,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent
+#: The last for Intel Macs were those of 0.62.
+_NUMBA_WHEELS = {"glibc": {"x86_64", "aarch64"}, "darwin": {"arm64"}}
 
 
 class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
@@ -22,10 +24,10 @@ class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
     def dependencies(self) -> list[str]:
         """What compiles and links, where it is to be installed."""
         system = (platform.libc_ver()[0] or "another libc") if sys.platform == "linux" else sys.platform
-        if system not in {"glibc", "darwin"} or platform.machine() not in {"x86_64", "arm64", "aarch64"}:
+        if platform.machine() not in _NUMBA_WHEELS.get(system, set()):
             raise SystemExit(
                 f"braided's kernels cannot be compiled on {system} and {platform.machine()}, for which Numba has no "
-                "wheels: use Linux with glibc, or macOS, on x86_64 or arm64"
+                "wheels: use Linux with glibc on x86_64 or arm64, or macOS on arm64"
             )
         spec = importlib.util.spec_from_file_location("build_kernels", ROOT / "build_kernels.py")
         assert spec is not None
