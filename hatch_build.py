@@ -40,10 +40,10 @@ class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
         """Build the libraries; a checkout that is installed in place has them built where its imports look for them."""
         command = [sys.executable, str(ROOT / "build_kernels.py")]
         if version == "editable":
-            subprocess.run([*command, "--here"], check=True)
+            _run([*command, "--here"])
             return
         self._folder = tempfile.TemporaryDirectory()
-        subprocess.run([*command, "--into", self._folder.name], check=True)
+        _run([*command, "--into", self._folder.name])
         for library in Path(self._folder.name).iterdir():
             build_data["force_include"][str(library)] = f"braided/kernels/lib/{library.name}"
         build_data["pure_python"] = False
@@ -53,6 +53,12 @@ class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
         """Remove what was built."""
         if version != "editable":
             self._folder.cleanup()
+
+
+def _run(command: list[str]) -> None:
+    """Run the build, which says itself what it lacks."""
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit("braided's kernels could not be built: the reason is above")
 
 
 def _platform() -> str:

@@ -209,8 +209,8 @@ def levels() -> tuple[str, ...]:
 def level() -> str:
     """The level in use: the fastest that the processor has, or what `BRAIDED_CPU` says.
 
-    `x86-64-v3` is x86-64 with AVX2 and FMA; `x86-64` runs everywhere; `arm64` is the only one of its kind. Numbers
-    that one level gives are the same to the last bit wherever it runs; two levels round differently.
+    `x86-64-v3` is x86-64 with AVX2 and FMA; `x86-64` runs everywhere; `arm64` is the only one of its kind. Two levels
+    round differently; docs/systems.md says what is the same where.
     """
     known, chosen = levels(), os.environ.get("BRAIDED_CPU")
     if chosen and chosen not in known:
