@@ -73,7 +73,7 @@ class Answered(NamedTuple):
         (records, DOUBTS): what the closed-form learner of numbers doubts of each record; 0 without one.
     known
         The predictions of records that are learned by the labels that had come when each was predicted: others than
-        `predictions` where labels come late.
+        `predictions` where labels come late. Of a single record, valid until the next one.
     """
 
     n: int
@@ -261,13 +261,13 @@ class Braid:
         columns, slots = np.ascontiguousarray(columns, dtype=np.int64), np.ascontiguousarray(slots, dtype=np.int64)
         n, asked = values.shape[0], doubt and self._doubter >= 0
         if n == 1 and not self.lags:
-            return self._run_one(values, columns, slots, targets, weights, doubt)
+            return self.run_one(values, columns, slots, targets, weights, doubt)
         given = (_NONE if one is None else np.ascontiguousarray(one, dtype=np.float64) for one in (targets, weights))
         chunk = loop.Chunk(values, columns, slots, *given)
         known = self._answers(n, asked) if targets is not None and self.lags else None
         call = loop.Call(self._row, chunk, self._answers(n, asked), known)
         self._scored = None
-        done = self._run_call(call, n, targets is not None, reuse=False)
+        done = self._run_call(call, n, targets is not None)
         if done:
             self._last_prediction = call.known.predictions[done - 1]
         predictions, own, doubts = call.answers
@@ -279,18 +279,15 @@ class Braid:
         n_outputs, n_learners = self.n_outputs, len(self.learners)
         return loop.Answers(np.zeros((n, n_outputs)), np.zeros((n, n_learners)), np.zeros((n if asked else 0, DOUBTS)))
 
-    def _run_call(self, call: loop.Call, n: int, learn: bool, reuse: bool) -> int:
+    def _run_call(self, call: loop.Call, n: int, learn: bool) -> int:
         """Run the records of a call, or the first of them if another thread waits; returns how many."""
         begun, done = self.steps, 0
         while done < n:
-            count = call.run(done, begun, learn, reuse)
+            count = call.run(done, begun, learn)
             done = abs(count)
             if learn:
-                self.steps = begun + done
-                for learner in self._run_learners:
-                    learner.steps = self.steps
+                self._count(begun + done, count < 0)
                 if count < 0:
-                    self._reset_failing()
                     call.use(self._row)
             if not self.compiled:
                 self._callbacks.raise_error()
@@ -298,19 +295,29 @@ class Braid:
                 break
         return done
 
-    def _run_one(
+    def _count(self, steps: int, failing: bool) -> None:
+        """Count the records learned by now; the loop ends early where a learner keeps failing."""
+        self.steps = steps
+        for learner in self._run_learners:
+            learner.steps = steps
+        if failing:
+            self._reset_failing()
+
+    def run_one(
         self,
         values: Floats,
         columns: NDArray[np.int64],
         slots: NDArray[np.int64],
-        targets: Floats | None,
-        weights: Floats | None,
-        doubt: bool,
+        targets: Floats | None = None,
+        weights: Floats | None = None,
+        doubt: bool = False,
     ) -> Answered:
-        """A single record: the call is always the same, and only what has changed is written."""
+        """The same as `run` for a single record whose label does not come late, (1, columns) in C order.
+
+        The call is always the same one, and only what has changed is written.
+        """
         call, scored, learn = self._one, self._scored, targets is not None
-        numbers = call.numbers
-        placed = self._placed
+        numbers, placed = call.numbers, self._placed
         if placed[0] is not values:
             call.place(loop.VALUES, values)
         if placed[1] is not columns or placed[2] is not slots:
@@ -331,13 +338,22 @@ class Braid:
             call.chunk.targets[0] = targets[0]
         if weights is not None:
             call.chunk.weights[0] = weights[0]
-        done = self._run_call(call, 1, learn, reuse)
-        predictions, own, doubts = call.answers
-        predictions = predictions.copy()
-        if done:
-            self._last_prediction = predictions[0]
+        numbers[loop.FIRST], numbers[loop.STEP], numbers[loop.LEARNING], numbers[loop.REUSE] = (
+            0,
+            self.steps,
+            learn,
+            reuse,
+        )
+        count = loop.run.native(call.block)
+        known, own, doubts = call.answers
+        predictions = known.copy()
+        self._last_prediction = predictions[0] if count else self._last_prediction
+        if learn:
+            self._count(self.steps + abs(count), count < 0)
+        if not self.compiled:
+            self._callbacks.raise_error()
         found = doubts.copy() if asked else np.zeros((1, DOUBTS)) if doubt else _NO_DOUBTS
-        return Answered(done, predictions, own.copy(), found, predictions)
+        return Answered(abs(count), predictions, own.copy(), found, known)
 
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""

@@ -18,6 +18,7 @@ from braided.errors import BraidedError
 from braided.kernels import coverage as kernels
 from braided.kernels.coverage import LEVELS, NUMBERS, SCORES, WINDOW
 from braided.kernels.doubt import DOUBTS
+from braided.kernels.native import RepeatedCall
 from braided.records import Confidence
 from braided.store import Array, check, counts
 from braided.values import shown
@@ -59,6 +60,10 @@ class Coverage:
         arrays = (_LEVELS, self.rates, self._ring, self._ordered, self._numbers, self.covered, self._scratch)
         return kernels.state_row(*arrays, delay=self.delay)
 
+    @cached_property
+    def _follow_classes(self) -> RepeatedCall:
+        return RepeatedCall(kernels.follow_classes)
+
     def follow_values(self, predictions: Floats, targets: Floats, doubts: Floats, given: Confidence = _OF_NOW) -> None:
         """Take in predicted numbers, (n,), with their targets; judged by what was `given`, or would be now."""
         kernels.follow_values(self._state, predictions, targets, doubts, given.scales, given.bounds)
@@ -68,7 +73,7 @@ class Coverage:
     ) -> None:
         """The same for probabilities, (n, classes), and the places answered, (n,), None for the likeliest class."""
         answers = _LIKELIEST if answers is None else answers
-        kernels.follow_classes(self._state, predictions, targets, answers, n_classes, given.bounds)
+        self._follow_classes(self._state, predictions, targets, answers, n_classes, given.bounds)
 
     def confidence(self, doubts: Floats) -> Confidence:
         """How sure answers are that are given now, by the doubts about each record, (n, 3)."""
@@ -126,7 +131,10 @@ class Coverage:
         self._ring[np.arange(first, seen) % WINDOW] = arrays["scores"]
         self._ordered[: seen - first] = np.sort(arrays["scores"])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the addresses, which hold only for these arrays."""
+        return {name: value for name, value in vars(self).items() if name not in ("_state", "_follow_classes")}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # joblib may open a pickle as a read-only memory map; the kernels' arguments are collected again.
-        state = {name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items() if name != "_state"}
-        self.__dict__.update(state)
+        # joblib may open a pickle as a read-only memory map.
+        self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items()})

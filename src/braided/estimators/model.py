@@ -7,9 +7,9 @@ records, data frames, sparse matrices and dicts are made into `Records` before, 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Hashable, Mapping
 from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +76,8 @@ class Model:
             self.watch = Watch(params.drift_detector, self.regression)
         #: What was predicted for records one by one, where labels come late: of about the last two delays.
         self._late = LateLabels(4 * self.delay, 2 * self.delay, unique=False)
+        #: The target of a record that comes alone; always the same array, as compiled code is given its address.
+        self._code = np.zeros(1)
         #: Lets other threads read the model, which is whole between two pieces of a chunk; None for nobody.
         self.let_others_in: Callable[[], None] | None = None
 
@@ -126,7 +128,7 @@ class Model:
             n = 0 if targets is None else len(targets)
             raise BraidedError(f"X has {len(records)} records and y has {n} {kind}: the lengths must match")
         if self.regression:
-            if set(map(type, targets)) == {float} and all(map(math.isfinite, targets)):
+            if set(map(type, targets)) == {float} and all(map(isfinite, targets)):
                 return np.array(targets), {}
             return np.array([self.target(y, first + row) for row, y in enumerate(targets)]), {}
         space = self.classes if classes is None else classes
@@ -145,7 +147,7 @@ class Model:
         if not self.regression:
             return self.classes.label(y, record)
         number = number_of(y)
-        if number is None or not math.isfinite(number):
+        if number is None or not isfinite(number):
             raise BraidedError(f"the target of record {record} is {shown(y)}: every record needs a finite number")
         return number
 
@@ -217,7 +219,8 @@ class Model:
         it held the truth; `unseen` says that the label of the first has only just become known.
         """
         engine, before = self.engine, self.engine.steps
-        answered = engine.run(values, *where, codes, weights, doubt=self.regression and judge)
+        run = engine.run_one if len(values) == 1 and not engine.lags else engine.run
+        answered = run(values, *where, codes, weights, doubt=self.regression and judge)
         n = answered.n
         if n < len(values):
             values, codes, weights = values[:n], codes[:n], None if weights is None else weights[:n]
@@ -227,10 +230,12 @@ class Model:
         if self.params.expire_after is not None:
             self.features.see(values, where[0])
         # The first records were answered before anything was learned: there is nothing to judge.
-        judged = slice(max(1 - before, self.delay - before, int(unseen)), None)
+        start, known, learned = max(1 - before, self.delay - before, int(unseen)), answered.known, codes
+        if start > 0:
+            known, learned = known[start:], learned[start:]
         if self.regression:
             if judge:
-                self.coverage.follow_values(answered.known[judged, 0], codes[judged], answered.doubts[judged])
+                self.coverage.follow_values(known[:, 0], learned, answered.doubts[max(start, 0) :])
             return answered, None
         decision, labels = self.decision, self.classes.places
         # Answers are judged by what was known when they were given, as far as that can be known without them.
@@ -240,8 +245,8 @@ class Model:
             if unseen and before:
                 self.coverage.miss()
             answers = decided if then is None else then.places(answered.known, labels, codes, weights)
-            answers = None if answers is None else answers[judged]
-            self.coverage.follow_classes(answered.known[judged], codes[judged], answers, len(labels))
+            answers = None if answers is None else answers[max(start, 0) :]
+            self.coverage.follow_classes(known, learned, answers, len(labels))
         return answered, decided
 
     def _watch(self, prediction: Floats, target: float, first: bool, unseen: bool) -> None:
@@ -281,7 +286,10 @@ class Model:
         weight = 1.0 if w == 1.0 and type(w) is float else as_weight(w, record)
         names, values = tuple(x), self.features.values_of(x, record)
         where = self.features.columns(names)
-        target = y if type(y) in _PLAIN_TARGETS and not self.regression else self.target(y, record)
+        plain = (
+            isfinite(y) if self.regression and type(y) is float else type(y) in _PLAIN_TARGETS and not self.regression
+        )
+        target = y if plain else self.target(y, record)
         code = target if self.regression else self.classes.places.get(target)
         weights = None if weight == 1.0 else np.array([weight])
         new = where[1].size < len(names) and any(
@@ -294,7 +302,8 @@ class Model:
             return
         if not self.engine.n_outputs:
             self._grow()
-        self._learn_known(values, where, np.array([code], dtype=np.float64), weights, judge=True, unseen=False)
+        self._code[0] = code
+        self._learn_known(values, where, self._code, weights, judge=True, unseen=False)
 
     def earlier(self, x: Mapping[Hashable, Any]) -> Predictions | None:
         """What `predict_row` said of this record, whose label has come; None where labels are not late."""
@@ -341,8 +350,8 @@ class Model:
         if self.engine.steps == 0:
             return None
         late = keep and self.engine.lags
-        columns, slots = self.features.columns(tuple(x))
-        answered = self.engine.run(values, columns, slots, doubt=doubt or late)
+        run = self.engine.run if self.engine.lags else self.engine.run_one
+        answered = run(values, *self.features.columns(tuple(x)), doubt=doubt or late)
         if late:
             predicted, decided = self._blank(1), self.decision.places(answered.predictions, self.classes.places)
             self._enter(predicted, 0, answered.predictions, answered.own, decided)

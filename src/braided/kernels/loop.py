@@ -231,17 +231,18 @@ class Call:
     def use(self, row: NDArray[np.int64]) -> None:
         """Run the model of another row from now on."""
         self._row = row
-        self._block = run.packed(row, self._numbers)
+        #: What the machine code is called with.
+        self.block = run.packed(row, self._numbers)
 
     def place(self, at: int, array: NDArray[Any]) -> None:
         """Let the chunk's row have another array, which must live as long as it is used."""
         self.numbers[at], self.numbers[at + 1] = address_of(array), array.size
 
-    def run(self, first: int, step: int, learning: bool, reuse: bool) -> int:
+    def run(self, first: int, step: int, learning: bool) -> int:
         """Run the records from the first one on; see `run`."""
         numbers = self.numbers
-        numbers[FIRST], numbers[STEP], numbers[LEARNING], numbers[REUSE] = first, step, learning, reuse
-        done: int = run.native(self._block)
+        numbers[FIRST], numbers[STEP], numbers[LEARNING], numbers[REUSE] = first, step, learning, False
+        done: int = run.native(self.block)
         return done
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import operator
 import os
 import platform
 import struct
@@ -181,6 +182,28 @@ class Entry:
             if array is not copied and array.flags.writeable:
                 array[...] = copied
         return result
+
+
+class RepeatedCall:
+    """An entry point that is mostly called with the same objects: their block is packed once.
+
+    They live as long as they are the last ones. What is in them may change, their places and shapes may not.
+    """
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._last: tuple[tuple[Any, ...], bytes | None] = (), None
+
+    def __call__(self, *arguments: Any) -> None:
+        """Call it as it is called otherwise."""
+        last, block = self._last
+        if len(last) != len(arguments) or not all(map(operator.is_, last, arguments)):
+            block = self._entry.packed(*arguments)
+            self._last = arguments, block
+        if block is None:
+            self._entry(*arguments)
+        else:
+            self._entry.native(block)
 
 
 def address_of(array: NDArray[Any]) -> int:
