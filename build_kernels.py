@@ -1,4 +1,4 @@
-"""Compile the kernels of this checkout into shared libraries; run by the build of a wheel, and on import after an edit.
+"""Compile the kernels of this checkout into shared libraries: when a wheel is built, and on first use after an edit.
 
     python build_kernels.py --here                 the library of this machine's level, into build/kernels
     python build_kernels.py x86-64                 that of another level

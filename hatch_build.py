@@ -14,6 +14,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent
+#: The last for Intel Macs were those of 0.62.
+_NUMBA_WHEELS = {"glibc": {"x86_64", "aarch64"}, "darwin": {"arm64"}}
 
 
 class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
@@ -22,10 +24,10 @@ class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
     def dependencies(self) -> list[str]:
         """What compiles and links, where it is to be installed."""
         system = (platform.libc_ver()[0] or "another libc") if sys.platform == "linux" else sys.platform
-        if system not in {"glibc", "darwin"} or platform.machine() not in {"x86_64", "arm64", "aarch64"}:
+        if platform.machine() not in _NUMBA_WHEELS.get(system, set()):
             raise SystemExit(
                 f"braided's kernels cannot be compiled on {system} and {platform.machine()}, for which Numba has no "
-                "wheels: use Linux with glibc, or macOS, on x86_64 or arm64"
+                "wheels: use Linux with glibc on x86_64 or arm64, or macOS on arm64"
             )
         spec = importlib.util.spec_from_file_location("build_kernels", ROOT / "build_kernels.py")
         assert spec is not None
@@ -38,10 +40,10 @@ class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
         """Build the libraries; a checkout that is installed in place has them built where its imports look for them."""
         command = [sys.executable, str(ROOT / "build_kernels.py")]
         if version == "editable":
-            subprocess.run([*command, "--here"], check=True)
+            _run([*command, "--here"])
             return
         self._folder = tempfile.TemporaryDirectory()
-        subprocess.run([*command, "--into", self._folder.name], check=True)
+        _run([*command, "--into", self._folder.name])
         for library in Path(self._folder.name).iterdir():
             build_data["force_include"][str(library)] = f"braided/kernels/lib/{library.name}"
         build_data["pure_python"] = False
@@ -51,6 +53,12 @@ class KernelHook(BuildHookInterface[Any]):  # type: ignore[misc]
         """Remove what was built."""
         if version != "editable":
             self._folder.cleanup()
+
+
+def _run(command: list[str]) -> None:
+    """Run the build, which says itself what it lacks."""
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit("braided's kernels could not be built: the reason is above")
 
 
 def _platform() -> str:

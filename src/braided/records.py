@@ -1,7 +1,7 @@
 """Records with named columns, what a model admits of them, and what it predicts: the types that pass between layers.
 
-Whoever makes a `Records` has checked it: the shape, finite numbers or NaN, and weights from 0 on. Below, nobody checks
-them again.
+Whoever makes a `Records` has checked it: the shape, finite numbers or NaN, and weights of at least 0. Below, nobody
+checks them again.
 """
 
 from __future__ import annotations

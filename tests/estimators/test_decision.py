@@ -127,7 +127,7 @@ def test_labels_that_are_no_text_are_found_by_theirs() -> None:
         ({"class_weight": {"a": 0}}, r"class_weight\['a'\] is 0: give a finite number above 0"),
         ({"class_weight": {"a": 10**400}}, r"class_weight\['a'\] is 1000"),
         ({"class_weight": [1, 2]}, r"class_weight is \[1, 2\]: give a dict of labels to weights, or 'balanced'"),
-        ({"costs": {"a": {"b": -1}}}, r"costs\['a'\]\['b'\] is -1: give a finite number from 0 on"),
+        ({"costs": {"a": {"b": -1}}}, r"costs\['a'\]\['b'\] is -1: give a finite number of at least 0"),
         ({"costs": {"a": 3}}, r"costs\['a'\] is 3: give a dict of true labels to dicts of answers to costs"),
         ({"decision": "balanced", "class_weight": "balanced"}, "are both 'balanced': give one of them"),
     ],

@@ -1,7 +1,6 @@
 """The braid itself: learners, combiner and running statistics, driven over records of known slots.
 
-Where all learners are compiled, a chunk runs inside `kernels.loop`; with any learner in plain Python the same steps are
-taken one by one. Both give the same bits, because the compiled parts are the same functions.
+Every chunk runs in `kernels.loop`; a learner in Python is called back from it (`learners.callbacks`).
 """
 
 from __future__ import annotations
@@ -268,8 +267,6 @@ class Braid:
         call = loop.Call(self._row, chunk, self._answers(n, asked), known)
         self._scored = None
         done = self._run_call(call, n, targets is not None)
-        if done:
-            self._last_prediction = call.known.predictions[done - 1]
         predictions, own, doubts = call.answers
         if not asked:
             doubts = np.zeros((n, DOUBTS)) if doubt else _NO_DOUBTS
@@ -285,6 +282,8 @@ class Braid:
         while done < n:
             count = call.run(done, begun, learn)
             done = abs(count)
+            if done:
+                self._last_prediction = call.known.predictions[done - 1]
             if learn:
                 self._count(begun + done, count < 0)
                 if count < 0:

@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from braided import checks
 from braided.engine import Braid
 from braided.errors import BraidedError
 from braided.estimators.arrays import ZEROS_MISSING, is_sparse, listed, n_records, records_of, weights_of
+from braided.estimators.coverage import fits
 from braided.estimators.lock import ModelLock
 from braided.estimators.model import Model
 from braided.estimators.params import ModelParams
@@ -178,8 +180,8 @@ class MODL(base.Estimator):
         """Set the delay unless it was given; possible until the first record is learned."""
         with self.lock.writing:
             if self.core.delay == 0 and self.records_learned == 0:
+                self._use(Model(self.task, replace(self.core.params, delay=delay)))
                 self.delay = delay
-                self._use(Model(self.task, ModelParams.read_from(self)))
 
     def _records(
         self, X: Any, names: Names, y: Any = None, sample_weight: Any = None, learn: bool = False
@@ -234,8 +236,12 @@ class MODL(base.Estimator):
         `earlier` is what `progress_many` gave for these records when they came: `coverage` then judges those answers.
         Without it, what would have been answered is judged, going by `delay`.
         """
-        if earlier is not None and len(earlier.values) != (n := n_records(X)):
-            raise BraidedError(f"X has {n} records and earlier has {len(earlier.values)}: the lengths must match")
+        if earlier is not None:
+            n, width = n_records(X), 1 if self.core.regression else len(self.classes)
+            if len(earlier.values) != n:
+                raise BraidedError(f"X has {n} records and earlier has {len(earlier.values)}: the lengths must match")
+            if not fits(earlier, n, width):
+                raise BraidedError("earlier is of another model or of other records: give what progress_many gave")
         self._learn(X, y, names, sample_weight, earlier)
 
     def _learn(
@@ -243,16 +249,17 @@ class MODL(base.Estimator):
     ) -> tuple[Predictions, Frame | None]:
         """Predict and learn; a frame that could not hold the `answer` is refused before anything is learned."""
         model, encoder, sparse, parts, done = self.core, self.encoder, is_sparse(X), [], 0
-        with self.lock.writing, nullcontext() if encoder is None else encoder.trial():
-            # Others may read while a table is converted and checked.
-            with nullcontext() if sparse or encoder is not None else self.lock.letting_others_read():
+        with self.lock.writing:
+            # Others may read while a table is converted and checked; what a refused one settles is taken back.
+            reading = nullcontext() if sparse or encoder is not None else self.lock.letting_others_read()
+            with reading, nullcontext() if encoder is None else encoder.trial():
                 pieces, frame = self._records(X, names, y, sample_weight, learn=True)
                 admitted: Iterable[Admitted] = map(model.check, pieces)
                 if not sparse:
                     admitted = list(admitted)
-            if frame is not None and answer:
-                new = [label for one in admitted for label in one.new_labels.values()]
-                frame.check_names([*model.classes.places, *new])
+                if frame is not None and answer:
+                    new = [label for one in admitted for label in one.new_labels.values()]
+                    frame.check_names([*model.classes.places, *new])
             for one in admitted:
                 n = len(one.records)
                 parts.append(model.learn(one, None if earlier is None else earlier.part(done, done + n)))

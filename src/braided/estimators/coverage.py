@@ -19,7 +19,7 @@ from braided.kernels import coverage as kernels
 from braided.kernels.coverage import LEVELS, NUMBERS, SCORES, WINDOW
 from braided.kernels.doubt import DOUBTS
 from braided.kernels.native import RepeatedCall
-from braided.records import Confidence
+from braided.records import Confidence, Predictions
 from braided.store import Array, check, counts
 from braided.values import shown
 
@@ -138,3 +138,11 @@ class Coverage:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # joblib may open a pickle as a read-only memory map.
         self.__dict__.update({name: np.array(v) if isinstance(v, np.ndarray) else v for name, v in state.items()})
+
+
+def fits(earlier: Predictions, n: int, width: int) -> bool:
+    """Whether predictions are whole, of n records, and have at most this many columns."""
+    values, decided, sure = np.asarray(earlier.values).reshape(n, -1), earlier.decided, earlier.confidence
+    wanted = Confidence(np.zeros((n, DOUBTS)), np.zeros(n), np.zeros((n, _LEVELS.size)))
+    whole = sure is None or [array.shape for array in sure] == [array.shape for array in wanted]
+    return values.shape[1] <= width and whole and (decided is None or decided.shape == (n,))

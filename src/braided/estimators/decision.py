@@ -140,7 +140,9 @@ def _checked(what: str, given: Any, wanted: str, levels: int, positive: bool = F
         return {plain_name(label): _checked(at, value, wanted, levels - 1, positive) for label, at, value in pairs}
     number = number_of(given)
     if number is None or not 0.0 <= number < math.inf or (positive and number == 0.0):
-        raise BraidedError(f"{what} is {shown(given)}: give a finite number {'above 0' if positive else 'from 0 on'}")
+        raise BraidedError(
+            f"{what} is {shown(given)}: give a finite number {'above 0' if positive else 'of at least 0'}"
+        )
     return number
 
 

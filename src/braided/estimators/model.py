@@ -198,11 +198,11 @@ class Model:
         """
         given_up = self.features.check_room(names, row)
         self._grow(len(names) - given_up.size, len(labels))
+        if given_up.size:
+            self.engine.forget_features(given_up)
         self.features.admit(names, given_up)
         for label in labels:
             self.classes.admit(label)
-        if given_up.size:
-            self.engine.forget_features(given_up)
 
     def _grow(self, n_new_features: int = 0, n_new_labels: int = 0) -> None:
         """Let the engine have the sizes of what is known, and of what is new."""

@@ -41,7 +41,7 @@ def column_names(shape: tuple[int, ...], names: Sequence[Hashable] | None) -> li
         raise BraidedError(f"X has {len(shape)} dimension(s): give records in rows and features in columns")
     columns: list[Hashable] = list(range(shape[1])) if names is None else [plain_name(name) for name in names]
     if len(columns) != shape[1]:
-        raise BraidedError(f"X has {shape[1]} columns and {len(columns)} names: give as many")
+        raise BraidedError(f"X has {shape[1]} columns and {len(columns)} names: the lengths must match")
     if len(set(columns)) != len(columns):
         twice = next(name for name in columns if columns.count(name) > 1)
         raise BraidedError(f"column {twice!r} is there twice: rename one of them")

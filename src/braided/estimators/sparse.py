@@ -85,7 +85,9 @@ class SparseRows:
             table = np.full((stop - start, used.size), np.nan)
             if known is not None:
                 arrival = np.where(np.isin(used, zeros), -1, stop - start)
-                counted = slice(None) if own is None else own[at] > 0.0
+                counted = ~np.isnan(rows.data[inside])
+                if own is not None:
+                    counted &= own[at] > 0.0
                 np.minimum.at(arrival, column[counted], at[counted])
                 table[np.arange(stop - start)[:, None] > arrival] = 0.0
             table[at, column] = rows.data[inside]

@@ -184,10 +184,10 @@ class Evaluation:
         """Learn the record that has waited longest for its number; returns its label, None if it has none."""
         oldest = self._delayed.oldest()
         assert oldest is not None
-        self._delayed.take(oldest.key)
         label = oldest.records.known_targets[0]
         if label is not None:
             self._learn(oldest.records, oldest.predictions)
+        self._delayed.take(oldest.key)  # only now: one that the model refuses is not lost
         return label
 
     def _learn(self, record: Records, predictions: Predictions) -> None:

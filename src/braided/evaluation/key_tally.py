@@ -60,7 +60,7 @@ class KeyTally:
 
     def add(self, keys: Sequence[Any], losses: Floats, shared: Floats) -> None:
         """Count records with a label: their keys, and the losses of the fleet and of the shared model."""
-        for key, loss, alone in zip(map(str, keys), losses.tolist(), shared.tolist(), strict=True):
+        for key, loss, alone in zip(keys, losses.tolist(), shared.tolist(), strict=True):
             while self._records >= _MAX_PARTS * self._part:  # all parts are full: two become one
                 self._part *= 2
                 for one in self._rows.values():
@@ -70,7 +70,7 @@ class KeyTally:
             self._records += 1
             row = self._rows.get(key)
             if row is None:
-                if len(self._rows) == MAX_KEYS:
+                if key is None or len(self._rows) == MAX_KEYS:
                     self._others += 1
                     continue
                 row = self._rows[key] = np.zeros(_WIDTH)

@@ -22,7 +22,7 @@ from braided.fleet import Fleet
 from braided.records import Labels, Records
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.flatten import flatten
-from braided.values import as_number
+from braided.values import as_number, key_text
 
 _CHUNK = 500
 #: Seconds between two lines of progress.
@@ -72,7 +72,7 @@ def record(
     mean absolute error 2.0
     """
     if not isinstance(delay, int) or isinstance(delay, bool) or delay < 0:
-        raise BraidedError(f"delay is {delay!r}: give a whole number of records from 0 on")
+        raise BraidedError(f"delay is {delay!r}: give a whole number of records, at least 0")
     ours = model if isinstance(model, MODL | Fleet) else behind_chunks(model)
     if into is None:
         into = History(name or type(model).__name__, ours.learner_names, ours.task == REGRESSION)
@@ -105,7 +105,8 @@ def _batches(stream: Any, model: Any, encoder: Encoder | None) -> Generator[Reco
         labels = [y.item() if isinstance(y, np.generic) else y for _, y in chunk]
         rows, keys = [dict(x) for x, _ in chunk], None
         if isinstance(model, Fleet):
-            keys = [row.pop(model.key, None) for row in rows]
+            given = (row.pop(model.key, None) for row in rows)
+            keys = [key_text(key, model.key, number) for number, key in enumerate(given, before + 1)]
         if encoder is None:
             names = tuple(dict.fromkeys(chain(*rows)))
             values = [[as_number(name, row.get(name), before + i) for name in names] for i, row in enumerate(rows, 1)]

@@ -158,7 +158,7 @@ class Tally:
             decided = np.full(len(labels), -1, dtype=np.int64)
             tally_values(values[:, 0], truth, own, self._sums, losses)
         else:
-            truth, values, decided = self._by_class(labels, classes, predictions)
+            truth, values, decided, own = self._by_class(labels, classes, predictions)
             tally_classes(values, decided, truth, own, self.confusion, self.bins, self._odds, self._sums, losses)
         come = truth
         if arrived is not None:
@@ -187,9 +187,9 @@ class Tally:
 
     def _by_class(
         self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Predictions
-    ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64]]:
-        """Places of the labels; predictions with the columns of the classes known here; places of the answers."""
-        given = predictions.values
+    ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64], Floats]:
+        """By the classes known here: places of labels, probabilities, places of answers, places of learners' answers."""
+        given, own = predictions.values, predictions.own
         known = dict.fromkeys([*self.classes, *classes, *labels])
         if len(known) > len(self.classes):
             self._grow(list(known))
@@ -199,11 +199,12 @@ class Tally:
         else:
             values = np.zeros((len(given), len(self.classes)))
             values[:, columns] = given[:, : len(columns)]
+            own = np.array([*columns, -1.0])[own.astype(np.int64)]
         if predictions.decided is not None:
             decided = np.array([*columns, -1], dtype=np.int64)[predictions.decided]
         else:
             decided = values.argmax(axis=1) if values.shape[1] else np.full(len(values), -1, dtype=np.int64)
-        return self._coded(labels), values, decided
+        return self._coded(labels), values, decided, own
 
     def _grow(self, classes: list[Hashable]) -> None:
         """Make room for new classes, to which every earlier answer gave the probability 0."""

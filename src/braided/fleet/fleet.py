@@ -342,9 +342,10 @@ class Fleet(base.Wrapper[Any], base.Estimator):
         keys
             n keys, where X has no column with them.
         """
-        with self._lock.writing, self._growing():
-            records, frame = self._records(X, names, keys, y, sample_weight, learn=True)
-            admitted = self._inside.check(records)
+        with self._lock.writing:
+            with self._growing():
+                records, frame = self._records(X, names, keys, y, sample_weight, learn=True)
+                admitted = self._inside.check(records)
             parts, start, size = list[Predictions](), 0, _FIRST
             while not parts or start < len(records):
                 began = time.thread_time()
@@ -566,7 +567,7 @@ def _without_keys(
             raise BraidedError(f"keys are given, and X has the column {key!r} as well: give one of the two")
         given = column_of(keys, "keys")
         if isinstance(given, str | Set | Mapping) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) != 1:
-            raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key a record")
+            raise BraidedError(f"keys is {shown(keys)}: give a list or array of one key per record")
         # Times as a list would be whole numbers of nanoseconds, and keys.
         listed = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind not in "mM" else list(given)
         if len(listed) != n_records(X):

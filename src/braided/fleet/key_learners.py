@@ -214,7 +214,7 @@ class KeyLearners(KeyCache[Row]):
         return self._with_own(*self._learn(admitted, None))
 
     def learn_row(self, admitted: Admitted, x: Mapping[Hashable, Any]) -> None:
-        """Learn a record that counts; where labels are late, coverage is judged by what was said when it came."""
+        """Learn a record that counts; where labels are late, coverage is judged by the prediction made when it came."""
         self._learn(admitted, None if self.held else self.model.earlier(x))
 
     def _learn(self, admitted: Admitted, earlier: Predictions | None) -> tuple[Predictions, Floats]:
@@ -223,11 +223,22 @@ class KeyLearners(KeyCache[Row]):
         answered = np.ones(len(admitted.records), dtype=np.bool_)
         if not self.model.records_learned:  # nor are the first record that is learned, and those before it
             answered[: int(learned[0]) + 1 if learned.size else None] = False
-        shared = self.model.predict(admitted.records) if self.held else self.model.learn(admitted, earlier)
+        before = self._extent_of_shared()
+        try:
+            shared = self.model.predict(admitted.records, False) if self.held else self.model.learn(admitted, earlier)
+        except BaseException:
+            if self._extent_of_shared() != before:  # it has learned what the keys have not
+                with self.learning():
+                    raise
+            raise
         with self.learning():
             values = self._learn_own(admitted, shared.values, answered)
         self.learned += learned.size
         return shared, values
+
+    def _extent_of_shared(self) -> tuple[int, int, int]:
+        """What changes with everything that the shared model learns."""
+        return self.model.records_learned, len(self.model.features), len(self.model.classes)
 
     def _learn_own(self, admitted: Admitted, shared: Floats, answered: NDArray[np.bool_]) -> Floats:
         """Let the keys learn records for which the shared model, which knows them by now, predicted `shared`."""
@@ -265,7 +276,7 @@ class KeyLearners(KeyCache[Row]):
 
     def predict(self, records: Records) -> Predictions:
         """Predict the records."""
-        shared = self.model.predict(records)
+        shared = self.model.predict(records, sure=False)
         return self._with_own(shared, self._run(records, None, shared.values, np.ones(len(records), dtype=np.bool_)))
 
     def _with_own(self, shared: Predictions, values: Floats) -> Predictions:

@@ -119,7 +119,7 @@ class KeyModels(KeyCache[Model]):
 
         def ask(model: Model, some: Records, learn: bool = learn) -> Predictions:
             # `check` has admitted the whole chunk; here it finds what of it is new to this model as it is by now.
-            return model.learn(model.check(some)) if learn else model.predict(some)
+            return model.learn(model.check(some)) if learn else model.predict(some, sure=False)
 
         if not len(records):
             return

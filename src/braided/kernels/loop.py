@@ -169,22 +169,18 @@ class Flags(NamedTuple):
         Whether any learner learns changes of the target.
     doubter
         The place of the learner whose doubts are asked for.
-    learn, lags
-        Whether the records are learned, and by less than is known by then, because labels come late.
+    lags
+        Whether the records are learned by less than is known by then, because labels come late.
     reuse
         Whether the scratch and the learners' work arrays still hold the first record's forward pass.
-    step
-        Records learned before the first one.
     """
 
     standardise: Any
     regression: Any
     follow: Any
     doubter: Any
-    learn: Any
     lags: Any
     reuse: Any
-    step: Any
 
 
 # Places in a model's row: address and length of each array, in the order of the fields of Model and Scratch, then three
@@ -516,9 +512,7 @@ def run(row: Ints, chunk_row: Ints) -> int:
         for turn in range(2 if lags else 1):
             learns = learning and (turn == 1 or not lags)
             told = known if turn == 1 else answers
-            flags = Flags(
-                row[STANDARDISE] != 0, regression, follow, row[DOUBTER], learns, lags and learns, reuse, step
-            )  # fmt: skip
+            flags = Flags(row[STANDARDISE] != 0, regression, follow, row[DOUBTER], lags and learns, reuse)
             available = see(model, scratch, chunk, flags, t)
             if not (reuse and t == 0):
                 for i in range(model.table.shape[0]):

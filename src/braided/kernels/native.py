@@ -7,8 +7,8 @@ Python by ctypes, without the interpreter's lock, and from other kernels by its 
 stays the same from call to call is packed once.
 
 There is a library for each level of processor (`level`). A checkout's are built by `build_kernels.py`, and built again
-on import once a source has changed. With `BRAIDED_JIT=1`, and for learners that a library does not have, Numba compiles
-the same functions when they are first needed (`kernels.jit`).
+on first use once a source has changed. With `BRAIDED_JIT=1`, and for learners that a library does not have, Numba
+compiles the same functions when they are first needed (`kernels.jit`).
 """
 
 from __future__ import annotations
@@ -232,8 +232,8 @@ def levels() -> tuple[str, ...]:
 def level() -> str:
     """The level in use: the fastest that the processor has, or what `BRAIDED_CPU` says.
 
-    `x86-64-v3` is x86-64 with AVX2 and FMA; `x86-64` runs everywhere; `arm64` is the only one of its kind. Numbers
-    that one level gives are the same to the last bit wherever it runs; two levels round differently.
+    `x86-64-v3` is x86-64 with AVX2 and FMA; `x86-64` runs everywhere; `arm64` is the only one of its kind. Two levels
+    round differently; docs/systems.md says what is the same where.
     """
     known, chosen = levels(), os.environ.get("BRAIDED_CPU")
     if chosen and chosen not in known:
