@@ -132,3 +132,11 @@ def test_memory_grows_with_what_is_there() -> None:
     tracemalloc.stop()
     assert peak < 2e7 < n * width * 8
     assert model.n_features <= 300
+
+
+def test_a_stored_missing_value_brings_no_feature_where_zeros_are_values() -> None:
+    plain = scipy_sparse.csr_array((np.array([1.0, np.nan]), (np.array([0, 3]), np.array([0, 1]))), shape=(100, 2))
+    model = MODLClassifier(learners=(LogisticConfig(),), zeros="value", max_features=1)
+    model.learn_many(plain, np.arange(100) % 2)
+    assert model.feature_names == [0]
+    assert model.records_learned == 100

@@ -188,7 +188,7 @@ class Tally:
     def _by_class(
         self, labels: Sequence[Hashable], classes: Sequence[Hashable], predictions: Predictions
     ) -> tuple[NDArray[np.int64], Floats, NDArray[np.int64], Floats]:
-        """By the classes known here: places of labels, probabilities, places of answers, places of learners' answers."""
+        """By the classes known here: places of labels, probabilities, places of answers and of learners' answers."""
         given, own = predictions.values, predictions.own
         known = dict.fromkeys([*self.classes, *classes, *labels])
         if len(known) > len(self.classes):

@@ -1,0 +1,100 @@
+"""What a model, a fleet and an encoder are after a step that failed, or was refused, in the middle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import braided
+from braided import BraidedError, Fleet, MODLClassifier, MODLRegressor
+from braided.evaluation.tally import Tally
+from braided.learners import LogisticConfig
+from braided.records import Predictions
+from constant_learner import Constant
+
+
+class Breaks(Constant):
+    """Raises at the third record that it is to learn."""
+
+    learned = 0
+
+    def learn(self, *arguments: Any) -> bool:
+        self.learned += 1
+        if self.learned == 3:
+            raise RuntimeError("the learner broke")
+        return super().learn(*arguments)
+
+
+def broken_model(**more: Any) -> MODLClassifier:
+    return MODLClassifier(learners=[LogisticConfig(), Breaks()], **more)
+
+
+def test_a_fleet_whose_shared_model_failed_half_way_is_refused() -> None:
+    fleet: Any = Fleet(broken_model(), key="key")
+    X, y = np.arange(10.0).reshape(5, 2), ["a", "b", "a", "b", "a"]
+    with pytest.raises(RuntimeError, match="the learner broke"):
+        fleet.predict_learn_many(X, y, keys=["k"] * 5)
+    with pytest.raises(BraidedError, match="the learner broke"):
+        fleet.predict_learn_many(X, y, keys=["k"] * 5)
+
+
+def test_an_encoder_keeps_what_the_records_that_were_learned_are_read_by() -> None:
+    model = broken_model(encode=True)
+    rows = [["p", "1"], ["q", "2"], ["p", "3"], ["q", "4"]]
+    with pytest.raises(RuntimeError, match="the learner broke"):
+        model.learn_many(rows, ["a", "b", "a", "b"], names=["m", "t"])
+    assert model.records_learned == 2
+    assert model.encoder is not None
+    assert set(model.encoder.kinds) == {"m", "t"}
+
+
+def test_predictions_of_another_model_are_refused_before_anything_is_learned() -> None:
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    classifier, regressor = MODLClassifier("lean"), MODLRegressor("lean")
+    classifier.learn_many(X, y)
+    regressor.learn_many(X, y)
+    given = regressor.progress_many(X)
+    assert given.confidence is not None
+    short = given._replace(confidence=given.confidence.part(slice(0, 30)))
+    for wrong in (short, classifier.progress_many(X)):
+        with pytest.raises(BraidedError, match="earlier is of another model or of other records"):
+            regressor.learn_many(X, y, earlier=wrong)
+        assert regressor.records_learned == 60
+    regressor.learn_many(X, y, earlier=given)
+
+
+def test_a_delay_that_is_refused_is_not_kept() -> None:
+    model = MODLRegressor()
+    with pytest.raises(BraidedError, match="delay is 10000000"):
+        model.expect_delay(10_000_000)
+    assert model.delay == model.core.delay == 0
+
+
+def test_learners_are_counted_by_the_classes_of_the_tally() -> None:
+    tally = Tally(("one",), regression=False)
+    tally.add(Predictions(np.zeros((1, 0)), np.full((1, 1), -1.0)), ["unseen"], [])
+    right = Predictions(np.array([[0.1, 0.9]]), np.array([[1.0]]))
+    tally.add(right, ["b"], ["a", "b"])
+    assert tally.classes == ["unseen", "a", "b"]
+    assert tally.learner_errors == {"one": 0.5}
+
+
+def test_a_refused_late_record_goes_on_waiting() -> None:
+    from braided.evaluation import Evaluation
+    from braided.records import Records
+
+    evaluation = Evaluation(MODLRegressor("lean", max_features=1), delay=1)
+    evaluation.observe(Records(("a", "b"), np.ones((1, 2)), [1.0]))
+    with pytest.raises(BraidedError, match="max_features is 1"):
+        evaluation.observe(Records(("a",), np.ones((1, 1)), [1.0]))
+    assert len(evaluation._delayed) == 1
+
+
+def test_keys_of_a_history_are_the_fleets() -> None:
+    pairs = [({"key": key, "a": float(i)}, i % 2) for i, key in enumerate([7, 7.0, " 7 ", None, "b"] * 4)]
+    pairs = [pair for pair in pairs if pair[0]["key"] is not None]
+    fleet: Any = Fleet(MODLClassifier("lean"), key="key")
+    braided.record(fleet, pairs)
+    assert fleet.keys == ["7", "b"]
