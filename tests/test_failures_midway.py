@@ -98,3 +98,53 @@ def test_keys_of_a_history_are_the_fleets() -> None:
     fleet: Any = Fleet(MODLClassifier("lean"), key="key")
     braided.record(fleet, pairs)
     assert fleet.keys == ["7", "b"]
+
+
+class Recursive(Constant):
+    """Asks the model that it is a part of."""
+
+    model: Any = None
+
+    def scores(self, *arguments: Any) -> Any:
+        if self.model is not None:
+            self.model.predict_proba_one({"a": 1.0})
+        return super().scores(*arguments)
+
+
+def test_a_learner_may_not_use_the_model_that_it_is_a_part_of() -> None:
+    model = MODLClassifier(learners=[Recursive(), LogisticConfig()])
+    for i in range(10):
+        model.learn_one({"a": float(i)}, i % 2)
+    learner: Any = model.braid.learners[0]
+    learner.model = model
+    for use in (lambda: model.predict_one({"a": 1.0}), lambda: model.learn_one({"b": 1.0}, 2)):
+        with pytest.raises(BraidedError, match="uses the model that it is a part of"):
+            use()
+    learner.model = None
+    model.learn_one({"b": 1.0}, 2)
+    assert model.records_learned == 11
+
+
+@pytest.mark.parametrize("part", ["stage", "learner", "combiner"])
+def test_a_model_that_could_not_grow_has_its_earlier_sizes(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = MODLClassifier()
+    for i in range(30):
+        model.learn_one({"a": float(i % 7), "b": float(i % 3)}, i % 2)
+    braid = model.braid
+    owner: Any = {"stage": braid.stage, "learner": braid.learners[-1], "combiner": braid.combiner}[part]
+    grow = type(owner).grow
+
+    def fails(self: Any, *arguments: Any) -> None:
+        grow(self, *arguments)
+        raise MemoryError
+
+    sizes = {name: array.shape for name, array in model.snapshot()[1].items()}
+    monkeypatch.setattr(type(owner), "grow", fails)
+    with pytest.raises(MemoryError):
+        model.learn_one({"a": 1.0, "c": 2.0}, 2)
+    monkeypatch.undo()
+    assert {name: array.shape for name, array in model.snapshot()[1].items()} == sizes
+    assert (model.n_features, model.classes, model.records_learned) == (2, [0, 1], 30)
+    for i in range(30):
+        model.learn_one({"a": float(i % 7), "c": float(i % 3)}, i % 3)
+    assert sum(model.predict_proba_one({"a": 1.0, "c": 2.0}).values()) == pytest.approx(1.0)

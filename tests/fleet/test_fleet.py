@@ -295,8 +295,8 @@ def test_what_is_no_key_and_no_setting_is_refused() -> None:
         with pytest.raises(BraidedError, match=message):
             model.learn_one({"machine": key, "a": 1.0}, "x")
     for keys, message in (
-        ({"a", "b"}, "give a list or array of one key a record"),
-        ({"a": 1, "b": 2}, "give a list or array of one key a record"),
+        ({"a", "b"}, "give a list or array of one key per record"),
+        ({"a": 1, "b": 2}, "give a list or array of one key per record"),
         (np.array(["2020-01-01"] * 2, dtype="datetime64[ns]"), "give text or a whole number"),
     ):
         with pytest.raises(BraidedError, match=message):

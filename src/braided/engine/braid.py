@@ -156,6 +156,13 @@ class Braid:
         self._doubter = places[0] if places and self.regression else -1
         self._scored: tuple[bytes, Any, Any] | None = None
         self._last_prediction: Floats | None = None
+        #: Whether the record loop runs, and may call learners in Python.
+        self._running = False
+
+    def _refuse_within(self) -> None:
+        """Refuse to be used by a learner in Python while the record loop calls it."""
+        if self._running:
+            raise BraidedError("a learner uses the model that it is a part of: give it a model of its own")
 
     def share_waiting(self, waiting: NDArray[np.int64]) -> None:
         """Look at this array after each record, whose first number another thread raises while it waits."""
@@ -167,17 +174,26 @@ class Braid:
         """Make room for more features or outputs; if a learner refuses, the sizes stay as they were."""
         if (n_features, n_outputs) == (self.n_features, self.n_outputs):
             return
-        # Compiled learners cannot fail, so those in Python come first: if one raises, no compiled one has changed.
-        for learner in sorted(self.learners, key=lambda learner: isinstance(learner, CompiledLearner)):
-            learner.grow(n_features, n_outputs)
-        self.combiner.grow(n_features, n_outputs, len(self.learners))
-        statistics = np.zeros((n_features, STATISTICS))
-        statistics[: self.n_features] = self.statistics
-        self.statistics = statistics
-        if self.stage is not None and n_features != self.n_features:
-            self.stage.grow(n_features)
-        self.n_features, self.n_outputs = n_features, n_outputs
-        self._bind()
+        self._refuse_within()
+        parts = [self, self.combiner, *self._run_learners, *([] if self.stage is None else [self.stage])]
+        before = [dict(vars(part)) for part in parts]
+        try:
+            # Learners in Python come first: if one raises, no compiled one has changed.
+            for learner in sorted(self.learners, key=lambda learner: isinstance(learner, CompiledLearner)):
+                learner.grow(n_features, n_outputs)
+            self.combiner.grow(n_features, n_outputs, len(self.learners))
+            statistics = np.zeros((n_features, STATISTICS))
+            statistics[: self.n_features] = self.statistics
+            self.statistics = statistics
+            if self.stage is not None and n_features != self.n_features:
+                self.stage.grow(n_features)
+            self.n_features, self.n_outputs = n_features, n_outputs
+            self._bind()
+        except BaseException:  # no memory, or an interrupt: arrays were replaced, and the earlier ones are still whole
+            for part, attributes in zip(parts, before, strict=True):
+                part.__dict__.clear()
+                part.__dict__.update(attributes)
+            raise
 
     def _bind(self) -> None:
         """Collect the addresses that the record loop uses, and allocate what it writes to."""
@@ -214,7 +230,7 @@ class Braid:
         self._one = loop.Call(self._row, chunk, self._answers(1, asked=True))
         self._placed: tuple[NDArray[Any], ...] = chunk[:3]
         # The learners' rows hold addresses: the arrays must live as long as the rows do.
-        parts = [self.combiner, *self._run_learners]
+        parts = [self.combiner, *self._run_learners, *([] if self.stage is None else [self.stage])]
         self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
         self._scored = self._last_prediction = None
 
@@ -278,9 +294,14 @@ class Braid:
 
     def _run_call(self, call: loop.Call, n: int, learn: bool) -> int:
         """Run the records of a call, or the first of them if another thread waits; returns how many."""
+        self._refuse_within()
         begun, done = self.steps, 0
         while done < n:
-            count = call.run(done, begun, learn)
+            self._running = not self.compiled
+            try:
+                count = call.run(done, begun, learn)
+            finally:
+                self._running = False
             done = abs(count)
             if done:
                 self._last_prediction = call.known.predictions[done - 1]
@@ -315,6 +336,7 @@ class Braid:
 
         The call is always the same one, and only what has changed is written.
         """
+        self._refuse_within()
         call, scored, learn = self._one, self._scored, targets is not None
         numbers, placed = call.numbers, self._placed
         if placed[0] is not values:
@@ -343,7 +365,11 @@ class Braid:
             learn,
             reuse,
         )
-        count = loop.run.native(call.block)
+        self._running = not self.compiled
+        try:
+            count = loop.run.native(call.block)
+        finally:
+            self._running = False
         known, own, doubts = call.answers
         predictions = known.copy()
         self._last_prediction = predictions[0] if count else self._last_prediction

@@ -56,7 +56,10 @@ def column_of(y: Any, name: str = "y") -> Any:
 
 def checked_array(X: ArrayLike, names: Sequence[Hashable] | None, first: int) -> tuple[Floats, list[Hashable]]:
     """A chunk as a contiguous float64 array, checked, and its column names; `first` is its first record's number."""
-    array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    try:
+        array = np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
+    except ValueError:
+        raise BraidedError("X has rows of different lengths: give as many values in each, NaN for missing") from None
     columns = column_names(array.shape, names)
     if array.dtype.kind == "O":
         rows = [

@@ -362,6 +362,9 @@ class Model:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "let_others_in": None}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _code=np.zeros(1))  # joblib may open a pickle as a read-only memory map
+
     def snapshot(self) -> tuple[dict[str, Any], Arrays]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays."""
         metadata: dict[str, Any] = {
