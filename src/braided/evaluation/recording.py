@@ -105,8 +105,7 @@ def _batches(stream: Any, model: Any, encoder: Encoder | None) -> Generator[Reco
         labels = [y.item() if isinstance(y, np.generic) else y for _, y in chunk]
         rows, keys = [dict(x) for x, _ in chunk], None
         if isinstance(model, Fleet):
-            given = (row.pop(model.key, None) for row in rows)
-            keys = [key_text(key, model.key, number) for number, key in enumerate(given, before + 1)]
+            keys = [key_text(row.pop(model.key, None), model.key, i) for i, row in enumerate(rows, before + 1)]
         if encoder is None:
             names = tuple(dict.fromkeys(chain(*rows)))
             values = [[as_number(name, row.get(name), before + i) for name in names] for i, row in enumerate(rows, 1)]

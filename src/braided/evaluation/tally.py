@@ -150,8 +150,7 @@ class Tally:
         `classes` are the columns of the predictions. `arrived` has for each record the label of an earlier record that
         arrived just before it, None for none; without it, each label arrives at once.
         """
-        losses = np.empty((len(labels), len(self.totals)))
-        own = predictions.own
+        losses, own = np.empty((len(labels), len(self.totals))), predictions.own
         if self.regression:
             truth: NDArray[Any] = np.array(labels, dtype=np.float64)
             values = np.ascontiguousarray(predictions.values, dtype=np.float64)

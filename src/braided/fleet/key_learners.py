@@ -219,15 +219,15 @@ class KeyLearners(KeyCache[Row]):
 
     def _learn(self, admitted: Admitted, earlier: Predictions | None) -> tuple[Predictions, Floats]:
         """The shared model's predictions, and those with the keys' learners."""
-        learned = counted_rows(admitted.records)
+        model, learned = self.model, counted_rows(admitted.records)
         answered = np.ones(len(admitted.records), dtype=np.bool_)
-        if not self.model.records_learned:  # nor are the first record that is learned, and those before it
+        if not model.records_learned:  # nor are the first record that is learned, and those before it
             answered[: int(learned[0]) + 1 if learned.size else None] = False
-        before = self._extent_of_shared()
+        before = model.records_learned, len(model.features), len(model.classes)
         try:
-            shared = self.model.predict(admitted.records, False) if self.held else self.model.learn(admitted, earlier)
-        except BaseException:
-            if self._extent_of_shared() != before:  # it has learned what the keys have not
+            shared = model.predict(admitted.records, False) if self.held else model.learn(admitted, earlier)
+        except BaseException:  # what the shared model has learned by now, the keys have not
+            if (model.records_learned, len(model.features), len(model.classes)) != before:
                 with self.learning():
                     raise
             raise
@@ -235,10 +235,6 @@ class KeyLearners(KeyCache[Row]):
             values = self._learn_own(admitted, shared.values, answered)
         self.learned += learned.size
         return shared, values
-
-    def _extent_of_shared(self) -> tuple[int, int, int]:
-        """What changes with everything that the shared model learns."""
-        return self.model.records_learned, len(self.model.features), len(self.model.classes)
 
     def _learn_own(self, admitted: Admitted, shared: Floats, answered: NDArray[np.bool_]) -> Floats:
         """Let the keys learn records for which the shared model, which knows them by now, predicted `shared`."""
