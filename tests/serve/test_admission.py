@@ -104,6 +104,20 @@ def test_a_wide_request_that_is_refused_late_leaves_no_names(monkeypatch: pytest
     assert draft.add(WriteRequest("learn", None, fitting))["learned"] == 4
 
 
+def test_a_request_has_the_room_that_earlier_ones_of_its_group_let_expire() -> None:
+    state = ModelState("m", MODELS["expiring"](), LIMITS)
+    for number, sent in enumerate(([[{"a": 1.0}]], [[{}, {}], [dict.fromkeys("bcde", 1.0)]]), start=1):
+        draft = GroupDraft(state, LIMITS)
+        for batch in sent:
+            records = parsed(state, [{"x": x, "y": 0} for x in batch])
+            assert records is not None
+            draft.add(WriteRequest("learn", None, records))
+        group = draft.group()
+        assert group is not None
+        state.apply(number, group)
+    assert state.model.feature_names == ["e", "b", "c", "d"]
+
+
 def test_what_is_forgotten_is_no_longer_shown() -> None:
     state = ModelState("m", MODELS["expiring"](), LIMITS)
     for number in range(1, 30):

@@ -195,7 +195,8 @@ class GroupDraft:
                     weights = None if records.weights is None else records.weights[rows]
                     keys = records.key_of(rows).get("keys")
                     part = Chunk(tuple(records.names), table, records.labels[rows], weights, keys)
-                    if core.check(part).brings_new or self.state.template.expire_after is not None:
+                    # Where names expire, what is refused by itself may have room after the requests so far.
+                    if self.state.template.expire_after is not None or core.check(part).brings_new:
                         news.append(part)
                         core.check(join(news))
         except BraidedError as error:
