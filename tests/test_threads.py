@@ -132,9 +132,10 @@ def test_names_and_classes_may_grow_beside_predictions(grows: str) -> None:
 
 def test_each_answer_is_that_of_a_moment_between_two_records() -> None:
     """Names and classes come late in the chunk; intervals and sets are of the same moment as the prediction."""
-    values, labels = made_up(600)
-    values[:300, 4] = np.nan
-    words = np.where(np.arange(600) > 450, "late", labels.astype(str))
+    half = 4_000  # long enough for other threads to wake up
+    values, labels = made_up(2 * half)
+    values[:half, 4] = np.nan
+    words = np.where(np.arange(2 * half) > 1.5 * half, "late", labels.astype(str))
     classifier, regressor = MODLClassifier("lean"), MODLRegressor("lean")
     seen: list[tuple[int, Any]] = []
     seen_numbers: list[tuple[int, Any]] = []
@@ -147,16 +148,16 @@ def test_each_answer_is_that_of_a_moment_between_two_records() -> None:
             seen_numbers.append((regressor.records_learned, regressor.predict_interval_one(x)))
 
     with beside(look, threads=2):
-        for start in (0, 300):
-            classifier.learn_many(values[start : start + 300], words[start : start + 300])
-            regressor.learn_many(values[start : start + 300], values[start : start + 300, 0])
-    assert {version for version, _ in seen} - {0, 300, 600}, "no thread got in before a chunk was done"
+        for start in (0, half):
+            classifier.learn_many(values[start : start + half], words[start : start + half])
+            regressor.learn_many(values[start : start + half], values[start : start + half, 0])
+    assert {version for version, _ in seen} - {0, half, 2 * half}, "no thread got in before a chunk was done"
     other, numbers = MODLClassifier("lean"), MODLRegressor("lean")
     expected, expected_numbers = [], []
-    for t in range(601):
+    for t in range(2 * half + 1):
         expected.append((other.predict_proba_one(PROBES[0]), other.predict_set_one(PROBES[0])))
         expected_numbers.append(numbers.predict_interval_one(PROBES[0]))
-        if t < 600:
+        if t < 2 * half:
             x = {i: value for i, value in enumerate(values[t].tolist()) if value == value}
             other.learn_one(x, str(words[t]))
             numbers.learn_one(x, float(values[t, 0]))

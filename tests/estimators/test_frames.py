@@ -265,7 +265,11 @@ def test_columns_with_a_type_are_not_read_cell_by_cell(monkeypatch: pytest.Monke
 
 DAY = datetime.date(2024, 1, 1)
 REFUSED: dict[str, tuple[Any, str]] = {
-    "pandas text": (pd.DataFrame({"ok": [1.0], "v": ["red"]}), "'v' is 'red' in record 1: numbers.*encode=True"),
+    # Text has a type of its own from pandas 3 on.
+    "pandas text": (
+        pd.DataFrame({"ok": [1.0], "v": ["red"]}),
+        "('v' is 'red' in record 1: numbers|column 'v' holds text).*encode=True",
+    ),
     "pandas string": (pd.DataFrame({"v": pd.array(["red"], "string")}), "column 'v' holds text.*encode it"),
     "pandas late text": (pd.DataFrame({"v": [1.0] * 200 + ["x"]}), "'v' is 'x' in record 201: numbers"),
     "pandas categories": (pd.DataFrame({"v": pd.Categorical([1])}), "column 'v' holds categories.*encode it"),
