@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import MODLClassifier
+from braided import BraidedError, MODLClassifier
 from braided.combiners import COMBINERS
 from braided.kernels import native
+from braided.kernels.calls import call_forward
 from braided.kernels.decide import decide
 from braided.kernels.random import draw_uniform, mix
+from braided.kernels.tally import add_losses
 from braided.learners import LEARNERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +91,26 @@ def test_a_level_that_is_not_known_is_refused() -> None:
     assert "BRAIDED_CPU is 'z80': use one of" in done.stderr
 
 
+def test_an_equal_type_that_is_another_object_is_taken_as_it_is() -> None:
+    totals = np.zeros(1).astype(np.dtype("float64").newbyteorder("<"))
+    assert totals.dtype is not np.dtype("float64")
+    numbers = np.array([0, 1, 0], dtype=np.int64)
+    add_losses(np.ones((3, 1)), totals, np.zeros(1), numbers, np.zeros((8, 2)), np.zeros((8, 1)))
+    assert totals.tolist() == [3.0]
+
+
+def test_a_kernel_in_python_calls_what_is_at_an_address() -> None:
+    model = MODLClassifier("lean")
+    for i in range(50):
+        model.learn_one({"a": float(i % 7), "b": float(i % 3)}, i % 2)
+    row, x = model.braid.learners[0].table_row(), np.array([0.5, -1.0] + [0.0] * 20, dtype=np.float32)
+    ours, theirs = np.zeros(2, dtype=np.float32), np.zeros(2, dtype=np.float32)
+    call_forward(row, x, np.arange(2), 50, theirs)
+    call_forward.__wrapped__(row, x, np.arange(2), 50, ours)
+    assert theirs.any()
+    np.testing.assert_array_equal(ours, theirs)
+
+
 def test_kernels_that_allocate_are_not_built() -> None:
     jit = pytest.importorskip("braided.kernels.jit", reason="Numba is not installed: pip install 'braided[compile]'")
 
@@ -98,7 +120,7 @@ def test_kernels_that_allocate_are_not_built() -> None:
 
     try:
         allocates.__module__ = "braided.made_up"
-        with pytest.raises(NotImplementedError, match="NRT_"):
+        with pytest.raises(BraidedError, match=r"NRT_.*may neither allocate nor raise"):
             jit.compile_to_object(allocates)
     finally:
         native.ENTRIES.remove(allocates)

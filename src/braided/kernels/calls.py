@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,12 @@ def array_at(address: int, kind: Any, *shape: int) -> NDArray[Any]:
 
 def call_at(address: int, *arguments: Any) -> int:
     """What the entry point at an address returns; `kernels.jit` compiles it."""
-    raise NotImplementedError
+    words: list[Any] = []
+    for argument in arguments:
+        words += [address_of(argument), *argument.shape] if isinstance(argument, np.ndarray) else [argument]
+    block = struct.pack("".join("d" if isinstance(word, float) else "q" for word in words), *words)
+    returned: int = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)(int(address))(block)
+    return returned
 
 
 @kernel()

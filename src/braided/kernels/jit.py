@@ -22,6 +22,7 @@ from numba.extending import intrinsic, overload
 from numba.np import numpy_support
 from numba.np.arrayobj import make_array, populate_array
 
+from braided.errors import BraidedError
 from braided.kernels import calls, native
 
 _OPTIONS = {"error_model": "numpy", "forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -249,7 +250,8 @@ def compile_to_object(entry: native.Entry) -> bytes:
         module = _finish(entry)._final_module
     needed = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
     if not needed <= _MATHEMATICS:
-        raise NotImplementedError(f"{entry.symbol} needs {needed - _MATHEMATICS}: kernels allocate and raise nothing")
+        missing = ", ".join(sorted(needed - _MATHEMATICS))
+        raise BraidedError(f"{entry.symbol} calls {missing}: a kernel may neither allocate nor raise, change it")
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=numba.config.CPU_NAME, features=numba.config.CPU_FEATURES, opt=3, reloc="pic", codemodel="default"
     )
