@@ -74,9 +74,11 @@ slow: $(DEV)
 	$(PYTHON) -m venv .venv
 	touch $@
 
-# What the package is built with stays, so that kernels are built again after an edit; a linker is there or fetched.
+# The build's own requirements stay installed: kernels are rebuilt after an edit. Installing without isolation, pip also
+# builds PySpark, which has no wheel, with what is here: setuptools.
 .venv/.kernels: .venv/.python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check hatchling hatch-fancy-pypi-readme editables \
+		'setuptools>=70.1' \
 		$$($(BIN)/python build_kernels.py --requirements)
 	$(BIN)/python build_kernels.py --here
 	touch $@
