@@ -452,3 +452,40 @@ def test_an_interrupted_reader_leaves_nothing_behind() -> None:
     release.set()
     thread.join()
     assert other_thread_gets_in(lock)
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers", "delay", "expire", "drift"])
+def test_an_interrupted_chunk_is_learned_up_to_a_record(kind: str) -> None:
+    settings: dict[str, Any] = {
+        "delay": {"delay": 20}, "expire": {"expire_after": 50, "max_features": 5}, "drift": {"drift_detector": drift.ADWIN()},
+    }.get(kind, {})  # fmt: skip
+    made = MODLRegressor if kind == "numbers" else MODLClassifier
+    model, same = made(**settings), made(**settings)
+    values, labels = made_up(60_000)
+    y: Any = values[:, 0] if kind == "numbers" else labels
+    for one in (model, same):
+        one.learn_many(values[:100], y[:100])
+    sent: list[float] = []
+
+    def interrupt() -> None:
+        sent.append(time.perf_counter())
+        signal.pthread_kill(ident, signal.SIGINT)
+
+    ident = threading.main_thread().ident
+    assert ident is not None
+    timer = threading.Timer(0.3, interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process of pytest-xdist ignores it
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.learn_many(values[100:], y[100:])
+        heard = time.perf_counter() - sent[0]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert 100 < model.records_learned < 60_000
+    assert heard < 2.0, "a few tenths of a second on a quiet machine"
+    same.learn_many(values[100 : model.records_learned], y[100 : model.records_learned])
+    assert state_digest(model) == state_digest(same)
+    for one in (model, same):
+        one.learn_many(values[:50], y[:50])
+    assert state_digest(model) == state_digest(same)

@@ -5,6 +5,7 @@ Every chunk runs in `kernels.loop`; a learner in Python is called back from it (
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ Arrays = dict[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 _NONE = np.zeros(0)
 _NO_DOUBTS = np.zeros((0, DOUBTS))
+#: A chunk is run in pieces of about this many seconds, the first of so many records: then an interrupt is heard.
+_PIECE_SECONDS, _FIRST_PIECE = 0.1, 64
 #: After a drift steps are this many times as long as usual, and the excess shrinks by this factor with each record,
 #: until they are so nearly as long as usual that they are again.
 BOOST, _FADING, _NEARLY_USUAL = 4.0, 0.99, 1.01
@@ -59,15 +62,13 @@ class Scores(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What `Braid.run` predicted of the records that it has done.
+    """What `Braid.run` predicted: of fewer records than it was given where another thread or an interrupt waits.
 
     Attributes
     ----------
-    n
-        How many: fewer than it was given where another thread waits for the model.
     predictions, own
         (records, n_outputs) probabilities or values, and (records, n_learners) what each learner alone would have
-        predicted, a class's place or a value. Rows from `n` on are empty.
+        predicted, a class's place or a value.
     doubts
         (records, DOUBTS): what the closed-form learner of numbers doubts of each record; 0 without one.
     known
@@ -75,21 +76,15 @@ class Answered(NamedTuple):
         `predictions` where labels come late. Of a single record, valid until the next one.
     """
 
-    n: int
     predictions: Floats
     own: Floats
     doubts: Floats
     known: Floats
 
 
-def _sees_more(learner: Learner) -> bool:
-    """Whether a learner wants more than a record's own values."""
-    return isinstance(learner, CompiledLearner) and getattr(learner.config, "inputs", "plain") != "plain"
-
-
-def _learns_changes(learner: Learner) -> bool:
-    """Whether a learner learns how far a target lies from the one before it."""
-    return isinstance(learner, CompiledLearner) and bool(getattr(learner.config, "change", False))
+def _setting(learner: Learner, name: str) -> Any:
+    """What the configuration of a compiled learner says; None for one in Python, or without this setting."""
+    return getattr(learner.config, name, None) if isinstance(learner, CompiledLearner) else None
 
 
 class Braid:
@@ -127,7 +122,8 @@ class Braid:
         self.combiner = combiner
         self.standardise = standardise
         self.regression = regression
-        self.stage = InputStage(carry=delay <= 1) if any(_sees_more(learner) for learner in self.learners) else None
+        sees_more = any(_setting(learner, "inputs") not in (None, "plain") for learner in self.learners)
+        self.stage = InputStage(carry=delay <= 1) if sees_more else None
         if self.stage is not None and not standardise:
             raise BraidedError("a learner's inputs are filled, and the preset has raw values: use another preset")
         self.n_features = 0
@@ -147,7 +143,7 @@ class Braid:
         """What follows from the learners, and holds in this process alone."""
         self.waiting = np.zeros(1, dtype=np.int64)
         self.lags = self.late.size > 1
-        changes = [float(self.regression and _learns_changes(learner)) for learner in self.learners]
+        changes = [float(self.regression and bool(_setting(learner, "change"))) for learner in self.learners]
         self.follows = any(changes)
         self._changes = np.column_stack([changes, np.zeros(len(changes))])
         self._run_learners = [learner for learner in self.learners if isinstance(learner, CompiledLearner)]
@@ -158,6 +154,8 @@ class Braid:
         self._last_prediction: Floats | None = None
         #: Whether the record loop runs, and may call learners in Python.
         self._running = False
+        #: What interrupted the loop while it learned; raised by `raise_interrupt`.
+        self.interrupt: BaseException | None = None
 
     def _refuse_within(self) -> None:
         """Refuse to be used by a learner in Python while the record loop calls it."""
@@ -283,26 +281,32 @@ class Braid:
         call = loop.Call(self._row, chunk, self._answers(n, asked), known)
         self._scored = None
         done = self._run_call(call, n, targets is not None)
+        if targets is None:
+            self.raise_interrupt()
         predictions, own, doubts = call.answers
         if not asked:
             doubts = np.zeros((n, DOUBTS)) if doubt else _NO_DOUBTS
-        return Answered(done, predictions, own, doubts, call.known.predictions)
+        return Answered(*(array[:done] for array in (predictions, own, doubts, call.known.predictions)))
 
     def _answers(self, n: int, asked: bool) -> loop.Answers:
         n_outputs, n_learners = self.n_outputs, len(self.learners)
         return loop.Answers(np.zeros((n, n_outputs)), np.zeros((n, n_learners)), np.zeros((n if asked else 0, DOUBTS)))
 
     def _run_call(self, call: loop.Call, n: int, learn: bool) -> int:
-        """Run the records of a call, or the first of them if another thread waits; returns how many."""
+        """Run the records of a call, or the first of them if another thread or an interrupt waits; returns how many."""
         self._refuse_within()
-        begun, done = self.steps, 0
-        while done < n:
-            self._running = not self.compiled
+        begun, done, size = self.steps, 0, _FIRST_PIECE
+        while done < n and self.interrupt is None:
+            self._running, start, before = not self.compiled, time.perf_counter(), done
             try:
-                count = call.run(done, begun, learn)
+                count = call.run(done, min(done + size, n), begun, learn)
+            except BaseException as error:  # an interrupt has waited for the loop to end
+                count, self.interrupt = self._counted(call), error
             finally:
                 self._running = False
             done = abs(count)
+            seconds = max(time.perf_counter() - start, 1e-9)
+            size = max(1, min(2 * size, int((done - before) * _PIECE_SECONDS / seconds)))
             if done:
                 self._last_prediction = call.known.predictions[done - 1]
             if learn:
@@ -314,6 +318,17 @@ class Braid:
             if self.waiting[0] != 0:
                 break
         return done
+
+    def _counted(self, call: loop.Call) -> int:
+        """How many records of a call are done, as the loop would have said it."""
+        done: int = call.numbers[loop.FIRST]
+        return -done if (self.health[:, loop.IN_A_ROW] >= loop.PATIENCE).any() else done
+
+    def raise_interrupt(self) -> None:
+        """Raise what came while the loop ran, now that its records are counted everywhere."""
+        if self.interrupt is not None:
+            error, self.interrupt = self.interrupt, None
+            raise error
 
     def _count(self, steps: int, failing: bool) -> None:
         """Count the records learned by now; the loop ends early where a learner keeps failing."""
@@ -359,26 +374,26 @@ class Braid:
             call.chunk.targets[0] = targets[0]
         if weights is not None:
             call.chunk.weights[0] = weights[0]
-        numbers[loop.FIRST], numbers[loop.STEP], numbers[loop.LEARNING], numbers[loop.REUSE] = (
-            0,
-            self.steps,
-            learn,
-            reuse,
-        )
+        numbers[loop.FIRST], numbers[loop.STEP] = 0, self.steps
+        numbers[loop.LEARNING], numbers[loop.REUSE] = learn, reuse
         self._running = not self.compiled
         try:
             count = loop.run.native(call.block)
+        except BaseException as error:
+            count, self.interrupt = self._counted(call), error
         finally:
             self._running = False
         known, own, doubts = call.answers
         predictions = known.copy()
-        self._last_prediction = predictions[0] if count else self._last_prediction
+        self._last_prediction = predictions[0]
         if learn:
             self._count(self.steps + abs(count), count < 0)
         if not self.compiled:
             self._callbacks.raise_error()
+        if self.interrupt is not None and not (learn and count):
+            self.raise_interrupt()
         found = doubts.copy() if asked else np.zeros((1, DOUBTS)) if doubt else _NO_DOUBTS
-        return Answered(abs(count), predictions, own.copy(), found, known)
+        return Answered(predictions, own.copy(), found, known)
 
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""
@@ -389,18 +404,13 @@ class Braid:
                 self.health[i, loop.IN_A_ROW] = 0
         self._bind()  # a reset may replace arrays whose addresses the table holds
 
-    def _mask(self, available: NDArray[np.int64]) -> NDArray[np.bool_]:
-        mask = np.zeros(self.n_features, dtype=np.bool_)
-        mask[available] = True
-        return mask
-
     def last_scored(self) -> Scores | None:
         """The last record that `run` was given, as it was scored; None if a learner was reset or has grown since."""
         if self._last_prediction is None:
             return None
         scratch = self._scratch
         own = self._changes[:, 1:].astype(np.float32) if self.follows else scratch.scores
-        mask = self._mask(scratch.active[: scratch.active[-1]])
+        mask = np.isin(np.arange(self.n_features), scratch.active[: scratch.active[-1]])
         return Scores(scratch.x, mask, scratch.scores, scratch.usable, own, self._last_prediction)
 
     def raise_plasticity(self) -> None:
@@ -459,31 +469,23 @@ class Braid:
             schema["target then"] = statistics(width=TARGET_STATISTICS)
         return schema
 
-    def check_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse what is not a `state` of these sizes, or of one of the parts; nothing changes."""
+    def _saved_parts(self) -> list[tuple[str, InputStage | Learner | Combiner]]:
+        """Each part that has a state of its own, and what its arrays' names begin with."""
+        stage = [] if self.stage is None else [("inputs", self.stage)]
+        learners = [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
+        return [*stage, ("combiner", self.combiner), *learners]
+
+    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a `state` of these sizes; all parts but those in Python are checked before anything changes."""
         check("state of the model", self.schema(arrays), arrays)
         for name, part in self._saved_parts():
             if isinstance(part, InputStage | Combiner | CompiledLearner):
                 part.check_state(unprefixed(name, arrays))
-
-    def _saved_parts(self) -> list[tuple[str, InputStage | Learner | Combiner]]:
-        """Each part that has a state of its own, and what its arrays' names begin with."""
-        parts: list[tuple[str, InputStage | Learner | Combiner]] = []
-        if self.stage is not None:
-            parts.append(("inputs", self.stage))
-        parts.append(("combiner", self.combiner))
-        return parts + [(f"learner {i}", learner) for i, learner in enumerate(self.learners)]
-
-    def load_state(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a `state`, whole or not at all; the sizes must have been set by `grow`."""
-        self.check_state(arrays)
         for name, part in self._saved_parts():
             part.load_state(unprefixed(name, arrays))
         self.statistics[:], self.health[:] = arrays["statistics"], arrays["health"]
         self.target[: arrays["target"].size] = arrays["target"]
-        self.steps = int(arrays["steps"][0])
-        for learner in self._run_learners:
-            learner.steps = self.steps
+        self._count(int(arrays["steps"][0]), failing=False)
         if self.lags:
             self.late[:], self.target_then[:] = arrays["late"], arrays["target then"]
         if "plasticity" in arrays:
@@ -492,7 +494,8 @@ class Braid:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""
-        return {name: value for name, value in vars(self).items() if not name.startswith("_") and name != "waiting"}
+        here = ("waiting", "interrupt")
+        return {name: value for name, value in vars(self).items() if not name.startswith("_") and name not in here}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -178,7 +178,8 @@ class Model:
                 answered, decided = self._learn_known(values[rows], where, codes[rows], some, earlier is None, unseen)
                 if not new:
                     self._enter(predictions, start, answered.predictions, answered.own, decided)
-                start += answered.n
+                start += len(answered.own)
+                self.engine.raise_interrupt()
                 if self.engine.waiting[0] != 0 and self.let_others_in is not None:
                     self.let_others_in()
         if earlier is not None:
@@ -221,11 +222,10 @@ class Model:
         engine, before = self.engine, self.engine.steps
         run = engine.run_one if len(values) == 1 and not engine.lags else engine.run
         answered = run(values, *where, codes, weights, doubt=self.regression and judge)
-        n = answered.n
+        n = len(answered.own)
         if n < len(values):
             values, codes, weights = values[:n], codes[:n], None if weights is None else weights[:n]
-            answered = Answered(n, *(array[:n] for array in answered[1:]))
-        if self.watch is not None:
+        if self.watch is not None and n:
             self._watch(answered.predictions[0], float(codes[0]), before == 0, unseen)
         if self.params.expire_after is not None:
             self.features.see(values, where[0])
@@ -304,6 +304,8 @@ class Model:
             self._grow()
         self._code[0] = code
         self._learn_known(values, where, self._code, weights, judge=True, unseen=False)
+        if self.engine.interrupt is not None:
+            self.engine.raise_interrupt()
 
     def earlier(self, x: Mapping[Hashable, Any]) -> Predictions | None:
         """What `predict_row` said of this record, whose label has come; None where labels are not late."""

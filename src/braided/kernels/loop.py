@@ -192,12 +192,13 @@ _ARRAYS = (*Model._fields, *Scratch._fields)
 ) = range(0, 2 * len(_ARRAYS), 2)  # fmt: skip
 STANDARDISE, REGRESSION, DOUBTER = range(2 * len(_ARRAYS), 2 * len(_ARRAYS) + 3)
 # Places in a chunk's row: in the same way the fields of Chunk, of the Answers that are told and of those that are
-# learned from; then how many records there are, the first to run, how many were learned before the chunk, whether
-# records are learned, and whether the scratch and the learners' work arrays hold the first one's forward pass.
+# learned from; then how many records there are, the first to run and the one to stop before, how many were learned
+# before the chunk, whether records are learned, and whether the scratch and the learners' work arrays hold the first
+# one's forward pass. After each record the first to run is the next.
 (
     VALUES, COLUMNS_AT, SLOTS, TARGETS, WEIGHTS, PREDICTIONS, OWN, DOUBTS_AT, KNOWN, KNOWN_OWN, KNOWN_DOUBTS,
 ) = range(0, 22, 2)  # fmt: skip
-RECORDS, FIRST, STEP, LEARNING, REUSE = range(22, 27)
+RECORDS, FIRST, STOP, STEP, LEARNING, REUSE = range(22, 28)
 
 
 def row_of(model: Model, scratch: Scratch, standardise: bool, regression: bool, doubter: int) -> NDArray[np.int64]:
@@ -218,7 +219,7 @@ class Call:
 
     def __init__(self, row: NDArray[np.int64], chunk: Chunk, answers: Answers, known: Answers | None = None) -> None:
         self.chunk, self.answers, self.known = chunk, answers, known or answers
-        numbers = [*_placed((*chunk, *answers, *self.known)), chunk.values.shape[0], 0, 0, 0, 0]
+        numbers = [*_placed((*chunk, *answers, *self.known)), chunk.values.shape[0], 0, 1, 0, 0, 0]
         self._numbers = np.array(numbers, dtype=np.int64)
         #: The chunk's row.
         self.numbers = self._numbers.data
@@ -234,10 +235,11 @@ class Call:
         """Let the chunk's row have another array, which must live as long as it is used."""
         self.numbers[at], self.numbers[at + 1] = address_of(array), array.size
 
-    def run(self, first: int, step: int, learning: bool) -> int:
-        """Run the records from the first one on; see `run`."""
+    def run(self, first: int, stop: int, step: int, learning: bool) -> int:
+        """Run the records from `first` to before `stop`; see `run`."""
         numbers = self.numbers
-        numbers[FIRST], numbers[STEP], numbers[LEARNING], numbers[REUSE] = first, step, learning, False
+        numbers[FIRST], numbers[STOP], numbers[STEP] = first, stop, step
+        numbers[LEARNING], numbers[REUSE] = learning, False
         done: int = run.native(self.block)
         return done
 
@@ -489,11 +491,11 @@ def remember(model, scratch, chunk, flags, t, available):
 
 @entry
 def run(row: Ints, chunk_row: Ints) -> int:
-    """Predict, and if `LEARNING` then learn, record by record from `FIRST` on; returns how many are done.
+    """Predict, and if `LEARNING` then learn, from `FIRST` to before `STOP`; returns how many of the chunk are done.
 
-    When a learner has failed `PATIENCE` times in a row, so that it has to
-    be reset before the next record, the loop ends, and the number is negative. Learning also ends after the record in
-    hand when another thread waits, and where a learner in Python raises before the record that it raised for.
+    When a learner has failed `PATIENCE` times in a row, so that it has to be reset before the next record, the loop
+    ends, and the number is negative. Learning also ends after the record in hand when another thread waits, and where
+    a learner in Python raises before the record that it raised for.
     """
     model, scratch, chunk = _model_at(row), _scratch_at(row), _chunk_at(chunk_row)
     step, learning, reuse = chunk_row[STEP], chunk_row[LEARNING] != 0, chunk_row[REUSE] != 0
@@ -504,7 +506,8 @@ def run(row: Ints, chunk_row: Ints) -> int:
     for i in range(model.changes.shape[0]):
         follow = follow or (regression and model.changes[i, OF_CHANGES] != 0.0)
     lags = learning and model.late.shape[0] > 1
-    for t in range(chunk_row[FIRST], chunk.values.shape[0]):
+    stop = chunk_row[STOP]
+    for t in range(chunk_row[FIRST], stop):
         # Predictions alone are all made at the step that comes next.
         now = step + t if learning else step
         failing = False
@@ -526,8 +529,9 @@ def run(row: Ints, chunk_row: Ints) -> int:
                     return t
                 remember(model, scratch, chunk, flags, t, available)
             told.predictions[t, 0] = value
+        chunk_row[FIRST] = t + 1
         if failing:
             return -(t + 1)
         if learning and scratch.waiting[0] != 0:
             return t + 1
-    return chunk.values.shape[0]
+    return stop
