@@ -150,6 +150,7 @@ class Braid:
         self.compiled = len(self._run_learners) == len(self.learners)
         places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
         self._doubter = places[0] if places and self.regression else -1
+        #: The record that was predicted last, while scratch and answers hold its forward pass: its values and slots.
         self._scored: tuple[bytes, Any, Any] | None = None
         self._last_prediction: Floats | None = None
         #: Whether the record loop runs, and may call learners in Python.
@@ -173,6 +174,7 @@ class Braid:
         if (n_features, n_outputs) == (self.n_features, self.n_outputs):
             return
         self._refuse_within()
+        self._tell_steps()
         parts = [self, self.combiner, *self._run_learners, *([] if self.stage is None else [self.stage])]
         before = [dict(vars(part)) for part in parts]
         try:
@@ -203,6 +205,9 @@ class Braid:
             usable=np.zeros(n_learners, dtype=np.bool_),
             scores=scores,
             gradients=np.zeros_like(scores),
+            combined=np.zeros(self.n_outputs),
+            columns=np.zeros(self.n_features, dtype=np.int64),
+            slots=np.zeros(self.n_features, dtype=np.int64),
             waiting=self.waiting,
             failed=np.zeros(1, dtype=np.int64),
         )
@@ -226,7 +231,12 @@ class Braid:
         nowhere = np.zeros(0, dtype=np.int64)
         chunk = loop.Chunk(np.zeros((1, 0)), nowhere, nowhere, np.zeros(1), np.zeros(1))
         self._one = loop.Call(self._row, chunk, self._answers(1, asked=True))
-        self._placed: tuple[NDArray[Any], ...] = chunk[:3]
+        self._placed: tuple[Any, ...] = chunk[:3]
+        predictions, own, doubts = self._one.answers
+        self._one_target, self._one_prediction = chunk.targets.data, predictions[0]
+        unasked = _NO_DOUBTS, np.zeros((1, DOUBTS)) if self._doubter < 0 else doubts
+        self._one_asked: bool | None = None
+        self._one_answered = [Answered(predictions, own, found, predictions) for found in unasked]
         # The learners' rows hold addresses: the arrays must live as long as the rows do.
         parts = [self.combiner, *self._run_learners, *([] if self.stage is None else [self.stage])]
         self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
@@ -235,6 +245,7 @@ class Braid:
     def forget_features(self, slots: NDArray[np.int64]) -> None:
         """Make some slots as they would be if no record had ever had a value there; each learner must be able to."""
         parts: list[Any] = [self.combiner, *self.learners]
+        self._tell_steps()
         for part in parts:
             part.forget_features(slots)
         self.statistics[slots] = 0.0
@@ -274,7 +285,9 @@ class Braid:
         columns, slots = np.ascontiguousarray(columns, dtype=np.int64), np.ascontiguousarray(slots, dtype=np.int64)
         n, asked = values.shape[0], doubt and self._doubter >= 0
         if n == 1 and not self.lags:
-            return self.run_one(values, columns, slots, targets, weights, doubt)
+            target, weight = (None if one is None else float(one[0]) for one in (targets, weights))
+            predictions, own, doubts, known = self.run_one(values, columns, slots, target, weight, doubt)
+            return Answered(predictions.copy(), own.copy(), doubts.copy(), known)
         given = (_NONE if one is None else np.ascontiguousarray(one, dtype=np.float64) for one in (targets, weights))
         chunk = loop.Chunk(values, columns, slots, *given)
         known = self._answers(n, asked) if targets is not None and self.lags else None
@@ -333,47 +346,52 @@ class Braid:
     def _count(self, steps: int, failing: bool) -> None:
         """Count the records learned by now; the loop ends early where a learner keeps failing."""
         self.steps = steps
-        for learner in self._run_learners:
-            learner.steps = steps
         if failing:
             self._reset_failing()
 
+    def _tell_steps(self) -> None:
+        """Let the learners know how many records were learned: they ask when they grow, and when they are copied."""
+        for learner in self._run_learners:
+            learner.steps = self.steps
+
     def run_one(
         self,
-        values: Floats,
-        columns: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        targets: Floats | None = None,
-        weights: Floats | None = None,
+        values: Any,
+        columns: Any,
+        slots: Any,
+        target: float | None = None,
+        weight: float | None = None,
         doubt: bool = False,
     ) -> Answered:
-        """The same as `run` for a single record whose label does not come late, (1, columns) in C order.
+        """The same as `run` for a single record whose label does not come late; valid until the next one.
 
-        The call is always the same one, and only what has changed is written.
+        Its values, columns and slots are arrays of NumPy or of the standard library; without columns, `slots` has the
+        slot of each value, -1 for one without. The call is always the same one: only what has changed is written.
         """
-        self._refuse_within()
-        call, scored, learn = self._one, self._scored, targets is not None
-        numbers, placed = call.numbers, self._placed
-        if placed[0] is not values:
+        if self._running:
+            self._refuse_within()
+        call, answered, scored, learn = self._one, self._one_answered[doubt], self._scored, target is not None
+        numbers, reuse = call.numbers, False
+        if self._placed[0] is not values:
             call.place(loop.VALUES, values)
-        if placed[1] is not columns or placed[2] is not slots:
+        if self._placed[2] is not slots or self._placed[1] is not columns:
             call.place(loop.COLUMNS_AT, columns)
             call.place(loop.SLOTS, slots)
         self._placed = values, columns, slots
         # A record that is predicted and then learned needs its forward pass only once.
-        reuse, self._scored = False, None
-        if self.compiled:
-            record = values.tobytes()
-            reuse = learn and scored is not None and scored[0] == record and scored[1] is columns and scored[2] is slots
-            if not learn:
-                self._scored = record, columns, slots
-        asked = doubt and self._doubter >= 0
-        numbers[loop.DOUBTS_AT + 1] = numbers[loop.KNOWN_DOUBTS + 1] = DOUBTS if asked else 0
-        numbers[loop.WEIGHTS + 1] = weights is not None
-        if targets is not None:
-            call.chunk.targets[0] = targets[0]
-        if weights is not None:
-            call.chunk.weights[0] = weights[0]
+        if scored is not None:
+            reuse = learn and scored[1] is columns and scored[2] is slots and scored[0] == values.tobytes()
+            self._scored = None
+        if learn:
+            self._one_target[0] = target
+            numbers[loop.WEIGHTS + 1] = weight is not None
+            if weight is not None:
+                call.chunk.weights[0] = weight
+        elif self.compiled:
+            self._scored = values.tobytes(), columns, slots
+        if doubt is not self._one_asked:
+            self._one_asked = doubt
+            numbers[loop.DOUBTS_AT + 1] = numbers[loop.KNOWN_DOUBTS + 1] = DOUBTS if doubt and self._doubter >= 0 else 0
         numbers[loop.FIRST], numbers[loop.STEP] = 0, self.steps
         numbers[loop.LEARNING], numbers[loop.REUSE] = learn, reuse
         self._running = not self.compiled
@@ -383,20 +401,18 @@ class Braid:
             count, self.interrupt = self._counted(call), error
         finally:
             self._running = False
-        known, own, doubts = call.answers
-        predictions = known.copy()
-        self._last_prediction = predictions[0]
+        self._last_prediction = self._one_prediction
         if learn:
             self._count(self.steps + abs(count), count < 0)
         if not self.compiled:
             self._callbacks.raise_error()
         if self.interrupt is not None and not (learn and count):
             self.raise_interrupt()
-        found = doubts.copy() if asked else np.zeros((1, DOUBTS)) if doubt else _NO_DOUBTS
-        return Answered(predictions, own.copy(), found, known)
+        return answered
 
     def _reset_failing(self) -> None:
         """Start a learner afresh that has failed too many times in a row."""
+        self._tell_steps()
         for i, learner in enumerate(self.learners):
             if self.health[i, loop.IN_A_ROW] >= loop.PATIENCE:
                 learner.reset()
@@ -485,7 +501,7 @@ class Braid:
             part.load_state(unprefixed(name, arrays))
         self.statistics[:], self.health[:] = arrays["statistics"], arrays["health"]
         self.target[: arrays["target"].size] = arrays["target"]
-        self._count(int(arrays["steps"][0]), failing=False)
+        self.steps = int(arrays["steps"][0])
         if self.lags:
             self.late[:], self.target_then[:] = arrays["late"], arrays["target then"]
         if "plasticity" in arrays:
@@ -494,6 +510,7 @@ class Braid:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the addresses and scratch arrays, which hold only in this process."""
+        self._tell_steps()
         here = ("waiting", "interrupt")
         return {name: value for name, value in vars(self).items() if not name.startswith("_") and name not in here}
 

@@ -126,7 +126,7 @@ class MODLClassifier(MODL, base.MiniBatchClassifier):
             places = self.core.classes.places
             if len(places) == 1:
                 return dict.fromkeys(places, 1.0)
-            return dict(zip(places, answered.predictions[0].tolist(), strict=True))
+            return dict(zip(places, answered.predictions.tolist()[0], strict=True))
 
     def predict_one(self, x: Record, **kwargs: Any) -> Any:
         """The label that `decision` chooses; None before the first record was learned."""

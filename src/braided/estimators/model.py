@@ -7,6 +7,7 @@ records, data frames, sparse matrices and dicts are made into `Records` before, 
 from __future__ import annotations
 
 import copy
+from array import array
 from collections.abc import Callable, Hashable, Mapping
 from itertools import pairwise
 from math import isfinite
@@ -37,6 +38,8 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
 #: As of `FeatureSpace.columns`.
 Where = tuple[Places, Places]
+#: A record that comes alone has slots in place of columns.
+_NO_COLUMNS = array("q")
 #: What the arrays of the coverage are called in a state.
 _COVERAGE = "coverage"
 #: A restored model may hold this many numbers whatever the size of its file.
@@ -219,16 +222,22 @@ class Model:
         Returns what was predicted of each, and how they were decided. To `judge` is to count into the coverage whether
         it held the truth; `unseen` says that the label of the first has only just become known.
         """
-        engine, before = self.engine, self.engine.steps
-        run = engine.run_one if len(values) == 1 and not engine.lags else engine.run
-        answered = run(values, *where, codes, weights, doubt=self.regression and judge)
+        before = self.engine.steps
+        answered = self.engine.run(values, *where, codes, weights, doubt=self.regression and judge)
         n = len(answered.own)
         if n < len(values):
             values, codes, weights = values[:n], codes[:n], None if weights is None else weights[:n]
-        if self.watch is not None and n:
-            self._watch(answered.predictions[0], float(codes[0]), before == 0, unseen)
         if self.params.expire_after is not None:
             self.features.see(values, where[0])
+        return answered, self._follow(answered, codes, weights, before, judge, unseen)
+
+    def _follow(
+        self, answered: Answered, codes: Floats, weights: Floats | None, before: int, judge: bool, unseen: bool
+    ) -> Places | None:
+        """Feed detector, coverage and decision what was predicted of records that are learned now; returns answers."""
+        engine = self.engine
+        if self.watch is not None and codes.size:
+            self._watch(answered.predictions[0], float(codes[0]), before == 0, unseen)
         # The first records were answered before anything was learned: there is nothing to judge.
         start, known, learned = max(1 - before, self.delay - before, int(unseen)), answered.known, codes
         if start > 0:
@@ -236,7 +245,7 @@ class Model:
         if self.regression:
             if judge:
                 self.coverage.follow_values(known[:, 0], learned, answered.doubts[max(start, 0) :])
-            return answered, None
+            return None
         decision, labels = self.decision, self.classes.places
         # Answers are judged by what was known when they were given, as far as that can be known without them.
         then = copy.deepcopy(decision) if judge and engine.lags and not decision.plain else None
@@ -247,7 +256,7 @@ class Model:
             answers = decided if then is None else then.places(answered.known, labels, codes, weights)
             answers = None if answers is None else answers[max(start, 0) :]
             self.coverage.follow_classes(known, learned, answers, len(labels))
-        return answered, decided
+        return decided
 
     def _watch(self, prediction: Floats, target: float, first: bool, unseen: bool) -> None:
         """Feed the detector the error of a record that was learned; the first one was not predicted."""
@@ -282,30 +291,32 @@ class Model:
 
     def learn_row(self, x: Mapping[Hashable, Any], y: Any, w: Any) -> None:
         """Learn one record of numbers by name; a record without anything new is learned at once."""
-        record, known = self.engine.steps + 1, self.features.slots
+        record = self.engine.steps + 1
         weight = 1.0 if w == 1.0 and type(w) is float else as_weight(w, record)
-        names, values = tuple(x), self.features.values_of(x, record)
-        where = self.features.columns(names)
+        values, slots = self.features.place(x, record)
         plain = (
             isfinite(y) if self.regression and type(y) is float else type(y) in _PLAIN_TARGETS and not self.regression
         )
         target = y if plain else self.target(y, record)
         code = target if self.regression else self.classes.places.get(target)
         weights = None if weight == 1.0 else np.array([weight])
-        new = where[1].size < len(names) and any(
-            name not in known and value == value for name, value in zip(names, values[0].tolist(), strict=True)
-        )
+        new = -1 in slots and any(slot < 0 and value == value for slot, value in zip(slots, values, strict=True))
         if new or code is None or weight == 0.0 or self.engine.lags:
-            admitted = self.check(Records(names, values, [target], weights, first=record))
+            admitted = self.check(Records(tuple(x), np.array([values]), [target], weights, first=record))
             if weight > 0.0:
                 self.learn(admitted, self.earlier(x))
             return
         if not self.engine.n_outputs:
             self._grow()
-        self._code[0] = code
-        self._learn_known(values, where, self._code, weights, judge=True, unseen=False)
-        if self.engine.interrupt is not None:
-            self.engine.raise_interrupt()
+        engine, self._code[0] = self.engine, code
+        step = engine.steps
+        answered = engine.run_one(values, _NO_COLUMNS, slots, code, None if weights is None else weight, self.regression)
+        if engine.steps > step:
+            if self.params.expire_after is not None:
+                self.features.see_one(values, slots)
+            self._follow(answered, self._code, weights, step, judge=True, unseen=False)
+        if engine.interrupt is not None:
+            engine.raise_interrupt()
 
     def earlier(self, x: Mapping[Hashable, Any]) -> Predictions | None:
         """What `predict_row` said of this record, whose label has come; None where labels are not late."""
@@ -344,17 +355,18 @@ class Model:
         return int(known.argmax() if decided is None else decided[0])
 
     def predict_row(self, x: Mapping[Hashable, Any], doubt: bool = False, keep: bool = True) -> Answered | None:
-        """The engine's predictions for one record by name, None before anything was learned.
+        """The engine's predictions for one record by name, valid until the next; None before anything was learned.
 
         Where labels are late, `keep` the answer until its label comes.
         """
-        values = self.features.values_of(x, self.engine.steps + 1)
-        if self.engine.steps == 0:
+        engine = self.engine
+        values, slots = self.features.place(x, engine.steps + 1)
+        if engine.steps == 0:
             return None
-        late = keep and self.engine.lags
-        run = self.engine.run if self.engine.lags else self.engine.run_one
-        answered = run(values, *self.features.columns(tuple(x)), doubt=doubt or late)
-        if late:
+        if not engine.lags:
+            return engine.run_one(values, _NO_COLUMNS, slots, doubt=doubt)
+        answered = engine.run(np.array([values]), *self.features.columns(tuple(x)), doubt=doubt or keep)
+        if keep:
             predicted, decided = self._blank(1), self.decision.places(answered.predictions, self.classes.places)
             self._enter(predicted, 0, answered.predictions, answered.own, decided)
             predicted = predicted._replace(confidence=self.coverage.confidence(answered.doubts))

@@ -6,9 +6,11 @@ Labels only ever grow in number. So do slots, but one whose name has not been se
 from __future__ import annotations
 
 import copy
-import math
+from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import repeat
+from math import isfinite, isinf, nan
 from types import NoneType
 from typing import Any
 
@@ -72,7 +74,8 @@ class FeatureSpace:
         self.records = 0
         self.last_seen = np.zeros(0, dtype=np.int64)
         #: What was asked for last: the values of a record, and the columns of some names; the next are often the same.
-        self._values: tuple[list[Any], NDArray[np.float64]] | None = None
+        self._values: tuple[list[Any], array[float]] = [], array("d")
+        self._placed: tuple[tuple[Hashable, ...], array[int]] = (), array("q")
         self._columns: tuple[Sequence[Hashable], NDArray[np.int64], NDArray[np.int64]] | None = None
         names = list(first)
         self.admit(names, self.check_room(names))
@@ -115,7 +118,7 @@ class FeatureSpace:
 
     def admit(self, names: list[Hashable], given_up: NDArray[np.int64] = _NO_SLOTS) -> list[Hashable]:
         """Give new slots to the first of some new names, to the last ones those given up; returns who had these."""
-        self._columns = None
+        self._columns, self._placed = None, ((), array("q"))
         n_new = len(names) - given_up.size
         for name in names[:n_new]:
             self.slots[name] = len(self.slots)
@@ -140,6 +143,11 @@ class FeatureSpace:
         last = len(values) - there[::-1, seen].argmax(axis=0)
         self.last_seen[slots[seen]] = self.records + last
         self.records += len(values)
+
+    def see_one(self, values: array[float], slots: array[int]) -> None:
+        """Count one record as learned, as `place` gave it."""
+        self.records += 1
+        self.last_seen[[slot for slot, value in zip(slots, values, strict=True) if value == value]] = self.records
 
     def load_last_seen(self, arrays: Mapping[str, NDArray[Any]], records: int) -> None:
         """Take over when each slot's name was seen last, after so many records."""
@@ -177,22 +185,35 @@ class FeatureSpace:
             self.see(values[done:], self.columns(names)[0])
         return found
 
+    def place(self, x: Mapping[Hashable, Any], record: int) -> tuple[array[float], array[int]]:
+        """A record's values, each of them checked, NaN for missing ones, and their slots, -1 for an unknown name.
+
+        The same arrays again where values or names are those of the record before: most are predicted, then learned.
+
+        >>> FeatureSpace(limit=10, first=["a", "b"]).place({"b": 5, "unknown": None}, record=2)
+        (array('d', [5.0, nan]), array('q', [1, -1]))
+        """
+        given, names, (last_given, values) = list(x.values()), tuple(x), self._values
+        if names != self._placed[0]:
+            self._placed = names, array("q", map(self.slots.get, names, repeat(-1)))
+        slots = self._placed[1]
+        try:
+            if given == last_given:
+                return values, slots
+            if set(map(type, given)) <= _PLAIN_VALUES:
+                plain = [nan if value is None else value for value in given] if None in given else given
+                # A sum that is finite has finite parts; a missing one makes it NaN.
+                if isfinite(sum(plain)) or not any(map(isinf, plain)):
+                    values = array("d", plain)
+                    self._values = given, values
+                    return values, slots
+        except (ArithmeticError, TypeError, ValueError):  # a number that is too large, or no number
+            pass
+        return array("d", [as_number(name, value, record) for name, value in x.items()]), slots
+
     def values_of(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:
         """A record's values in the order of its names, (1, names), NaN for missing ones; each is checked."""
-        given = list(x.values())
-        kinds = set(map(type, given))
-        if kinds <= _PLAIN_VALUES:
-            if self._values is not None and self._values[0] == given:  # most records are predicted, then learned
-                return self._values[1]
-            try:
-                values = np.array([given], dtype=np.float64)
-                # A sum that is finite has finite parts; a missing one makes it NaN.
-                if (NoneType not in kinds and math.isfinite(sum(given))) or not np.isinf(values).any():
-                    self._values = given, values
-                    return values
-            except OverflowError:  # a whole number that is too large
-                pass
-        return np.array([[as_number(name, value, record) for name, value in x.items()]], dtype=np.float64)
+        return np.array([self.place(x, record)[0]])
 
     def by_slot(self, values: NDArray[np.float64], names: Sequence[Hashable]) -> NDArray[np.float64]:
         """A record by slot, NaN where missing, from the values of these names."""

@@ -27,7 +27,7 @@ from braided.kernels.calls import (
 from braided.kernels.doubt import DOUBTS, doubt
 from braided.kernels.inputs import COME, FEATURES, LATE, fill, take_in
 from braided.kernels.mixture import best
-from braided.kernels.native import Ints, address_of, entry, kernel
+from braided.kernels.native import Ints, entry, kernel, placed
 from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
     CHANGES,
@@ -107,6 +107,10 @@ class Scratch(NamedTuple):
         features, the last holds how many of them the record has.
     usable, scores, gradients
         (learners,) whose scores are finite, and (learners, outputs) each.
+    combined
+        (outputs,) probabilities, or a number in the units of the scores.
+    columns, slots
+        (features,) each: see `by_slot`.
     waiting
         `waiting[0]` is not 0 while another thread waits for the model.
     failed
@@ -118,6 +122,9 @@ class Scratch(NamedTuple):
     usable: Any
     scores: Any
     gradients: Any
+    combined: Any
+    columns: Any
+    slots: Any
     waiting: Any
     failed: Any
 
@@ -130,7 +137,8 @@ class Chunk(NamedTuple):
     values
         (n, columns), NaN for missing.
     columns, slots
-        The column of each slot, -1 for a slot without one; and those that may have a value, in order.
+        The column of each slot, -1 for a slot without one; and those that may have a value, in order. Or no columns,
+        and the slot of each column, -1 for a column without one, in any order.
     targets, weights
         (n,) class places or values, and (n,) how much each record counts; either may be empty.
     """
@@ -171,8 +179,6 @@ class Flags(NamedTuple):
         The place of the learner whose doubts are asked for.
     lags
         Whether the records are learned by less than is known by then, because labels come late.
-    reuse
-        Whether the scratch and the learners' work arrays still hold the first record's forward pass.
     """
 
     standardise: Any
@@ -180,7 +186,6 @@ class Flags(NamedTuple):
     follow: Any
     doubter: Any
     lags: Any
-    reuse: Any
 
 
 # Places in a model's row: address and length of each array, in the order of the fields of Model and Scratch, then three
@@ -188,13 +193,13 @@ class Flags(NamedTuple):
 _ARRAYS = (*Model._fields, *Scratch._fields)
 (
     TABLE, COMBINER, STAGE, CHANGES_AT, STATISTICS_AT, TARGET, TARGET_THEN, LATE_AT, HEALTH_AT,
-    X, ACTIVE, USABLE, SCORES, GRADIENTS, WAITING, FAILED,
+    X, ACTIVE, USABLE, SCORES, GRADIENTS, COMBINED, COLUMN_OF, SLOTS_AT, WAITING, FAILED,
 ) = range(0, 2 * len(_ARRAYS), 2)  # fmt: skip
 STANDARDISE, REGRESSION, DOUBTER = range(2 * len(_ARRAYS), 2 * len(_ARRAYS) + 3)
 # Places in a chunk's row: in the same way the fields of Chunk, of the Answers that are told and of those that are
 # learned from; then how many records there are, the first to run and the one to stop before, how many were learned
-# before the chunk, whether records are learned, and whether the scratch and the learners' work arrays hold the first
-# one's forward pass. After each record the first to run is the next.
+# before the chunk, whether records are learned, and whether the first of them was predicted just now: scratch, answers
+# and the learners' work arrays still hold its forward pass. After each record the first to run is the next.
 (
     VALUES, COLUMNS_AT, SLOTS, TARGETS, WEIGHTS, PREDICTIONS, OWN, DOUBTS_AT, KNOWN, KNOWN_OWN, KNOWN_DOUBTS,
 ) = range(0, 22, 2)  # fmt: skip
@@ -233,7 +238,7 @@ class Call:
 
     def place(self, at: int, array: NDArray[Any]) -> None:
         """Let the chunk's row have another array, which must live as long as it is used."""
-        self.numbers[at], self.numbers[at + 1] = address_of(array), array.size
+        self.numbers[at], self.numbers[at + 1] = placed(array)
 
     def run(self, first: int, stop: int, step: int, learning: bool) -> int:
         """Run the records from `first` to before `stop`; see `run`."""
@@ -245,7 +250,7 @@ class Call:
 
 
 def _placed(arrays: tuple[Any, ...]) -> list[int]:
-    return [number for array in arrays for number in (address_of(array), array.size)]
+    return [number for array in arrays for number in placed(array)]
 
 
 @kernel()
@@ -274,6 +279,9 @@ def _scratch_at(row):
         array_at(row[USABLE], np.bool_, n_learners),
         array_at(row[SCORES], np.float32, n_learners, n_outputs),
         array_at(row[GRADIENTS], np.float32, n_learners, n_outputs),
+        doubles(row, COMBINED),
+        ints(row, COLUMN_OF),
+        ints(row, SLOTS_AT),
         ints(row, WAITING),
         ints(row, FAILED),
     )
@@ -299,6 +307,26 @@ def _answers_at(row, predictions, own, doubts):
         array_at(row[own], np.float64, n, row[own + 1] // n),
         array_at(row[doubts], np.float64, row[doubts + 1] // DOUBTS, DOUBTS),
     )
+
+
+@kernel()
+def by_slot(chunk, scratch):
+    """The chunk with the column of each slot, where it has the slot of each column.
+
+    A slot that none of them has keeps a column of an earlier chunk: only those that are listed are looked at.
+    """
+    columns, slots, n = scratch.columns, scratch.slots, 0
+    for column in range(chunk.slots.shape[0]):
+        slot = chunk.slots[column]
+        if slot >= 0:
+            columns[slot] = column
+            at = n
+            while at > 0 and slots[at - 1] > slot:
+                slots[at] = slots[at - 1]
+                at -= 1
+            slots[at] = slot
+            n += 1
+    return Chunk(chunk.values, columns, slots[:n], chunk.targets, chunk.weights)
 
 
 @kernel()
@@ -373,7 +401,7 @@ def see(model, scratch, chunk, flags, t):
     elif not flags.regression:
         come = leaving(model.late) if flags.lags else np.nan
         x[COME], x[LATE] = -1.0 if np.isnan(come) else come, flags.lags
-    if model.stage[FEATURES] > 0 and not (flags.reuse and t == 0):
+    if model.stage[FEATURES] > 0:
         fill(model.stage, chunk.values[t], chunk.columns, x, available)
     return available
 
@@ -400,7 +428,7 @@ def check_scores(model, scratch, flags, i):
 
 @kernel()
 def answer(model, scratch, answers, flags, t, available):
-    """Combine the scores into the prediction of record t; returns the value that it stands for."""
+    """Combine the scores into the prediction of record t."""
     target, known = model.target, known_past(model, flags)
     for i in range(model.table.shape[0]):
         if flags.follow:
@@ -409,13 +437,14 @@ def answer(model, scratch, answers, flags, t, available):
             answers.own[t, i] = target_from_units(scratch.scores[i, 0], target)
         else:
             answers.own[t, i] = best(scratch.scores[i])
-    prediction = answers.predictions[t]
-    call_combine(model.combiner, scratch.x, available, scratch.scores, scratch.usable, prediction)
-    if answers.doubts.shape[0] > 0:
-        doubt(model.table[flags.doubter], scratch.x, available, target, answers.doubts[t])
+    combined, prediction = scratch.combined, answers.predictions[t]
+    call_combine(model.combiner, scratch.x, available, scratch.scores, scratch.usable, combined)
+    for k in range(combined.shape[0]):
+        prediction[k] = combined[k]
     if flags.follow:
-        return to_value(prediction[0], target, known)
-    return target_from_units(prediction[0], target) if flags.regression else prediction[0]
+        prediction[0] = to_value(combined[0], target, known)
+    elif flags.regression:
+        prediction[0] = target_from_units(combined[0], target)
 
 
 @kernel()
@@ -453,12 +482,12 @@ def note_health(health, i, learned):
 
 
 @kernel()
-def learn(model, scratch, chunk, answers, flags, t, available, step):
+def learn(model, scratch, chunk, flags, t, available, step):
     """Let the combiner and all learners learn record t; returns whether one of them is to be reset."""
     aim, in_units, change = aims_of(model, chunk, flags, t)
     weight = counted(chunk.weights, t)
     call_gradients(
-        model.combiner, scratch.x, available, scratch.scores, scratch.usable, aim, weight, answers.predictions[t],
+        model.combiner, scratch.x, available, scratch.scores, scratch.usable, aim, weight, scratch.combined,
         scratch.gradients,
     )  # fmt: skip
     failing = False
@@ -499,6 +528,8 @@ def run(row: Ints, chunk_row: Ints) -> int:
     """
     model, scratch, chunk = _model_at(row), _scratch_at(row), _chunk_at(chunk_row)
     step, learning, reuse = chunk_row[STEP], chunk_row[LEARNING] != 0, chunk_row[REUSE] != 0
+    if chunk.columns.shape[0] == 0:
+        chunk = by_slot(chunk, scratch)
     answers = _answers_at(chunk_row, PREDICTIONS, OWN, DOUBTS_AT)
     known = _answers_at(chunk_row, KNOWN, KNOWN_OWN, KNOWN_DOUBTS)
     regression = row[REGRESSION] != 0
@@ -515,20 +546,22 @@ def run(row: Ints, chunk_row: Ints) -> int:
         for turn in range(2 if lags else 1):
             learns = learning and (turn == 1 or not lags)
             told = known if turn == 1 else answers
-            flags = Flags(row[STANDARDISE] != 0, regression, follow, row[DOUBTER], lags and learns, reuse)
-            available = see(model, scratch, chunk, flags, t)
+            flags = Flags(row[STANDARDISE] != 0, regression, follow, row[DOUBTER], lags and learns)
+            available = scratch.active[: scratch.active[-1]]
             if not (reuse and t == 0):
+                available = see(model, scratch, chunk, flags, t)
                 for i in range(model.table.shape[0]):
                     score(model, scratch, flags, i, available, now)
                 if scratch.failed[0] != 0:
                     return t
-            value = answer(model, scratch, told, flags, t, available)
+                answer(model, scratch, told, flags, t, available)
+            if told.doubts.shape[0] > 0:
+                doubt(model.table[flags.doubter], scratch.x, available, model.target, told.doubts[t])
             if learns:
-                failing = learn(model, scratch, chunk, told, flags, t, available, now)
+                failing = learn(model, scratch, chunk, flags, t, available, now)
                 if scratch.failed[0] != 0:
                     return t
                 remember(model, scratch, chunk, flags, t, available)
-            told.predictions[t, 0] = value
         chunk_row[FIRST] = t + 1
         if failing:
             return -(t + 1)

@@ -22,6 +22,7 @@ import platform
 import struct
 import subprocess
 import sys
+from array import array as plain_array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
@@ -214,6 +215,12 @@ def address_of(array: NDArray[Any]) -> int:
         return _addressof(_from_buffer(array))  # type: ignore[arg-type]
     except TypeError:  # it is read-only
         return int(array.ctypes.data)
+
+
+def placed(array: Any) -> tuple[int, int]:
+    """Where the numbers of an array, of NumPy or of the standard library, are, and how many."""
+    found: tuple[int, int] = array.buffer_info() if type(array) is plain_array else (address_of(array), array.size)
+    return found
 
 
 def entry(of: Signature | Callable[..., Any]) -> Any:
