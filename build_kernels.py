@@ -112,15 +112,16 @@ def sources(function: Callable[..., Any], native: Any) -> str:
     return "\n".join(f"{name}: {found[name]}" for name in sorted(found))
 
 
-def compile_one(level: str, symbol: str, path: Path) -> None:
-    """Compile an entry point into an object file; run in a process of its own."""
+def compile_some(level: str, objects: dict[str, Path]) -> None:
+    """Compile entry points into object files; run in a process of its own, where what they share is compiled once."""
     os.environ.update(NUMBA_CPU_NAME={"arm64": "generic"}.get(level, level), NUMBA_CPU_FEATURES="")
     os.environ["NUMBA_DISABLE_INTEL_SVML"] = os.environ["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"
-    gc.set_threshold(200_000)  # compilers keep nearly all that they make
+    gc.disable()  # compilers keep nearly all that they make
     native = load()
     jit = importlib.import_module("braided.kernels.jit")
-    one = next(entry for entry in native.ENTRIES if entry.symbol == symbol)
-    write(path, jit.compile_to_object(one))
+    for entry in native.ENTRIES:
+        if entry.symbol in objects:
+            write(objects[entry.symbol], jit.compile_to_object(entry))
 
 
 def write(path: Path, content: bytes) -> None:
@@ -154,18 +155,24 @@ def build(level: str, into: Path) -> None:
         for symbol, text in texts.items()
     }
     (KEPT / "objects").mkdir(parents=True, exist_ok=True)
-    missing = sorted((symbol for symbol in texts if not objects[symbol].exists()), key=lambda one: -len(texts[one]))
+    missing: dict[str, dict[str, Path]] = {}
+    for entry in native.ENTRIES:
+        if not objects[entry.symbol].exists():
+            missing.setdefault(entry.__module__, {})[entry.symbol] = objects[entry.symbol]
     if missing:
         cores = min(
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, len(missing)
         )
         what = f"braided: compiling kernels for {level}"
         with multiprocessing.get_context("spawn").Pool(cores) as pool:
-            jobs = [pool.apply_async(compile_one, (level, symbol, objects[symbol])) for symbol in missing]
-            for done, job in enumerate(jobs):
-                tell(f"{what}: {done} of {len(jobs)}")
+            largest_first = sorted(missing.values(), key=lambda some: -sum(len(texts[symbol]) for symbol in some))
+            jobs = [(len(some), pool.apply_async(compile_some, (level, some))) for some in largest_first]
+            total, done = sum(map(len, largest_first)), 0
+            for n, job in jobs:
+                tell(f"{what}: {done} of {total}")
                 job.get()
-        tell(f"{what}: {len(jobs)} in {time.perf_counter() - start:.0f} s on {cores} cores", last=True)
+                done += n
+        tell(f"{what}: {total} in {time.perf_counter() - start:.0f} s on {cores} cores", last=True)
     into.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=KEPT) as folder:
         library = Path(folder) / "library"

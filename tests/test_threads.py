@@ -457,8 +457,10 @@ def test_an_interrupted_reader_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize("kind", ["classes", "numbers", "delay", "expire", "drift"])
 def test_an_interrupted_chunk_is_learned_up_to_a_record(kind: str) -> None:
     settings: dict[str, Any] = {
-        "delay": {"delay": 20}, "expire": {"expire_after": 50, "max_features": 5}, "drift": {"drift_detector": drift.ADWIN()},
-    }.get(kind, {})  # fmt: skip
+        "delay": {"delay": 20},
+        "expire": {"expire_after": 50, "max_features": 5},
+        "drift": {"drift_detector": drift.ADWIN()},
+    }.get(kind, {})
     made = MODLRegressor if kind == "numbers" else MODLClassifier
     model, same = made(**settings), made(**settings)
     values, labels = made_up(60_000)

@@ -286,8 +286,8 @@ class Braid:
         n, asked = values.shape[0], doubt and self._doubter >= 0
         if n == 1 and not self.lags:
             target, weight = (None if one is None else float(one[0]) for one in (targets, weights))
-            predictions, own, doubts, known = self.run_one(values, columns, slots, target, weight, doubt)
-            return Answered(predictions.copy(), own.copy(), doubts.copy(), known)
+            one = self.run_one(values, columns, slots, target, weight, doubt)
+            return Answered(one.predictions.copy(), one.own.copy(), one.doubts.copy(), one.known)
         given = (_NONE if one is None else np.ascontiguousarray(one, dtype=np.float64) for one in (targets, weights))
         chunk = loop.Chunk(values, columns, slots, *given)
         known = self._answers(n, asked) if targets is not None and self.lags else None

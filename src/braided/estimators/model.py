@@ -308,9 +308,9 @@ class Model:
             return
         if not self.engine.n_outputs:
             self._grow()
-        engine, self._code[0] = self.engine, code
-        step = engine.steps
-        answered = engine.run_one(values, _NO_COLUMNS, slots, code, None if weights is None else weight, self.regression)
+        engine, step, self._code[0] = self.engine, self.engine.steps, code
+        weight_given = None if weights is None else weight
+        answered = engine.run_one(values, _NO_COLUMNS, slots, code, weight_given, self.regression)
         if engine.steps > step:
             if self.params.expire_after is not None:
                 self.features.see_one(values, slots)
