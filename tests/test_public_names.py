@@ -25,7 +25,7 @@ WITH_LISTS = (
 PUBLIC = """
 braided: BraidedError Encoder Fleet History MODLClassifier MODLRegressor __version__ record
 braided.capymoa: Columns MODL MODLRegressor
-braided.combiners: COMBINERS Combiner Ensemble Greedy KalmanTanh KalmanWeights MixtureOfExperts Multiplication
+braided.combiners: Aggregate COMBINERS Combiner Ensemble Greedy KalmanTanh KalmanWeights MixtureOfExperts Multiplication
     ScoreSum build
 braided.datasets: CATALOGUE Dataset PAPER_SETTINGS PaperSettings settings_for
 braided.datasets.protocol: PaperSettings
@@ -33,7 +33,8 @@ braided.estimators.drift: DETECTORS Watch build
 braided.estimators.explain: Explanation Part
 braided.evaluation: Evaluation History Tally metrics record
 braided.fleet: KeyLearners
-braided.learners: CompiledLearner Folklore FolkloreConfig ForestConfig ForestValueConfig FourierConfig FourierLinear
+braided.learners: CompiledLearner ExactConfig ExactLinear Folklore FolkloreConfig ForestConfig ForestValueConfig
+    FourierConfig FourierLinear
     FourierLinearConfig FourierLogistic HedgeConfig HedgeNetwork LEARNERS Learner LearnerConfig LinearConfig
     LinearRegression LogisticConfig LogisticRegression MLP MLPConfig MondrianForest MondrianForestRegressor OLVF
     OLVFConfig RecentConfig RecentLabels RecentValueConfig RecentValues RiverLearner SetConfig SetLearner StepConfig

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from braided import checks
 from braided.learners import (
+    ExactConfig,
     ForestConfig,
     FourierConfig,
     LearnerConfig,
@@ -170,7 +171,7 @@ def default(dataset: str | None = None) -> Preset:
             ForestConfig(trees=8),
         ),
         standardise=True,
-        combiner="kalman-tanh",
+        combiner="aggregate",
         first_weights=(0.25, 0.0, 0.0, 0.25, 0.4, 0.1, 0.1, 0.1),
         numeric=(
             LinearConfig(prior_variance=0.03, inputs="filled"),
@@ -179,6 +180,7 @@ def default(dataset: str | None = None) -> Preset:
             network,
             replace(network, change=True),
             RecentValueConfig(prior_variance=0.01),
+            ExactConfig(),
         ),
     )
 
@@ -194,7 +196,7 @@ def lean(dataset: str | None = None) -> Preset:
         standardise=True,
         combiner=whole.combiner,
         first_weights=(0.3, 0.5, 0.2),
-        numeric=(whole.numeric[0], cosines.for_regression(), whole.numeric[-1]),
+        numeric=(whole.numeric[0], cosines.for_regression(), *whole.numeric[-2:]),
     )
 
 

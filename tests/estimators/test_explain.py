@@ -195,8 +195,9 @@ def test_the_explained_label_is_the_decided_one() -> None:
 @pytest.mark.parametrize("usable", [[True, True, True], [True, False, True]])
 def test_terms_add_up_to_the_final_score(name: str, usable: list[bool]) -> None:
     rng = np.random.default_rng(5)
-    combiner = combiners.build(name, regression=False, seed=2)
+    combiner, together = (combiners.build(kind, regression=False, seed=2) for kind in (name, "kalman-tanh"))
     combiner.grow(3, 4, 3)
+    together.grow(3, 4, 3)
     x, mask = np.array([0.5, 0.0, -1.5], dtype=np.float32), np.array([True, False, True])
     flags = np.array(usable)
     for label in rng.integers(0, 4, 30):
@@ -206,7 +207,9 @@ def test_terms_add_up_to_the_final_score(name: str, usable: list[bool]) -> None:
         final = combiner.terms(x, mask, scores, flags).sum(axis=0)
         if name not in {"ensemble", "moe", "greedy"}:
             final = np.exp(final - final.max()) / np.exp(final - final.max()).sum()
-        np.testing.assert_allclose(final, prediction, rtol=2e-6)
+        said = together.combine(x, mask, scores, flags)
+        np.testing.assert_allclose(final, said if name == "aggregate" else prediction, rtol=2e-6)
+        together.gradients(x, mask, scores, int(label), said, flags)
         combiner.gradients(x, mask, scores, int(label), prediction, flags)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from braided import checks
+from braided.combiners.aggregate import Aggregate
 from braided.combiners.base import Combiner
 from braided.combiners.greedy import Greedy
 from braided.combiners.kalman import KalmanTanh, KalmanWeights
@@ -19,6 +20,7 @@ COMBINERS: dict[str, type[Combiner]] = {
     Greedy.name: Greedy,
     KalmanWeights.name: KalmanWeights,
     KalmanTanh.name: KalmanTanh,
+    Aggregate.name: Aggregate,
 }
 
 
@@ -37,6 +39,7 @@ def build(name: str, regression: bool, seed: int) -> Combiner:
 
 __all__ = [
     "COMBINERS",
+    "Aggregate",
     "Combiner",
     "Ensemble",
     "Greedy",

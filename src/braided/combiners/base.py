@@ -40,6 +40,8 @@ class Combiner:
         self.single = np.zeros(1, dtype=np.float32)
         self.double = np.zeros(1, dtype=np.float64)
         self.work = np.zeros(1, dtype=np.float32)
+        #: Of numbers, what the record loop keeps above the combiner (`kernels.aggregation`); nothing for most.
+        self.experts = np.zeros(0)
 
     def grow(self, n_features: int, n_outputs: int, n_learners: int) -> None:
         """Make room. A combiner without weights needs none."""

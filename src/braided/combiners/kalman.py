@@ -13,7 +13,7 @@ from braided.kernels import newton
 from braided.kernels.activations import softmax
 from braided.kernels.calls import COMBINE, GRADIENTS, entry
 from braided.kernels.mixture import own_loss_gradient
-from braided.kernels.native import DoubleRows, Flags, Ints, SingleRows
+from braided.kernels.native import DoubleRows, Flags, Ints, SingleRows, kernel
 from braided.store import Array, variances
 
 PRIOR_VARIANCE = 0.03
@@ -53,8 +53,9 @@ def _list_inputs(shape: Ints, scores: SingleRows, usable: Flags, inputs: DoubleR
                 inputs[n + i, k] = np.tanh(2.0 * inputs[i, k])
 
 
-@entry(COMBINE)
-def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
+@kernel()
+def weigh(shape, double, scores, usable, prediction):
+    """The prediction."""
     n, n_outputs = shape[_INPUTS], scores.shape[1]
     at = n + n * n + _KEPT
     inputs = double[at : at + n * n_outputs].reshape(n, n_outputs)
@@ -67,9 +68,11 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
         softmax(prediction, prediction)
 
 
-@entry(GRADIENTS)
-def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
-    n, n_outputs = shape[_INPUTS], scores.shape[1]
+@kernel()
+def learn_weights(shape, hyper, double, y, weight, prediction):
+    """One step for the weights, from what `weigh` predicted."""
+    n = shape[_INPUTS]
+    n_outputs = prediction.shape[0]
     at = n + n * n + _KEPT
     weights, covariance, noise = double[:n], double[n : n + n * n].reshape(n, n), double[n + n * n : at]
     inputs = double[at : at + n * n_outputs].reshape(n, n_outputs)
@@ -82,15 +85,26 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weigh
         squared = share * min(residual * residual, shape[_BOUND] * shape[_BOUND])
         noise[_NOISE] += (squared - noise[_NOISE]) / (count + 1.0)
         noise[_NOISE_COUNT] = count
-        for i in range(shape[_LEARNERS]):
-            gradients[i, 0] = scores[i, 0] - y
         precision = weight * share / max(noise[_NOISE], 1e-6)
         newton.step_value(weights, covariance, inputs[:, 0], residual, precision, scratch[newton.PH])
     else:
-        for i in range(shape[_LEARNERS]):
-            own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
         newton.learn_class(weights, covariance, inputs, prediction, int(y), weight, scratch, again)
     newton.relax(covariance, hyper[_FORGETTING], hyper[_PRIOR])
+
+
+@entry(COMBINE)
+def _combine(shape, hyper, single, double, x, active, scores, usable, work, prediction):
+    weigh(shape, double, scores, usable, prediction)
+
+
+@entry(GRADIENTS)
+def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weight, prediction, work, gradients):
+    learn_weights(shape, hyper, double, y, weight, prediction)
+    for i in range(shape[_LEARNERS]):
+        if shape[REGRESSION] == 1:
+            gradients[i, 0] = scores[i, 0] - y
+        else:
+            own_loss_gradient(scores[i], int(y), 1.0, gradients[i])
 
 
 class KalmanWeights(Combiner):

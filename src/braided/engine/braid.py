@@ -143,9 +143,9 @@ class Braid:
         """What follows from the learners, and holds in this process alone."""
         self.waiting = np.zeros(1, dtype=np.int64)
         self.lags = self.late.size > 1
-        changes = [float(self.regression and bool(_setting(learner, "change"))) for learner in self.learners]
-        self.follows = any(changes)
-        self._changes = np.column_stack([changes, np.zeros(len(changes))])
+        learns = [self._learns(learner) for learner in self.learners]
+        self.follows = loop.CHANGES_IN_UNITS in learns
+        self._changes = np.column_stack([learns, np.zeros(len(learns))]).astype(np.float64)
         self._run_learners = [learner for learner in self.learners if isinstance(learner, CompiledLearner)]
         self.compiled = len(self._run_learners) == len(self.learners)
         places = [i for i, learner in enumerate(self.learners) if isinstance(learner, LinearRegression)]
@@ -157,6 +157,12 @@ class Braid:
         self._running = False
         #: What interrupted the loop while it learned; raised by `raise_interrupt`.
         self.interrupt: BaseException | None = None
+
+    def _learns(self, learner: Learner) -> int:
+        """What a learner is given as targets; see `kernels.loop`."""
+        if self.regression and _setting(learner, "change"):
+            return loop.CHANGES_IN_UNITS
+        return loop.RAW_TARGETS if self.regression and _setting(learner, "raw") else loop.TARGETS_IN_UNITS
 
     def _refuse_within(self) -> None:
         """Refuse to be used by a learner in Python while the record loop calls it."""
@@ -226,6 +232,7 @@ class Braid:
             target_then=self.target_then,
             late=self.late,
             health=self.health,
+            experts=self.combiner.experts,
         )
         self._row = loop.row_of(self._model, self._scratch, self.standardise, self.regression, self._doubter)
         nowhere = np.zeros(0, dtype=np.int64)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.kernels import aggregation
 from braided.kernels.activations import all_finite
 from braided.kernels.calls import (
     COLUMNS,
@@ -28,6 +29,7 @@ from braided.kernels.doubt import DOUBTS, doubt
 from braided.kernels.inputs import COME, FEATURES, LATE, fill, take_in
 from braided.kernels.mixture import best
 from braided.kernels.native import Ints, entry, kernel, placed
+from braided.kernels.raw import answer_of, place
 from braided.kernels.record_weight import counted, scale
 from braided.kernels.scale import (
     CHANGES,
@@ -58,8 +60,10 @@ from braided.kernels.scale import remember as remember_values
 
 # Columns of a learner's health.
 SKIPPED, IN_A_ROW, RESETS = HEALTH = range(3)
-# Columns of a learner's changes: whether it learns changes of the target, and the change that it predicted last.
-OF_CHANGES, OWN_SCORE = range(2)
+# Columns of a learner's changes: what it learns, and what it predicted last in its own units.
+LEARNS, OWN_SCORE = range(2)
+#: Targets in units of their running statistics, changes of the target, or targets as they are (`kernels.raw`).
+TARGETS_IN_UNITS, CHANGES_IN_UNITS, RAW_TARGETS = range(3)
 #: A learner is reset after this many unusable records in a row.
 PATIENCE = 10
 #: The largest distance of a value from the last target, in usual changes.
@@ -75,7 +79,7 @@ class Model(NamedTuple):
         (learners, COLUMNS) rows of the learners, that of the combiner, and that of the input stage, with no features
         where there is none.
     changes
-        (learners, 2): see `OF_CHANGES`. A learner of changes learns how far a numeric target lies from the one before
+        (learners, 2): see `LEARNS`. A learner of changes learns how far a numeric target lies from the one before
         it. With any of them all scores that are combined are distances from the last target in usual changes, and every
         learner has its own loss.
     statistics, target
@@ -84,6 +88,8 @@ class Model(NamedTuple):
         Where labels come late: the target's past without the newest targets, and these; see `kernels.scale`.
     health
         (learners, 3): updates skipped, how many of them in a row, and resets.
+    experts
+        Of numbers, what `kernels.aggregation` keeps above the combiner; nothing where the combiner has the last word.
     """
 
     table: Any
@@ -95,6 +101,7 @@ class Model(NamedTuple):
     target_then: Any
     late: Any
     health: Any
+    experts: Any
 
 
 class Scratch(NamedTuple):
@@ -192,7 +199,7 @@ class Flags(NamedTuple):
 # numbers that are not arrays.
 _ARRAYS = (*Model._fields, *Scratch._fields)
 (
-    TABLE, COMBINER, STAGE, CHANGES_AT, STATISTICS_AT, TARGET, TARGET_THEN, LATE_AT, HEALTH_AT,
+    TABLE, COMBINER, STAGE, CHANGES_AT, STATISTICS_AT, TARGET, TARGET_THEN, LATE_AT, HEALTH_AT, EXPERTS_AT,
     X, ACTIVE, USABLE, SCORES, GRADIENTS, COMBINED, COLUMN_OF, SLOTS_AT, WAITING, FAILED,
 ) = range(0, 2 * len(_ARRAYS), 2)  # fmt: skip
 STANDARDISE, REGRESSION, DOUBTER = range(2 * len(_ARRAYS), 2 * len(_ARRAYS) + 3)
@@ -266,6 +273,7 @@ def _model_at(row):
         doubles(row, TARGET_THEN),
         doubles(row, LATE_AT),
         array_at(row[HEALTH_AT], np.int64, n_learners, 3),
+        doubles(row, EXPERTS_AT),
     )
 
 
@@ -363,9 +371,11 @@ def to_value(changes, target, known):
 
 
 @kernel()
-def said(score, of_changes, target, known):
+def said(score, learns, target, known):
     """The value that a learner's score stands for: a target, or a change from the last one that is known."""
-    if of_changes == 0 or known[SEEN] == 0:
+    if learns == RAW_TARGETS:
+        return score
+    if learns == TARGETS_IN_UNITS or known[SEEN] == 0:
         return target_from_units(score, target)
     return known[LAST] + target_from_units(score, target[CHANGES:])
 
@@ -407,23 +417,31 @@ def see(model, scratch, chunk, flags, t):
 
 
 @kernel()
-def score(model, scratch, flags, i, available, step):
-    """Let compiled learner i score the record that was seen."""
+def score(model, scratch, chunk, flags, t, i, available, step):
+    """Let learner i score record t, which was seen; scores that are not finite are left out."""
+    if model.changes[i, LEARNS] == RAW_TARGETS:
+        place(model.table[i], chunk.values[t], chunk.columns, model.statistics, scratch.x, available)
     call_forward(model.table[i], scratch.x, available, step, scratch.scores[i])
-    check_scores(model, scratch, flags, i)
-
-
-@kernel()
-def check_scores(model, scratch, flags, i):
-    """Leave out scores that are not finite, and bring those of a followed target into its usual changes."""
     scores = scratch.scores
     scratch.usable[i] = all_finite(scores[i])
     if not scratch.usable[i]:
         scores[i, :] = 0.0
+    if flags.regression:
+        to_common_units(model, scratch, flags, i)
+
+
+@kernel()
+def to_common_units(model, scratch, flags, i):
+    """Bring the score of a number into usual changes of the target, if it is followed, or units of its statistics."""
+    target, known, learns, scores = model.target, known_past(model, flags), model.changes[i, LEARNS], scratch.scores
+    model.changes[i, OWN_SCORE] = scores[i, 0]
+    if learns == RAW_TARGETS and scratch.usable[i]:
+        model.changes[i, OWN_SCORE] = answer_of(model.table[i])
     if flags.follow:
-        target, known = model.target, known_past(model, flags)
-        model.changes[i, OWN_SCORE] = scores[i, 0]
-        scores[i, 0] = from_last(said(scores[i, 0], model.changes[i, OF_CHANGES], target, known), target, known)
+        scores[i, 0] = from_last(said(model.changes[i, OWN_SCORE], learns, target, known), target, known)
+    elif learns == RAW_TARGETS:
+        value, count, mean, squares = model.changes[i, OWN_SCORE], target[COUNT], target[MEAN], target[SQUARES]
+        scores[i, 0] = standardised(value, count, mean, squares)
 
 
 @kernel()
@@ -431,10 +449,8 @@ def answer(model, scratch, answers, flags, t, available):
     """Combine the scores into the prediction of record t."""
     target, known = model.target, known_past(model, flags)
     for i in range(model.table.shape[0]):
-        if flags.follow:
-            answers.own[t, i] = said(model.changes[i, OWN_SCORE], model.changes[i, OF_CHANGES], target, known)
-        elif flags.regression:
-            answers.own[t, i] = target_from_units(scratch.scores[i, 0], target)
+        if flags.regression:
+            answers.own[t, i] = said(model.changes[i, OWN_SCORE], model.changes[i, LEARNS], target, known)
         else:
             answers.own[t, i] = best(scratch.scores[i])
     combined, prediction = scratch.combined, answers.predictions[t]
@@ -445,6 +461,20 @@ def answer(model, scratch, answers, flags, t, available):
         prediction[0] = to_value(combined[0], target, known)
     elif flags.regression:
         prediction[0] = target_from_units(combined[0], target)
+    if model.experts.shape[0] > 0:
+        prediction[0] = aggregate(model, scratch, answers.own[t], flags, prediction[0])
+
+
+@kernel()
+def aggregate(model, scratch, own, flags, together):
+    """What the experts say together, of numbers: the combiner, each learner that can be used, and two guesses."""
+    experts, n = aggregation.experts_of(model.experts), own.shape[0]
+    experts[0, aggregation.SAYS] = together
+    for i in range(n):
+        experts[1 + i, aggregation.SAYS] = own[i] if scratch.usable[i] else together
+    experts[n + 1, aggregation.SAYS] = model.target[MEAN]
+    experts[n + 2, aggregation.SAYS] = model.target_then[LAST] if flags.lags else model.experts[aggregation.LAST]
+    return aggregation.mean_value(model.experts)
 
 
 @kernel()
@@ -484,15 +514,20 @@ def note_health(health, i, learned):
 @kernel()
 def learn(model, scratch, chunk, flags, t, available, step):
     """Let the combiner and all learners learn record t; returns whether one of them is to be reset."""
+    doubtful = flags.regression and distance(chunk.targets[t], model.target) > FAR
     aim, in_units, change = aims_of(model, chunk, flags, t)
     weight = counted(chunk.weights, t)
     call_gradients(
         model.combiner, scratch.x, available, scratch.scores, scratch.usable, aim, weight, scratch.combined,
         scratch.gradients,
     )  # fmt: skip
+    if model.experts.shape[0] > 0:
+        aggregation.learn_value(model.experts, chunk.targets[t], weight, doubtful)
     failing = False
     for i in range(model.table.shape[0]):
-        own_aim = change if flags.follow and model.changes[i, OF_CHANGES] > 0 else in_units
+        own_aim, learns = in_units, model.changes[i, LEARNS]
+        if flags.regression and learns != TARGETS_IN_UNITS:
+            own_aim = change if learns == CHANGES_IN_UNITS else chunk.targets[t]
         learned = gradient_of(model, scratch, flags, i, own_aim, weight)
         if learned:
             learned = call_learn(model.table[i], scratch.x, available, step, own_aim, weight, scratch.gradients[i])
@@ -535,7 +570,7 @@ def run(row: Ints, chunk_row: Ints) -> int:
     regression = row[REGRESSION] != 0
     follow = False
     for i in range(model.changes.shape[0]):
-        follow = follow or (regression and model.changes[i, OF_CHANGES] != 0.0)
+        follow = follow or (regression and model.changes[i, LEARNS] == CHANGES_IN_UNITS)
     lags = learning and model.late.shape[0] > 1
     stop = chunk_row[STOP]
     for t in range(chunk_row[FIRST], stop):
@@ -551,7 +586,7 @@ def run(row: Ints, chunk_row: Ints) -> int:
             if not (reuse and t == 0):
                 available = see(model, scratch, chunk, flags, t)
                 for i in range(model.table.shape[0]):
-                    score(model, scratch, flags, i, available, now)
+                    score(model, scratch, chunk, flags, t, i, available, now)
                 if scratch.failed[0] != 0:
                     return t
                 answer(model, scratch, told, flags, t, available)

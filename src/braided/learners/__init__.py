@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from braided.errors import BraidedError
 from braided.learners.base import CompiledLearner, LearnerConfig
+from braided.learners.exact import ExactConfig, ExactLinear
 from braided.learners.folklore import Folklore, FolkloreConfig
 from braided.learners.forest import ForestConfig, ForestValueConfig, MondrianForest, MondrianForestRegressor
 from braided.learners.fourier import FourierConfig, FourierLinear, FourierLinearConfig, FourierLogistic
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LEARNERS: dict[type, type[CompiledLearner]] = {
     LogisticConfig: LogisticRegression,
     LinearConfig: LinearRegression,
+    ExactConfig: ExactLinear,
     FourierConfig: FourierLogistic,
     FourierLinearConfig: FourierLinear,
     MLPConfig: MLP,
@@ -71,6 +73,8 @@ __all__ = [
     "MLP",
     "OLVF",
     "CompiledLearner",
+    "ExactConfig",
+    "ExactLinear",
     "Folklore",
     "FolkloreConfig",
     "ForestConfig",

@@ -1,0 +1,45 @@
+"""How a learner of raw values gets them: the record loop writes them into its work array, and finds its answer there.
+
+Other learners see float32 numbers in running units, which move with each record. A learner that keeps units of its own
+needs the values themselves, in float64. Its `work64` starts with three numbers, then has the values: of all features
+where missing ones are filled in (`kernels.inputs`), else of the available ones in order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from braided.kernels.calls import WORK64, doubles
+from braided.kernels.inputs import FILLED, has_planes
+from braided.kernels.native import kernel
+from braided.kernels.scale import COUNT, MEAN, SQUARES, is_doubtful
+
+#: Whether values follow, whether half of them or more are far out, and the learner's answer, in the target's own units.
+PLACED, DOUBTFUL, ANSWER, VALUES_AT = range(4)
+
+
+@kernel()
+def place(row, values, columns, statistics, x, active):
+    """Write a record for the learner of this row of the table."""
+    work, n = doubles(row, WORK64), statistics.shape[0]
+    work[PLACED] = 1.0
+    work[DOUBTFUL] = is_doubtful(values, columns, statistics, active)
+    if has_planes(x, n):
+        at = 0
+        for slot in range(n):
+            if at < active.shape[0] and active[at] == slot:
+                work[VALUES_AT + slot] = values[columns[slot]]
+                at += 1
+            else:
+                count = statistics[slot, COUNT]
+                deviation = np.sqrt(statistics[slot, SQUARES] / count) if count > 0 else 0.0
+                work[VALUES_AT + slot] = statistics[slot, MEAN] + deviation * x[FILLED * n + slot]
+    else:
+        for k in range(active.shape[0]):
+            work[VALUES_AT + k] = values[columns[active[k]]]
+
+
+@kernel()
+def answer_of(row):
+    """What the learner of this row has answered."""
+    return doubles(row, WORK64)[ANSWER]
