@@ -316,7 +316,7 @@ class History:
         some = [names[(self._turn + i) % len(names)] for i in range(min(len(names), _MAX_LEFT_OUT))]
         self._turn += len(some)
         with model.lock:
-            found = explain.effects(model.core, x, {name: groups[name] for name in some})
+            found, _ = explain.effects(model.core, x, {name: groups[name] for name in some})
         for name, effects in found.items():
             size = sum(map(abs, effects.values())) / (1 if self.tally.regression else 2)
             if np.isfinite(size) and (name in self._effects or len(self._effects) < _MAX_EFFECTS):
