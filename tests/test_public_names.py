@@ -32,6 +32,7 @@ braided.datasets.protocol: PaperSettings
 braided.estimators.drift: DETECTORS Watch build
 braided.estimators.explain: Explanation Part
 braided.evaluation: Evaluation History Tally metrics record
+braided.evaluation.importance: FeatureImportance
 braided.fleet: KeyLearners
 braided.learners: CompiledLearner Folklore FolkloreConfig ForestConfig ForestValueConfig FourierConfig FourierLinear
     FourierLinearConfig FourierLogistic HedgeConfig HedgeNetwork LEARNERS Learner LearnerConfig LinearConfig
