@@ -32,6 +32,7 @@ braided.datasets.protocol: PaperSettings
 braided.estimators.drift: DETECTORS Watch build
 braided.estimators.explain: Explanation Part
 braided.evaluation: Evaluation History Tally metrics record
+braided.evaluation.importance: FeatureImportance
 braided.fleet: KeyLearners
 braided.learners: CompiledLearner ExactConfig ExactLinear Folklore FolkloreConfig ForestConfig ForestValueConfig
     FourierConfig FourierLinear
@@ -71,7 +72,7 @@ braided.zoo: ModelOptions build names_for
 METHODS = """
 Encoder: learn_one look transform_one
 History: add availability begin blocks close coverage coverage_shares curve drifts error features importance
-    learners metrics pieces plot present records report resets restore shares skipped state throughput weights
+    learners measure metrics pieces plot present records report resets restore shares skipped state throughput weights
     window windowed
 MODLClassifier: braid classes coverage decide drifts expect_delay explain_one
     feature_names health learn_many learn_one learner_names load n_features

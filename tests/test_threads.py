@@ -209,6 +209,15 @@ def test_a_fleet_is_learned_and_asked_by_several_threads(share: str, tmp_path: P
     assert copies == sorted(copies)
 
 
+def test_a_table_is_predicted_whole_while_others_wait() -> None:
+    """A chunk is run in pieces, of which the first has 64 records; only one that is learned may end early."""
+    model, X = MODLClassifier("lean"), np.random.default_rng(0).normal(size=(300, 3))
+    model.learn_many(X, (X[:, 0] > 0).tolist())
+    alone = model.predict_proba_many(X)
+    model.lock.waiting[0] = 1
+    np.testing.assert_array_equal(model.predict_proba_many(X), alone)
+
+
 def test_two_writers_do_not_interleave_within_a_chunk() -> None:
     values, labels = made_up(1_000)
     chunks = [(values, labels, ["a", "b", "c", "d", "e"]), (values[:, :3], labels + 5, ["c", "x", "y"])]

@@ -159,10 +159,10 @@ def test_coverage_and_importance_of_a_stream_do_not_depend_on_its_chunks() -> No
     whole, parts = (one.history for one in found)
     assert whole.importance() == parts.importance()
     np.testing.assert_array_equal(whole.coverage(), parts.coverage())
-    names = [name for name, _, _ in whole.importance()]
+    names = [one.feature for one in whole.importance()]
     assert names[0] == 3
-    assert sorted(names) == list(range(20)), "some features were never left out"
-    assert sum(records for _, _, records in whole.importance()) <= 16 * (1_000 // 64)
+    assert sorted(names) == list(range(20)), "some features were never replaced"
+    assert sum(one.records for one in whole.importance()) <= 16 * (1_000 // 64)
     model: Any = found[0].model
     assert whole.coverage_shares() == model.coverage
     assert whole.coverage()[1:, 4].mean() == pytest.approx(0.9, abs=0.03)

@@ -504,7 +504,7 @@ def test_importance_is_of_columns(tmp_path: Path) -> None:
     job = Job(RunOptions(str(tmp_path / "raw.csv"), preset="lean"), checkpoint=tmp_path / "checkpoint")
     for _ in job.run():
         pass
-    found = [name for name, _, _ in job.finished[0].history.importance()]
+    found = [one.feature for one in job.finished[0].history.importance()]
     assert sorted(found) == ["at", "kind", "t"]
     assert found[0] == "kind"
     again = Job(RunOptions(str(tmp_path / "raw.csv"), preset="lean"), checkpoint=tmp_path / "checkpoint", resume=True)

@@ -114,6 +114,8 @@ def test_an_explanation_is_that_of_the_model(client: Client) -> None:
     assert answer["classes"] == list(expected.labels)
     found = {one["feature"]: one["adds"] for one in answer["effects"]}
     assert found == {name: list(effects.values()) for name, effects in expected.effects.items()}
+    odds = {one["feature"]: one["log_odds"] for one in answer["effects"]}
+    assert odds == {name: list(adds.values()) for name, adds in expected.log_odds.items()}
     sizes = [max(map(abs, one["adds"])) for one in answer["effects"]]
     assert sizes == sorted(sizes, reverse=True)
     assert {one["feature"]: one["means"] for one in answer["parts"]} == {
@@ -123,6 +125,7 @@ def test_an_explanation_is_that_of_the_model(client: Client) -> None:
     number = client.post("/models/numbers/explain", json={"x": x}).json()
     assert number["classes"] == []
     assert len(number["effects"][0]["adds"]) == 1
+    assert number["effects"][0]["log_odds"] == []
     assert digest_of(client.get("/models/m/checkpoint").content) == before == state_digest(model)
 
 
@@ -163,11 +166,11 @@ def test_a_model_that_takes_raw_records_answers_the_same_questions(client: Clien
     assert answer["label"] == "a"
     adds = {one["feature"]: one["adds"][0] for one in answer["effects"]}
     assert sorted(adds) == ["kind", "t"]
-    whole, without = (
-        client.post("/models/raw/predict", json={"x": x}).json()["predictions"][0]["probabilities"][0]
-        for x in (items[0]["x"], {"t": 0})
+    whole, other = (
+        client.post("/models/raw/predict", json={"x": {"t": 0, "kind": kind}}).json()["predictions"][0] for kind in "ab"
     )
-    assert adds["kind"] == pytest.approx(whole - without, abs=1e-12)
+    half = (whole["probabilities"][0] - other["probabilities"][0]) / 2
+    assert adds["kind"] == pytest.approx(half, abs=1e-12)
     fine = client.post("/models/raw/explain?by=feature", json={"x": items[0]["x"]}).json()
     assert sorted(one["feature"] for one in fine["effects"]) == ["kind=a", "kind=b", "t"]
     refused = client.post("/models/raw/explain?by=row", json={"x": items[0]["x"]})

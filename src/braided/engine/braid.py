@@ -62,7 +62,7 @@ class Scores(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What `Braid.run` predicted: of fewer records than it was given where another thread or an interrupt waits.
+    """What `Braid.run` predicted: of fewer records than it was to learn where another thread or an interrupt waits.
 
     Attributes
     ----------
@@ -106,7 +106,8 @@ class Braid:
     Attributes
     ----------
     waiting
-        `waiting[0]` is not 0 while another thread waits for the model: `run` then ends after the record in hand.
+        `waiting[0]` is not 0 while another thread waits for the model: `run` then ends after the record in hand if it
+        learns.
     plasticity
         How much longer than usual the steps of learners and combiner are.
     lags
@@ -335,7 +336,7 @@ class Braid:
                     call.use(self._row)
             if not self.compiled:
                 self._callbacks.raise_error()
-            if self.waiting[0] != 0:
+            if learn and self.waiting[0] != 0:
                 break
         return done
 

@@ -76,6 +76,14 @@ class InputStage:
             parts[name][:, :, slots] = 0.0
         parts["correlations"][:, slots, slots] = 1.0
 
+    def kept(self, slot: int) -> NDArray[np.float64]:
+        """The past values of a feature that are kept, in order; none where there are too many features."""
+        if self.planes == 1:
+            return np.zeros(0)
+        parts = self._parts()
+        count: NDArray[np.float64] = np.clip(parts["figures"][slot, inputs.VALUES], 0, inputs.KEPT)
+        return parts["kept"][slot, : int(count)]
+
     def _parts(self) -> Arrays:
         """The memory, in its parts."""
         n, memory = self.n_features, self.memory

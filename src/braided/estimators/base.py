@@ -39,7 +39,7 @@ Arrays = dict[str, NDArray[Any]]
 Record = Mapping[Hashable, Any]
 Names = Sequence[Hashable] | None
 Learners = Sequence[LearnerConfig | Learner] | None
-#: What may be left out of a raw record to explain an answer.
+#: Of what the effects of a raw record may be.
 COLUMN, FEATURE = BY = ("column", "feature")
 #: Where features expire, this many columns and categories may have come and gone.
 _MAX_NAMES = 100_000
@@ -321,18 +321,22 @@ class MODL(base.Estimator):
     ) -> Explanation:
         """What each feature adds to the answer; and, of the fast learner, its score's parts and how sure they are.
 
-        The `effects` are exact, of the whole model: the prediction less the one for the record without the feature. Of
-        several features that say the same, each adds little. `contributions` are the fast learner's own, if there is
-        one, with missing features by their estimates (`estimated`); `shares` are of all learners.
+        The `effects` are of the whole model: the prediction less the mean of the predictions with other values of the
+        feature, which stand for its own distribution so far; all other features keep theirs. `log_odds` has the same
+        in log-odds. Of several features that say the same, each adds little. `contributions` are the fast learner's
+        own, if there is one, with missing features by their estimates (`estimated`); `shares` are of all learners.
+
+        A column that was one-hot encoded is replaced by each of its categories in turn, by their shares. The features
+        of any other group are replaced at once and each by itself: how they go together is not known.
 
         Parameters
         ----------
         x
             The record.
         features
-            Those to leave out, each by itself, by default all; a mapping names groups that are left out together.
+            Those whose effects are wanted, by default all; a mapping names groups that are replaced together.
         by
-            Of a raw record, whether to leave out a `column` with all its features, or each `feature` by itself.
+            Of a raw record, whether effects are of a `column` with all its features, or of each `feature` by itself.
 
         Examples
         --------
@@ -342,8 +346,10 @@ class MODL(base.Estimator):
         >>> for x, y in datasets.Phishing():
         ...     model.learn_one(x, y)
         >>> explanation = model.explain_one({"empty_server_form_handler": 0.0, "ip_in_url": 1, "https": None})
-        >>> explanation.top_effects(1)[0][0], sorted(explanation.effects)
-        ('empty_server_form_handler', ['empty_server_form_handler', 'ip_in_url'])
+        >>> for name, effect in explanation.top_effects():
+        ...     print(f"{name}: {effect:+.3f}, log-odds {explanation.log_odds[name][True]:+.2f}")
+        empty_server_form_handler: +0.541, log-odds +4.13
+        ip_in_url: -0.006, log-odds -0.23
         >>> sorted(explanation.contributions.keys() - explanation.estimated)
         ['empty_server_form_handler', 'ip_in_url']
         >>> explanation.top(1)[0][0]

@@ -1,8 +1,13 @@
 """Why a prediction came out as it did: what each feature adds to it, the fast learner's parts, every learner's share.
 
-What a feature adds is what changes where it is left out: a missing feature is nothing unusual to a model, so that
-this is exact, for the answer of all learners together. The fast learner is linear, so its own score is a sum with one
-part per feature, and its posterior says how sure each part is. Nothing here changes a model.
+With f the prediction of all learners together, a record x, and v_1, v_2, ... values from feature j's own distribution
+(`estimators.variants`) with weights w_1, w_2, ... that add up to 1, the feature adds
+
+    effect_j = f(x) - sum_k w_k f(x with v_k for x_j),
+
+to the probability of each class and to its log-odds, or to the value. All other features stay as they are in the
+record. The fast learner is linear, so its own score is a sum with one part per feature, and its posterior says how sure
+each part is. Nothing here changes a model.
 """
 
 from __future__ import annotations
@@ -17,21 +22,22 @@ from numpy.typing import NDArray
 from braided.engine import Braid, Scores
 from braided.errors import BraidedError
 from braided.estimators.model import Model
+from braided.estimators.variants import Variants
 from braided.kernels.inputs import FILLED, has_planes
 from braided.learners import LinearRegression, LogisticRegression
-from braided.records import Records
 
 if TYPE_CHECKING:
     from braided.streams.encode.encoder import Encoder
 
 Floats = NDArray[np.float64]
 Groups = Mapping[Hashable, Sequence[Hashable]]
+Effects = dict[Hashable, dict[Hashable, float]]
 FastLearner = LogisticRegression | LinearRegression
 #: What the one output of a regression model is called.
 VALUE = "value"
 _SHOWN = 12
-#: Numbers in the records that are predicted at once.
-_MAX_CELLS = 2**18
+#: Log-odds are those of probabilities this far from 0 and 1, or farther: beyond, they are noise.
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,11 @@ class Explanation:
         Of the predicted label; None for regression.
     effects
         Feature -> label -> what the feature adds to that label's probability, or for regression to the `"value"`: the
-        prediction less the one for the record without it. For the features that the record has.
+        prediction less the mean of the predictions over values from the feature's own distribution. For the features
+        that the record has.
+    log_odds
+        The same for the log-odds of the probabilities, which go on where probabilities are near 0 or 1; none for
+        regression.
     learner
         The fast learner's name; None where there is none, and then nothing of what follows but the shares.
     contributions
@@ -82,6 +92,7 @@ class Explanation:
     prediction: Any
     probability: float | None
     effects: Mapping[Hashable, Mapping[Hashable, float]]
+    log_odds: Mapping[Hashable, Mapping[Hashable, float]] = field(default_factory=dict)
     learner: str | None = None
     contributions: Mapping[Hashable, Mapping[Hashable, Part]] = field(default_factory=dict)
     bias: Mapping[Hashable, Part] = field(default_factory=dict)
@@ -118,9 +129,11 @@ class Explanation:
     def __repr__(self) -> str:
         label, number = self._label(), self.probability is None
         said = f"{self.prediction:.6g}" if number else f"{self.prediction!r} with probability {self.probability:.3f}"
-        form = "+.4g" if number else "+.3f"
-        effects = [(f"{name!s:.40}", f"{effect:{form}}") for name, effect in self.top_effects()]
-        lines = [f"predicted {said}; what each feature adds to it:", *_rows(effects)]
+        adds = {name: f"{one[label]:+.4g}" if number else f"{one[label]:+.3f}" for name, one in self.effects.items()}
+        odds = {name: f"  {one[label]:+.2f}" for name, one in self.log_odds.items()}
+        effects = [(f"{name!s:.40}", adds[name] + odds.get(name, "")) for name, _ in self.top_effects()]
+        to = "it" if number else "it, and to its log-odds"
+        lines = [f"predicted {said}; what each feature adds to {to}:", *_rows(effects)]
         if self.learner is not None:
             lines.append(f"parts of its score by {self.learner}:")
             marks = dict.fromkeys(self.estimated, " (estimated)")
@@ -192,7 +205,7 @@ def by_column(features: Iterable[Hashable], columns: Mapping[Hashable, Hashable]
 
 
 def groups_of(x: Mapping[Hashable, Any], features: Any, encoder: Encoder | None) -> Groups:
-    """Which features of a record are left out together, by name: those of a column, where raw ones were encoded."""
+    """Which features of a record are replaced together, by name: those of a column, where raw ones were encoded."""
     if isinstance(features, Mapping):
         return features
     groups = by_column(x, {} if encoder is None else encoder.feature_columns())
@@ -203,31 +216,29 @@ def _labels(model: Model) -> list[Hashable]:
     return [VALUE] if model.regression else model.labels
 
 
-def effects(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> dict[Hashable, dict[Hashable, float]]:
-    """What each group of features adds to each label's probability, or to the value.
+def effects(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> tuple[Effects, Effects]:
+    """What each group of features adds to each label's probability, or to the value; and to its log-odds."""
+    variants, labels = Variants(model, x), _labels(model)
+    found = {group: (names, *known.support()) for group, (names, known) in variants.distributions(groups).items()}
+    predicted = variants.predict([(names, row) for names, values, _ in found.values() for row in values])
 
-    The record is predicted without each of them in one pass; in several where there are so many that memory matters.
-    """
-    values, known = model.features.values_of(x, model.records_learned + 1)[0].tolist(), model.features.slots
-    row = {name: value for name, value in zip(x, values, strict=True) if name in known and value == value}
-    places = {name: place for place, name in enumerate(row)}
-    columns = {name: [places[one] for one in group if one in places] for name, group in groups.items()}
-    wanted, labels, found = [name for name in groups if columns[name]], _labels(model), {}
-    step = max(1, _MAX_CELLS // max(len(row), 1))
-    for start in range(0, len(wanted), step):
-        names = wanted[start : start + step]
-        table = np.tile(np.array(list(row.values())), (1 + len(names), 1))
-        for name, without in zip(names, table[1:], strict=True):
-            without[columns[name]] = np.nan
-        predictions = model.predict(Records(tuple(row), table), sure=False).values
-        for name, adds in zip(names, (predictions[0] - predictions[1:]).tolist(), strict=True):
-            found[name] = dict(zip(labels, adds, strict=True))
-    return found
+    def adds(numbers: Floats) -> Effects:
+        added, start = {}, 1
+        for group, (_, _, weights) in found.items():
+            part, start = numbers[start : start + len(weights)], start + len(weights)
+            less = numbers[0] - (weights[:, None] * part).sum(axis=0)
+            added[group] = dict(zip(labels, less.tolist(), strict=True))
+        return added
+
+    if model.regression:
+        return adds(predicted), {}
+    bounded = np.clip(predicted, _LEAST, 1.0 - _LEAST)
+    return adds(predicted), adds(np.log(bounded / (1.0 - bounded)))
 
 
 def explain(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> Explanation:
     """See `MODLClassifier.explain_one`; the effects are of the groups of features."""
-    adds, braid, labels = effects(model, x, groups), model.engine, _labels(model)
+    (adds, log_odds), braid, labels = effects(model, x, groups), model.engine, _labels(model)
     answered = model.predict_row(x, keep=False)
     if answered is None:
         raise BraidedError("the model has learned nothing yet, so there is nothing to explain")
@@ -243,6 +254,7 @@ def explain(model: Model, x: Mapping[Hashable, Any], groups: Groups) -> Explanat
         prediction=prediction,
         probability=probability,
         effects=adds,
+        log_odds=log_odds,
         **({} if learner is None else _parts(model, learner, seen, labels)),
         shares=dict(zip(model.learner_names, shares(braid, seen, len(labels)).tolist(), strict=True)),
         labels=tuple(labels),

@@ -60,8 +60,13 @@ def result_of(
         "coverage": {f"{level:g}": share for level, share in history.coverage_shares().items()},
         "coverage_over_time": [{"records": int(end), **row} for end, row in zip(ends, shares, strict=True) if row],
         "importance": [
-            {"feature": printable(str(name)), "effect": effect, "records": records}
-            for name, effect, records in history.importance()[:_MAX_IMPORTANT]
+            {
+                "feature": printable(str(one.feature)),
+                "rise": one.rise,
+                "standard_error": one.standard_error if one.records > 1 else None,
+                "records": one.records,
+            }
+            for one in history.importance()[:_MAX_IMPORTANT]
         ],
         "unlabelled": unlabelled,
         "seconds": seconds,
@@ -145,6 +150,8 @@ class Evaluation:
 
     def _observe_piece(self, piece: Records, known: bool) -> None:
         """Predict, count and learn records that all have a label, or all none."""
+        if known:
+            self.history.measure(self.model, piece)
         first, start, arrived = self.seen + 1, time.perf_counter(), None
         if self.delay:
             predictions, arrived = self._predict_delayed(piece)
@@ -215,6 +222,7 @@ class Evaluation:
             return
         weights = found.records.weights if label.weights[0] is None else np.array(label.weights)
         record = replace(found.records, targets=label.targets, weights=weights)
+        self.history.measure(self.model, record)
         start = time.perf_counter()
         self._learn(record, found.predictions)
         seconds = time.perf_counter() - start

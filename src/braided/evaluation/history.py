@@ -19,6 +19,7 @@ from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
 from braided.evaluation.availability import MAX_FEATURES, Places, add_at
+from braided.evaluation.importance import FeatureImportance, Importance
 from braided.evaluation.summary import error_text, history_card
 from braided.evaluation.tally import Tally
 from braided.files import write_atomically
@@ -34,8 +35,6 @@ _MAX_BLOCKS, _FIRST_BLOCK = 64, 64
 _WHAT = "state of a history"
 #: The modules that draw a history are in layers above this one: they are imported by name when they are needed.
 _PICTURES, _PAGE = "braided.plot", "braided.report.page.of_histories"
-#: How many features of one record are left out at most to see what they add, and how many features' effects are kept.
-_MAX_LEFT_OUT, _MAX_EFFECTS = 16, 2_000
 #: Weights (features times classes) that are followed over time.
 MAX_WEIGHTS = 4_096
 #: What adds up where blocks are merged; of the weights, which have a row per block as well, the later ones are kept.
@@ -92,9 +91,7 @@ class History:
             "deviations": np.zeros((0, 0), dtype=np.float32),
         }
         self._places = Places()
-        #: For each feature, or column of raw records, the sum of its absolute effects, and of how many records.
-        self._effects: dict[Hashable, Floats] = {}
-        self._turn = 0
+        self._importance = Importance()
         #: Gives the column of each feature that has another name, where the stream is of raw records.
         self.columns: Callable[[], Mapping[Hashable, Hashable]] = dict
         self.weight_names: list[Hashable] = []
@@ -226,14 +223,13 @@ class History:
         """Share of the records of each block that had each feature, (blocks, features up to 2,000)."""
         return np.asarray(self._by_block["present"] / self._by_block["records"][:, None])
 
-    def importance(self) -> list[tuple[Hashable, float, int]]:
-        """Each feature, or column of raw records, with its mean effect's size and its records, the largest first.
+    def importance(self) -> list[FeatureImportance]:
+        """Each feature, or column of raw records, with what the loss rises by without it, the largest rise first.
 
-        For classes the size is the share of the probability that moves without it; for numbers it is in the target's
-        unit. Measured on at most 16 features of the last record of each block; see `MODLClassifier.explain_one`.
+        The loss is the log loss for classes, the squared error for numbers. Measured on at most 16 features of the
+        first record of each block, before it is learned; see `evaluation.importance`.
         """
-        found = [(name, float(size / n), int(n)) for name, (size, n) in self._effects.items() if n]
-        return sorted(found, key=lambda item: -item[1])
+        return self._importance.ranking()
 
     def weights(self) -> tuple[Floats, Floats]:
         """The fast learner's weights, (blocks, rows, features), and their standard deviations, (blocks, features).
@@ -254,6 +250,11 @@ class History:
     def begin(self, model: Any) -> None:
         """Before the first record: what a model has skipped, reset and judged until now is not of this stream."""
         self._latest = _counters(model)
+
+    def measure(self, model: Any, piece: Records) -> None:
+        """Before a piece is learned: measure on the first record of a block what features are worth."""
+        if self.records % self.block == 0 and isinstance(model, MODL):
+            self._importance.measure(model, piece.part(0, 1), self.columns())
 
     def add(
         self,
@@ -281,7 +282,7 @@ class History:
         losses = self.tally.add(predictions, piece.known_targets, model.classes, arrived)
         if self.records % self.block == 0:
             if isinstance(model, MODL):
-                self._measure(model, piece)
+                self._add_shares(model)
             self._follow_weights(model)
             if len(self._by_block["records"]) >= _MAX_BLOCKS:
                 self.block *= 2
@@ -301,26 +302,13 @@ class History:
         self._by_block["counters"][-1] += counters - self._latest
         self._latest = counters
 
-    def _measure(self, model: MODL, piece: Records) -> None:
-        """Of the last record the learners' shares, and what some features add, each left out; others the next time."""
+    def _add_shares(self, model: MODL) -> None:
+        """The learners' shares of the answer for the last record."""
         scored = model.braid.last_scored()
         if scored is not None:
             shares = explain.shares(model.braid, scored, max(len(model.classes), 1))
             self._by_block["measured"][-1] += shares.any()
             self._by_block["shares"][-1] += shares
-        if model.records_learned == 0:
-            return
-        x = piece.one(-1)
-        groups = explain.by_column(x, self.columns())
-        names = list(groups)
-        some = [names[(self._turn + i) % len(names)] for i in range(min(len(names), _MAX_LEFT_OUT))]
-        self._turn += len(some)
-        with model.lock:
-            found = explain.effects(model.core, x, {name: groups[name] for name in some})
-        for name, effects in found.items():
-            size = sum(map(abs, effects.values())) / (1 if self.tally.regression else 2)
-            if np.isfinite(size) and (name in self._effects or len(self._effects) < _MAX_EFFECTS):
-                self._effects.setdefault(name, np.zeros(2))[:] += size, 1.0
 
     def _follow_weights(self, model: Any) -> None:
         """Keep the fast learner's weights as those of the current block."""
@@ -345,24 +333,24 @@ class History:
     def state(self) -> tuple[dict[str, Any], Arrays]:
         """JSON and named arrays to go on from."""
         tally, tally_arrays = self.tally.state()
+        importance, importance_arrays = self._importance.state()
         metadata = {
             "name": self.name,
             "learners": list(self.learners),
             "regression": self.tally.regression,
             "block": self.block,
-            "turn": self._turn,
+            "importance": importance,
             "features": self._places.names(),
-            "effect_names": [pack_name(name) for name in self._effects],
             "weight_names": [pack_name(name) for name in self.weight_names],
             "tally": tally,
         }
         arrays = {
             "present": self.present,
-            "effects": np.array(list(self._effects.values())).reshape(-1, 2),
             "weight_mean": self.weight_mean,
             "weight_sd": self.weight_sd,
         }
-        return metadata, arrays | prefixed("tally", tally_arrays) | prefixed("blocks", self._by_block)
+        arrays |= prefixed("tally", tally_arrays) | prefixed("importance", importance_arrays)
+        return metadata, arrays | prefixed("blocks", self._by_block)
 
     @classmethod
     def restore(cls, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> History:
@@ -371,22 +359,19 @@ class History:
         history = cls(name, map(str, unpack_names("learners", metadata.get("learners"))), regression)
         history.tally.load_state(checked(_WHAT, metadata, "tally", dict), unprefixed("tally", arrays))
         history.block = checked(_WHAT, metadata, "block", int, max(1, -(-history.records // (_MAX_BLOCKS - 1))))
-        history._turn = checked(_WHAT, metadata, "turn", int)
+        history._importance.load_state(checked(_WHAT, metadata, "importance", dict), unprefixed("importance", arrays))
         history._places.load(metadata.get("features"), arrays)
         history.weight_names = unpack_names("features with weights", metadata.get("weight_names"))
-        effect_names = unpack_names("features left out", metadata.get("effect_names"))
         blocks = -(-history.records // history.block)
         kept = {name: Array((blocks, *rows.shape[1:]), str(rows.dtype)) for name, rows in history._by_block.items()}
         kept["present"] = counts(blocks, min(len(history.features), MAX_FEATURES))
         kept["weights"] = Array((None, None, None), "float32", finite=False)
         kept["deviations"] = Array((None, None), "float32", finite=False)
         schema = {
-            "effects": Array((len(effect_names), 2)),
             "weight_mean": Array((None, len(history.weight_names)), finite=False),
             "weight_sd": Array((len(history.weight_names),), finite=False),
         }
         check(_WHAT, schema | prefixed("blocks", kept), arrays)
-        history._effects = dict(zip(effect_names, arrays["effects"].copy(), strict=True))
         history.weight_mean, history.weight_sd = arrays["weight_mean"].copy(), arrays["weight_sd"].copy()
         history._by_block = {name: rows.copy() for name, rows in unprefixed("blocks", arrays).items() if name in kept}
         return history

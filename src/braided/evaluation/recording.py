@@ -83,6 +83,7 @@ def record(
     if encoder is not None:
         model.expect_delay(delay)
         ours = model.without_encoder()
+        into.columns = encoder.feature_columns
     evaluation = Evaluation(ours, into, delay)
     # Closed where a batch is refused: what was settled for it is taken back.
     with closing(_batches(stream, model, encoder)) as batches:

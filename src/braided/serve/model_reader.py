@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import Any, cast
 
 from braided.estimators import MODLRegressor
@@ -25,8 +26,9 @@ from braided.serve.raw_records import RawRecords
 from braided.serve.records import Records
 from braided.streams.encode.saved import summary
 
-#: Features of a record that is explained: each takes a prediction of its own.
-MAX_EXPLAINED = 256
+#: Features of a record that is explained, and of those whose effects are worked out at a time: each takes about eight
+#: predictions.
+MAX_EXPLAINED, EXPLAIN_CHUNK = 256, 2
 
 
 class ModelReader:
@@ -122,9 +124,9 @@ class ModelReader:
     def explain(self, records: Records | RawRecords, by: str = COLUMN) -> dict[str, Any]:
         """What each feature adds to the answer for one record, and the fast learner's own view of it.
 
-        Features are left out some at a time, each against the whole record by the same version of the model: in between
-        others have their turn. Labels are those of the first time. Of a raw record columns are left out, or features if
-        `by` says so.
+        Features are replaced some at a time, each against the whole record by the same version of the model: in between
+        others have their turn. Labels are those of the first time. Of a raw record effects are of columns, or of
+        features if `by` says so.
         """
         self._check_sound()
         state = self.state
@@ -149,12 +151,14 @@ class ModelReader:
             found = model.explain_one(x, features=())
         groups = by_column((name for name in x if name in known), columns)
         effects: dict[Hashable, dict[Hashable, float]] = {}
-        names, step = list(groups), PREDICT_CHUNK - 1
-        for start in range(0, len(names), step):
+        log_odds: dict[Hashable, dict[Hashable, float]] = {}
+        names = list(groups)
+        for start in range(0, len(names), EXPLAIN_CHUNK):
             with lock:
-                more = effects_of(model.core, x, {name: groups[name] for name in names[start : start + step]})
-            effects |= {name: {label: adds[label] for label in found.labels} for name, adds in more.items()}
-        return explanation_answer(found, effects, version)
+                some = effects_of(model.core, x, {name: groups[name] for name in names[start : start + EXPLAIN_CHUNK]})
+            for all_of_them, more in zip((effects, log_odds), some, strict=True):
+                all_of_them |= {name: {label: adds[label] for label in found.labels} for name, adds in more.items()}
+        return explanation_answer(replace(found, effects=effects, log_odds=log_odds), version)
 
     def version(self) -> int:
         """Records learned so far."""

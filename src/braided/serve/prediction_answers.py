@@ -109,8 +109,9 @@ def class_answers(
     return answers
 
 
-def explanation_answer(found: Explanation, effects: dict[Any, dict[Any, float]], version: int) -> dict[str, Any]:
+def explanation_answer(found: Explanation, version: int) -> dict[str, Any]:
     """An explanation as JSON; what it says of classes is in their order."""
+    effects = found.effects
     order = sorted(effects, key=lambda name: -max(map(abs, effects[name].values()), default=0.0))
     said = {"value": finite(found.prediction)} if found.probability is None else {
         "label": found.prediction, "probability": finite(found.probability)
@@ -119,7 +120,14 @@ def explanation_answer(found: Explanation, effects: dict[Any, dict[Any, float]],
         **said,
         "version": version,
         "classes": [] if found.probability is None else list(found.labels),
-        "effects": [{"feature": name, "adds": [finite(one) for one in effects[name].values()]} for name in order],
+        "effects": [
+            {
+                "feature": name,
+                "adds": [finite(one) for one in effects[name].values()],
+                "log_odds": [finite(one) for one in found.log_odds.get(name, {}).values()],
+            }
+            for name in order
+        ],
         "learner": found.learner,
         "parts": [
             {

@@ -103,10 +103,14 @@ class Prediction(BaseModel):
 
 
 class FeatureEffect(BaseModel):
-    """What a feature adds to the probability of each class, or to the value: the prediction less the one without it."""
+    """What a feature adds to the probability of each class, or to the value, and to the log-odds of each class.
+
+    That is the prediction less the mean of those with other values from the feature's own distribution.
+    """
 
     feature: str
     adds: list[float | None]
+    log_odds: list[float | None]
 
 
 class FeaturePart(BaseModel):

@@ -112,12 +112,17 @@ def _coverage(subject: Subject, seeds: list[History], about: str) -> list[str]:
 
 
 def _importance(subject: Subject, history: History) -> str:
-    """What features added to answers."""
+    """What features are worth."""
     found = history.importance()
     if not found:
         return ""
-    unit = "in the target's own unit" if subject.regression else "as a share of the probability that moves without it"
-    rows = [[short(name, 40), quantity(effect), f"{n:,}"] for name, effect, n in found[:MAX_LISTED]]
+    loss = "squared error" if subject.regression else "log loss"
+    rows = [[short(one.feature, 40), quantity(one.rise), quantity(one.standard_error), f"{one.records:,}"]
+            for one in found[:MAX_LISTED]]  # fmt: skip
     of_seed = " Of the first seed." if subject.seeds > 1 else ""
-    words = f"The mean size of what a feature adds to an answer, {unit}, over some of the records that had it.{of_seed}"
-    return f"<h3>Importance</h3><p>{escape(words)}</p>{table(['feature', 'adds', 'records'], rows)}"
+    words = (
+        f"Mean rise of the {loss} when the feature has a value drawn from its own distribution, over sampled records, "
+        f"each before it was learned. Within two standard errors of 0, the feature may be worth nothing.{of_seed}"
+    )
+    header = ["feature", f"rise of the {loss}", "standard error", "records"]
+    return f"<h3>Importance</h3><p>{escape(words)}</p>{table(header, rows)}"

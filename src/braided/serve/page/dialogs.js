@@ -63,5 +63,5 @@ function explained(found, model) {
     const text = adds === null ? "–" : (adds >= 0 ? "+" : "−") + (regression(model) ? Number(Math.abs(adds).toPrecision(3)) : share(Math.abs(adds)));
     table.append(make("tr", {}, make("td", {class: "long"}, effect.feature), make("td", {}, text)));
   }
-  return [make("p", {}, "The answer is ", make("b", {}, said), ". What each feature adds to it, by leaving it out:"), table];
+  return [make("p", {}, "The answer is ", make("b", {}, said), ". What each feature adds to it, compared with its usual values:"), table];
 }
