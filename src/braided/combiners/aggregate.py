@@ -1,4 +1,4 @@
-"""Aggregation: what the learners say together, each of them alone, and two plain guesses, weighted by what they cost."""
+"""Aggregation: a last mixture of the combined answer, each learner alone, and two simple baselines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from braided.kernels.dense import copy
 from braided.kernels.inputs import COME, LATE
 from braided.kernels.native import kernel
 from braided.kernels.scale import PAST
-from braided.store import MAX_COUNT, Array
+from braided.store import Array
 
-# Places in `shape`, after those of `KalmanTanh`: of classes, where its own numbers start, and how many of them are kept.
+# Places in `shape` after those of `KalmanTanh`, for classes: where its own numbers start, and how many are kept.
 _AT, _N_KEPT = 4, 5
 # Its own numbers: the last label, -1 for none; how many records there were, and how many had the label of the one
 # before; the weights of the experts, and the count of each class. Then the experts' probabilities, which are not kept.
@@ -90,34 +90,36 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weigh
 
 
 class Aggregate(KalmanTanh):
-    r"""`KalmanTanh`, and above it a last mixture that is never far behind the best of what it has.
+    r"""`KalmanTanh` with a last mixture above it that is never far behind its best expert.
 
-    Its experts are what `KalmanTanh` says, each learner alone, and two guesses: the frequencies of the classes so far (or
-    the mean of the targets), and that the last label stays as often as it did (or the last value).
+    The experts are the prediction of `KalmanTanh`, each learner alone, and two baselines: the class frequencies so far
+    (or the mean of the targets), and the last label, which stays as often as it did so far (or the last target).
 
-    **Classes**: p = sum_i w_i p_i. After each record w_i <- (1 - a) w_i p_i(y) / p(y) + a w_i1, with w_i1 the weight at
-    the start: .9 for `KalmanTanh`, the same for all others; a = 1e-4. The logarithmic loss of n records is at most
+    **Classes**: p = sum_i w_i p_i. After each record w_i <- (1 - a) w_i p_i(y) / p(y) + a w_i1, where w_i1 is the first
+    weight: 0.9 for `KalmanTanh`, the rest in equal parts for the others; a = 1e-4. The log loss over n records is at
+    most
 
         min_i [ loss_i + ln(1 / w_i1) ] + n ln(1 / (1 - a)),
 
-    for p(y) = sum_i w_i p_i(y), and the products of these telescope (Herbster and Warmuth, 1998); following another
-    expert from some record on costs ln(1 / (a w_i1)) more.
+    because p(y) = sum_i w_i p_i(y) and the product over the records telescopes (Herbster and Warmuth, 1998). Switching
+    to another expert i later on costs ln(1 / (a w_i1)) more.
 
-    **Numbers**: f = sum_i w_i f_i, second-order aggregation (BOA: Wintenberger, 2017) of losses in a scale of their
-    own. With v the running mean of (y - f)^2 over 80 records (after n <= 396 of them at the rate 5 / (n + 4)), this one
-    included,
+    **Numbers**: f = sum_i w_i f_i, by second-order aggregation (BOA: Wintenberger, 2017) of losses relative to v, the
+    running mean of (y - f)^2 including the current record. v follows at the rate 1 / 80, or 5 / (n + 4) if that is
+    more.
 
         l_i = 2 (f - y) (f_i - f) / v,   R_i <- g R_i - l_i,   V_i <- g V_i + l_i^2,   E_i <- max(h E_i, |l_i|),
-        eta_i = min(1 / (2 E_i), sqrt(ln K / V_i)),   w_i ~ eta_i w_i1 exp(eta_i R_i - eta_i^2 V_i / 2),
+        eta_i = min(1 / (2 E_i), sqrt(ln K / V_i)),   w_i ~ eta_i w_i1 exp(eta_i R_i - eta_i^2 V_i / 2)
 
-    of which a share of 3e-5 is passed round; g = .9998, h = .95, w_i1 = .3 for `KalmanTanh`. Residuals and distances
-    count up to 50 sqrt(v). A target ten deviations from the mean is the last value only once another came near it. As (f - y)^2 - (f_i - y)^2 <= v l_i, the discounted regret in squared errors over v is at most
-    R_i, which stays below a small multiple of sqrt(V_i ln(1 / w_i1)) + max |l_i| ln(1 / w_i1): theorem 2.1 there, without
-    the discount. `tests/combiners/test_aggregate.py` holds it to 4 times that against sequences made to mislead it. As
-    v follows the errors down, an expert that is exact is followed exactly, whatever the errors were before.
+    with g = 0.9998, h = 0.95 and w_i1 = 0.3 for `KalmanTanh`; then a share of 3e-5 goes back to the first weights.
+    Residuals and distances are clipped at 50 sqrt(v). As ((f - y)^2 - (f_i - y)^2) / v <= l_i, the discounted regret in
+    relative squared error is at most R_i, and R_i stays below a small multiple of sqrt(V_i ln(1 / w_i1)) +
+    max |l_i| ln(1 / w_i1) (theorem 2.1 of the reference, there without discounting; the tests hold it to 4 times that
+    on adversarial sequences). v falls with the errors, so an exact expert is followed exactly, whatever the errors were
+    before. A target more than ten deviations from the mean becomes the last target only once the next one confirms it.
 
-    A record of weight c counts as p_i(y)^c, and as c l_i. A learner whose scores are not finite says what `KalmanTanh`
-    says. The learners' gradients are of their own losses.
+    A record of weight c counts as p_i(y)^c, or as c l_i. A learner whose scores are not finite is replaced by
+    `KalmanTanh`. Each learner follows the gradient of its own loss.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Weights of experts, so that what they say together is never far behind the best of them: of numbers, and of classes.
+"""Weights of experts whose mixture is never far behind the best of them, for numbers and for classes.
 
-The formulas, and what they promise, are in `combiners.aggregate.Aggregate`.
+The formulas and their bounds are in `combiners.aggregate.Aggregate`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from braided.kernels.native import kernel
 from braided.kernels.scale import clipped
 from braided.store import MAX_COUNT
 
-# Columns of an expert of numbers: discounted regret, discounted squared losses, the largest loss lately, its weight, and
-# what it says of the record in hand.
+# Columns of an expert of numbers: discounted regret, discounted squared losses, largest recent loss, weight, and its
+# prediction for the current record.
 REGRET, SQUARES, LARGEST, WEIGHT, SAYS = range(5)
 COLUMNS = 5
-#: Of numbers, before the experts: the running square of the residual, of how many records, the last target, and the last
-#: one that may have been a mistake.
+#: For numbers, before the experts: running mean of the squared residual, number of records, last target, and the target
+#: before it or one that waits to be confirmed.
 SCALE, RECORDS, LAST, ASIDE, EXPERTS = range(5)
-#: The experts besides the learners: what they say together, the first; and the mean or the frequencies so far and the
-#: last target or label, the last two.
-GUESSES, MORE = 2, 3
-#: Of numbers: how much of past losses is kept with each record, and of the largest one; how fast the scale follows.
+#: Experts besides the learners: the combined prediction comes first, the mean (or frequencies) and the last target (or
+#: label) come last.
+MORE = 3
+#: For numbers: discounts of past losses and of the largest one, and the rate at which the scale follows.
 DISCOUNT, LARGEST_DISCOUNT, SCALE_RATE = 0.9998, 0.95, 0.0125
-#: After n records the scale follows by 5 / (n + 4) at least.
+#: After n records the scale follows at a rate of at least 5 / (n + 4).
 _EARLY = 5.0
-#: Residuals are within this many units of the scale, once it rests on so many records.
+#: Residuals are clipped at this many units of the scale, once it rests on so many records.
 BOUND, FIRST_RECORDS = 50.0, 10.0
-#: The share of all weight that is passed round with each record.
+#: The share of all weight that returns to the first weights with each record.
 VALUE_SHARE, CLASS_SHARE = 3e-5, 1e-4
 #: The first weight of the first expert; the others share the rest.
 FIRST_OF_VALUES, FIRST_OF_CLASSES = 0.3, 0.9
@@ -58,7 +58,7 @@ def mean_value(numbers):
 
 @kernel()
 def keep_last(numbers, y, doubtful):
-    """Take y for the last target, unless it is doubtful and not near the one before it."""
+    """Make y the last target, unless it is doubtful and not confirmed by the one before it."""
     if not doubtful or abs(y - numbers[ASIDE]) < 0.5 * abs(y - numbers[LAST]):
         numbers[LAST] = y
     numbers[ASIDE] = y
@@ -66,7 +66,7 @@ def keep_last(numbers, y, doubtful):
 
 @kernel()
 def learn_value(numbers, y, weight, doubtful):
-    """One step of the second-order aggregation of what the experts said."""
+    """One step of second-order aggregation, from the experts' predictions of this record."""
     experts, y = experts_of(numbers), clipped(y, _LARGEST)
     n, answer, scale = experts.shape[0], mean_value(numbers), numbers[SCALE]
     keep_last(numbers, y, doubtful)
@@ -113,7 +113,7 @@ def mean_probabilities(weights, probabilities, out):
 
 @kernel()
 def learn_class(weights, probabilities, y, weight):
-    """w_i <- w_i p_i(y)^c, normalised, of which a share is passed round."""
+    """w_i <- w_i p_i(y)^c, normalised; a share returns to the first weights."""
     n, total = probabilities.shape[0], 0.0
     for i in range(n):
         p = max(probabilities[i, y], MIN_PROBABILITY)

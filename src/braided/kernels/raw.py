@@ -1,8 +1,8 @@
-"""How a learner of raw values gets them: the record loop writes them into its work array, and finds its answer there.
+"""How a learner of raw values exchanges them with the record loop: through the start of its `work64`.
 
-Other learners see float32 numbers in running units, which move with each record. A learner that keeps units of its own
-needs the values themselves, in float64. Its `work64` starts with three numbers, then has the values: of all features
-where missing ones are filled in (`kernels.inputs`), else of the available ones in order.
+Other learners see float32 numbers in running units, which move with each record. A learner that keeps its own units
+needs the values in float64. `work64` starts with three numbers, followed by the values: one per feature where missing
+values are filled in (`kernels.inputs`), otherwise one per available feature, in order.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from braided.kernels.inputs import FILLED, has_planes
 from braided.kernels.native import kernel
 from braided.kernels.scale import COUNT, MEAN, SQUARES, is_doubtful
 
-#: Whether values follow, whether half of them or more are far out, and the learner's answer, in the target's own units.
+#: Whether values follow, whether at least half of them are outliers, and the learner's prediction in units of the
+#: target.
 PLACED, DOUBTFUL, ANSWER, VALUES_AT = range(4)
 
 
 @kernel()
 def place(row, values, columns, statistics, x, active):
-    """Write a record for the learner of this row of the table."""
+    """Write a record's values for the learner of this row of the table."""
     work, n = doubles(row, WORK64), statistics.shape[0]
     work[PLACED] = 1.0
     work[DOUBTFUL] = is_doubtful(values, columns, statistics, active)
@@ -41,5 +42,5 @@ def place(row, values, columns, statistics, x, active):
 
 @kernel()
 def answer_of(row):
-    """What the learner of this row has answered."""
+    """The prediction of the learner of this row."""
     return doubles(row, WORK64)[ANSWER]

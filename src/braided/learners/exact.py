@@ -36,22 +36,24 @@ _UNITS_AT, _ASIDE_AT, _FIGURES_AT = range(PLACES, PLACES + 3)
 # Per feature: origin and size of its unit; count, mean and squared deviations of its values.
 _ORIGIN, _SIZE, _COUNT, _MEAN, _SQUARES = range(5)
 _PER_UNIT = 5
-# Figures: the first target, records learned, noise variance; and of the record that is set aside its target, for how
-# many records more, and the evidence for it.
+# Figures: first target, records learned, noise variance; then for the record set aside its target, how many records it
+# still waits, and the evidence for it.
 _FIRST, _SEEN, _NOISE, _TARGET, _WAIT, _EVIDENCE = range(6)
 _FIGURES = 6
-#: A value is within this many units, and counts in the statistics within this many deviations.
+#: Values are clipped at this many units as inputs, and at this many deviations in the statistics.
 _U_BOUND, _COUNTED_BOUND = 50.0, 100.0
-#: A unit is renewed after so many values, and where the mean has moved by this share of it or its size by this factor.
+#: A unit is renewed after these counts, when the mean has moved by this share of it, or when its size changes by this
+#: factor.
 _RENEWALS, _MOVED, _GROWN = (2.0, 4.0, 8.0, 16.0), 0.5, 2.0
-#: A residual is suspicious if its square is this many predictive variances or more, from so many records on.
+#: A squared residual of this many predictive variances is suspicious, from this many records on.
 _SUSPICIOUS, _TRUSTED = 100.0, 10.0
-#: A suspicious record waits for so many others, or until the evidence is this strong.
+#: A suspicious record waits for this many others, or until the evidence is this strong.
 _PATIENCE, _ENOUGH = 10.0, 10.0
 _NOISE_MEMORY = 1_000.0
-#: A suspicious residual counts in the noise as this many times of it at most.
+#: A suspicious residual counts as at most this many times the noise.
 _MAX_GROWTH = 1e4
-#: Noise of this share of an answer, squared, is none: what was predicted without an error says nothing of their size.
+#: Noise below this share of the squared prediction is no noise: without errors so far there is no scale for the next
+#: one.
 _NOTHING = 1e-24
 _LARGEST, _SMALLEST = 1e140, 1e-140
 
@@ -70,7 +72,7 @@ class ExactConfig(LearnerConfig):
 
     prior_variance: float = 100.0
     full_covariance_up_to: int = 256
-    #: It takes values and targets as they are, and finds missing values filled in where any other learner does.
+    #: It takes raw values and targets (`kernels.raw`).
     raw: ClassVar[bool] = True
     mask_inputs: ClassVar[bool] = False
     forgetting: ClassVar[float] = 0.0
@@ -137,9 +139,9 @@ def _step(shape, double, index, n, u, pu, residual, weight):
 
 @kernel()
 def _weigh_evidence(shape, double, index, n, u, pu, residual, work):
-    """Ask whether the record that is set aside makes this one more likely; returns whether it does, beyond doubt.
+    """Compare this record's prediction with and without the record set aside; returns whether that was learned.
 
-    `pu` is P u. With the record aside (v, z) learned, the answer would be larger by u P v (z - v m) / (1 + v P v).
+    `pu` is P u. With the record (v, z) learned, the prediction would be larger by u P v (z - v m) / (1 + v P v).
     """
     full, stride, size = shape[FORM], shape[STRIDE], shape[INPUTS]
     mean, covariance = double[shape[MEAN_AT] : shape[MEAN_AT] + stride], double[shape[COVARIANCE_AT] :]
@@ -171,8 +173,8 @@ def _weigh_evidence(shape, double, index, n, u, pu, residual, work):
 def _renew(shape, double, slot, unit, origin, size_of_unit, prior):
     """Carry m and P over to another unit of a feature, exactly, and the prior of its weight with them.
 
-    From u to a u + b: m_0 -= m_j b / a and m_j /= a, and P in the same way. In the new unit the prior has the precision
-    1 / P0 again, where that of the old one has become a^2 / P0: the difference is one more (or less) observation of m_j.
+    From u to a u + b: m_0 -= m_j b / a and m_j /= a, and P likewise. The prior precision of m_j has become a^2 / P0 and
+    is 1 / P0 in the new unit; the difference enters as an observation of m_j.
     """
     full, stride, size, j = shape[FORM], shape[STRIDE], shape[INPUTS], 1 + slot
     mean, covariance = double[shape[MEAN_AT] : shape[MEAN_AT] + stride], double[shape[COVARIANCE_AT] :]
@@ -221,7 +223,7 @@ def _follow(shape, double, slot, value, prior):
     unit = _unit(shape, double, slot)
     if unit[_COUNT] == 0:
         unit[_ORIGIN] = unit[_MEAN] = value
-    if unit[_SQUARES] == 0.0:  # so far u was 0, and for this value it was 1: nothing has to be carried over
+    if unit[_SQUARES] == 0.0:  # all u so far were 0, and this one is 1 or -1: nothing to carry over
         unit[_SIZE] = max(abs(value - unit[_ORIGIN]), _SMALLEST)
     deviation = np.sqrt(unit[_SQUARES] / unit[_COUNT]) if unit[_COUNT] > 0 else 0.0
     if unit[_COUNT] >= _TRUSTED and deviation > 0:
@@ -288,31 +290,33 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
 
 
 class ExactLinear(GaussianLearner):
-    r"""Bayesian linear regression on the values themselves: recursive least squares, whatever their scale.
+    r"""Bayesian linear regression on raw values: recursive least squares on any scale.
 
-    With u_j = (x_j - origin_j) / size_j (0 for the first value, 1 or -1 for the first other one, and 0 where x_j is missing, its estimate where those are filled in), u_0 = 1, the
-    first target y_0, and the prior m ~ N(0, P0 I), P in units of the noise:
+    With u_0 = 1, u_j = (x_j - origin_j) / size_j, the first target y_0, and the prior m ~ N(0, P0 I) with P in units of
+    the noise variance:
 
         K = P u / (1 + u P u),   m += K (y - y_0 - u m),   P -= K (P u)^T
 
-    which is ridge regression on all records so far (paper, appendix "Online Bayesian Linear Regression", with noise
-    variance 1). `linear` sees values in running units, which move under its posterior. Here a unit stands still. It is
-    renewed, to the mean and the deviation of the feature's values, after 2, 4, 8 and 16 of them and when it no longer
-    fits: the mean has moved by half a unit, or the deviation is twice or half of one. That happens a number of times
-    that grows with the logarithm of the stream. Mean and covariance are then carried over exactly, and the prior holds
-    in the new unit.
+    which is ridge regression on all records so far (paper, appendix "Online Bayesian Linear Regression"). A missing x_j
+    is estimated where other learners have missing values filled in, otherwise u_j = 0. u_j is 0 for the first value,
+    and 1 or -1 for the first different one.
+
+    `linear` sees values standardised by running statistics, so its inputs move while its posterior stays. Here the unit
+    of a feature stands still. It is renewed, to the mean and standard deviation so far, after 2, 4, 8 and 16 values and
+    when it no longer fits: the mean has moved by half a unit, or the deviation has doubled or halved. That happens a
+    number of times that grows with the logarithm of the stream. Mean and covariance are carried over exactly.
 
     What is believed when:
 
-    - A record of which half of the values or more are far out (`kernels.scale`) is not learned.
-    - A residual of ten predictive deviations sqrt(s^2 (1 + u P u)) or more is suspicious; s^2 is the running mean of
-      residual^2 / (1 + u P u). Such a record is learned with the weight 10 deviations / (|residual| (1 + u P u)^2), which
-      bounds what one target can do, and what a value far out can do. And it is set aside: if the next records would have
-      been predicted better with it, by ten noise variances in sum, it is learned in full. So a machine whose setpoint
-      jumps is believed with the second record, and a wrong reading is forgotten.
-    - Values count within 50 units, once ten of them have said how large a unit is.
+    - A record in which at least half of the values are outliers (`kernels.scale`) is not learned.
+    - A residual of more than ten predictive deviations sqrt(s^2 (1 + u P u)) is suspicious, where s^2 is the running
+      mean of residual^2 / (1 + u P u). The record is learned with weight 10 deviations / (|residual| (1 + u P u)^2),
+      which bounds the influence of one target and of one outlying value. It is also set aside: if it would have
+      improved the predictions of the next ten records, by ten noise variances in total, it is learned in full. So a
+      setpoint that jumps is learned with the second record, and a wrong reading is forgotten.
+    - Values are clipped at 50 units once ten values have set the unit.
 
-    The score is the prediction in the target's own units. A weight of c is a noise of 1 / c.
+    The score is the prediction in the units of the target. A record of weight c has noise variance 1 / c.
 
     Examples
     --------
@@ -333,7 +337,7 @@ class ExactLinear(GaussianLearner):
     update = _learn
 
     def plan(self, n_features: int, n_outputs: int) -> dict[str, ArrayPlan]:
-        """Those of every Gaussian learner; units, the record that is set aside, and figures."""
+        """Those of every Gaussian learner; units, the record set aside, and figures."""
         low, high = np.full((n_features, _PER_UNIT), -np.inf), np.full((n_features, _PER_UNIT), np.inf)
         low[:, [_SIZE, _COUNT, _SQUARES]], high[:, _COUNT] = 0.0, MAX_COUNT
         figures = np.repeat([[-np.inf], [np.inf]], _FIGURES, axis=1)
@@ -351,6 +355,6 @@ class ExactLinear(GaussianLearner):
         return [*super().shape_numbers(offsets), *(offsets[name] for name in ("units", "aside", "figures"))]
 
     def work_sizes(self, n_features: int, n_outputs: int) -> tuple[int, int, int]:
-        """The three numbers and the values of `kernels.raw`; u, P u, and P times what is aside; the places of u."""
+        """The three numbers and the values of `kernels.raw`; u, P u, and P times the record aside; the places of u."""
         n = self.n_inputs(n_features)
         return 0, VALUES_AT + 4 * n, n
