@@ -244,7 +244,7 @@ def test_the_effect_of_a_linear_feature_is_its_slope_times_its_distance_from_the
 def test_log_odds_go_on_where_probabilities_saturate() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3_000, 2))
-    model = MODLClassifier(learners=(LogisticConfig(),))
+    model = MODLClassifier(learners=(LogisticConfig(),), combiner="score-sum")
     model.learn_many(X, (X @ [3.0, 1.0] + rng.logistic(size=3_000) > 0).tolist(), ["a", "b"])
     near, far = (model.explain_one({"a": 1.0, "b": b}) for b in (1.0, 6.0))
     assert far.effects["a"][True] < 0.5 * near.effects["a"][True]
