@@ -24,8 +24,10 @@ values: two signs may look like one side to a feature that is far from zero.
 A feature whose unit has changed (a sensor replaced) starts over, and what learners know of it holds again in the new
 units. It has, if
 
-- its values lie beyond Z_BOUND standard deviations ten times in a row. A feature that was constant until then has no
-  unit yet, and its statistics go on: what moves in steps would start over again and again. Or
+- ten values in a row lie beyond Z_BOUND standard deviations, or beyond Z_BOUND_YOUNG while the statistics rest on fewer
+  than SETTLED values: the first records of a stream are often alike, and what comes then is rather a part of the range
+  that was not seen yet. A feature that was constant until then has no unit yet, and its statistics go on: what moves in
+  steps would start over again and again. Or
 - in two blocks of BLOCK values in a row the range (highest less lowest) is under 1/SHRUNK of the usual one, which is
   the geometric mean over the blocks before, and of the deviation. It then starts over from the last block's values. A
   block without any range says nothing.
@@ -84,6 +86,8 @@ _MAX_CHANGES = 20.0
 _LATE_COUNT, _LATE_TARGETS = 0, 1
 #: Values far out in a row after which the statistics start over; they are counted once there are KEPT values.
 _CHANGED = 10
+#: Statistics that rest on fewer values than SETTLED start over for larger deviations only.
+SETTLED, Z_BOUND_YOUNG = 2_000.0, 100.0
 #: Small blocks in a row after which they start over, too.
 _CHANGED_BLOCKS = 2
 #: Both are doubled at most this many times.
@@ -243,7 +247,8 @@ def _store(value, column, doubtful):
             column[BEFORE_MEAN] = column[MEAN]
             column[BEFORE_DEVIATION] = np.sqrt(column[SQUARES] / column[COUNT])
         spread = column[BEFORE_DEVIATION]
-        far = spread > 1e-12 * abs(column[BEFORE_MEAN]) and abs(value - column[BEFORE_MEAN]) > Z_BOUND * spread
+        bound = Z_BOUND if column[COUNT] >= SETTLED else Z_BOUND_YOUNG
+        far = spread > 1e-12 * abs(column[BEFORE_MEAN]) and abs(value - column[BEFORE_MEAN]) > bound * spread
         column[FAR_OUT] = column[FAR_OUT] + 1 if far else 0
         if column[FAR_OUT] >= _CHANGED * _patience(column):
             _start_over(column)
