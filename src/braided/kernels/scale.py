@@ -349,13 +349,22 @@ def target_deviation(target: NDArray[np.float64]) -> float:
 
 
 @kernel()
+def _from_first(value, column):
+    """How far a value lies from the feature's first one; infinity where that is no longer known."""
+    if column[RESTARTS] > 0.0:
+        return np.inf
+    return clipped(value - column[FIRST], _LARGEST_RAW) if column[COUNT] > 0.0 else 0.0
+
+
+@kernel()
 def encode(values, columns, slots, statistics, standardise, x, active):
     """Fill x and the list of available slots from one raw record; returns how many are available.
 
     `columns[slot]` is the slot's column in `values`, or -1; `slots` are those that may be there, in order.
     A NaN is a missing value, and x is 0 there. The last place of `active` says how many the record before had, which
-    is taken out of x: the work grows with what is there.
+    is taken out of x: the work grows with what is there. Where x has planes (`kernels.inputs`), its last one is RAW.
     """
+    raw_at = x.shape[0] - PAST - statistics.shape[0]
     for k in range(active[-1]):
         x[active[k]] = 0.0
     n_active = 0
@@ -365,6 +374,8 @@ def encode(values, columns, slots, statistics, standardise, x, active):
             continue
         value, count, mean, squares = including(values[column], statistics[slot])
         x[slot] = standardised(value, count, mean, squares) if standardise else clipped(value, _LARGEST_RAW)
+        if raw_at > 0:
+            x[raw_at + slot] = _from_first(values[column], statistics[slot])
         active[n_active] = slot
         n_active += 1
     return n_active
