@@ -68,7 +68,7 @@ def candidates() -> dict[str, Preset]:
 
     of_classic = {type(config): config for config in classic().learners}
     all_plain = tuple(
-        replace(config, inputs="plain") if getattr(config, "inputs", "steady") != "steady" else config
+        replace(config, inputs="plain") if getattr(config, "inputs", "raw") != "raw" else config
         for config in whole.learners
     )
     return {

@@ -67,6 +67,15 @@ def test_what_moves_in_steps_does_not_start_over_for_ever() -> None:
     assert deviation(column) == pytest.approx(1.0, rel=0.1)
 
 
+def test_a_range_that_is_seen_part_by_part_at_first_is_no_change_of_units() -> None:
+    """Each part is narrow and lies far outside of those before it; then all of them come in turns."""
+    rng = RNG(0)
+    places = np.concatenate([np.repeat([0.9, 0.3, 0.1, 0.6], 250), rng.random(3_000)])
+    column = counted(places + 0.02 * rng.normal(size=4_000))
+    assert column[RESTARTS] == 0
+    assert column[COUNT] == 4_000
+
+
 def test_loud_and_quiet_by_turns_is_no_unit() -> None:
     """Each restart would make both look alike."""
     rng = RNG(0)

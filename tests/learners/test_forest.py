@@ -175,6 +175,22 @@ def test_thresholds_stay_where_they_are_while_standardised_values_move() -> None
     np.testing.assert_allclose(np.sqrt(squares / count), values.std(axis=0) / unit, rtol=1e-3)
 
 
+def test_a_range_that_is_seen_square_by_square_is_learned_as_it_is() -> None:
+    """Each of the first squares lies far outside of what came before; River's forest sees values within 0 and 1."""
+    rng = np.random.default_rng(0)
+    corners = np.repeat(np.array([[7, 4], [2, 0], [0, 6], [5, 2]]), 250, axis=0)
+    squares = np.concatenate([corners, rng.integers(0, 8, size=(2_000, 2))])
+    values, labels = (squares + rng.random(squares.shape)) / 8, squares[:, 0] * 3 % 8
+    wrong = errors(ForestConfig(), values, labels)
+    assert wrong < 1.05 * errors_of_river(values, labels)
+    assert wrong < 0.5 * errors(ForestConfig(inputs="steady"), values, labels)
+    model = MODLClassifier(learners=(ForestConfig(),))
+    model.learn_many(values, labels)
+    frame, unit = (model.braid.learners[0].state()[name] for name in ("frames", "units"))
+    np.testing.assert_allclose(unit[:, 0], np.abs(values[1] - values[0]), rtol=1e-5)
+    np.testing.assert_allclose(frame[:, 1], (values - values[0]).mean(axis=0) / unit[:, 0], rtol=1e-4)
+
+
 def test_a_stream_that_begins_with_one_class_is_learned_all_the_same() -> None:
     """A leaf of one class gets a wide range; what comes into it later must split it."""
     values, labels = checkers(2_000)

@@ -16,7 +16,7 @@ NOTHING = np.zeros((400, 0))
 def test_scores_follow_their_formulas() -> None:
     learner = build(RecentConfig(), seed=0, place=0)
     learner.grow(0, 3)
-    rates, k = np.array([0.9, 0.5, 0.2, 0.05, 0.01]), 3
+    rates, k = np.array([1.0, 0.5, 0.2, 0.05, 0.01]), 3
     past, w, covariance = np.zeros((5, k)), np.zeros(5), 0.3 * np.eye(5)
     x, mask, unused = np.zeros(0, dtype=np.float32), np.zeros(0, dtype=bool), np.zeros(3, dtype=np.float32)
     for y in np.random.default_rng(0).integers(0, 3, size=60).repeat(4):
@@ -46,7 +46,7 @@ def test_labels_that_persist_are_followed() -> None:
 def test_only_labels_that_have_come_are_used() -> None:
     """What a label changes is seen after it was learned, and not before."""
     model = MODLClassifier(learners=(RecentConfig(),))
-    for label in [0, 1] * 50 + [0] * 20:
+    for label in [0, 0, 0, 1, 1, 1] * 15 + [0] * 20:
         model.learn_one({"a": 1.0}, label)
     before = model.predict_proba_one({"a": 1.0})
     assert model.predict_proba_one({"a": 1.0}) == before

@@ -29,6 +29,17 @@ def orders(tmp_path: Path) -> Path:
     return path
 
 
+def test_labels_that_may_be_meant_as_numbers_are_told(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("a,rating,late\n" + "".join(f"{i % 7},{i % 11},{i % 2}\n" for i in range(99)))
+    told = "11 classes; --task regression for numbers"
+    for target, several in (("rating", True), ("late", False)):
+        stream = (str(tmp_path / "r.csv"), "--target", target)
+        assert (told in braided("inspect", *stream).stdout) == several
+        assert (told in braided("run", *stream, "-m", "majority").stderr) == several
+    chosen = braided("run", str(tmp_path / "r.csv"), "--target", "rating", "-m", "majority", "--task", "classification")
+    assert told not in chosen.stderr
+
+
 def test_the_plan_alone_and_before_a_run(orders: Path) -> None:
     plan = braided("inspect", str(orders)).stdout
     assert [line.split()[0] for line in plan.splitlines()[2:]] == [

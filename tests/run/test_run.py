@@ -177,7 +177,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     filled = [argument.format(**places) for argument in arguments]
     done = braided("run", *(filled if "--out" in filled else [*filled, "--out", str(out)]), "--json", code=2)
     assert done.stdout == ""
-    told = [line for line in done.stderr.splitlines() if not line.startswith(("6 numeric, target label: ", "  f"))]
+    told = [line for line in done.stderr.splitlines() if not line.startswith(("6 numeric, target label: ", "  "))]
     assert len(told) == 1, done.stderr
     assert message in told[0]
     assert "Traceback" not in done.stderr

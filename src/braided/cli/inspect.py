@@ -12,7 +12,9 @@ from rich.console import Console
 from braided.brokers.address import is_broker
 from braided.cli.options import DataDirOption, JsonOption, teller, with_options
 from braided.errors import BraidedError
+from braided.estimators.params import CLASSIFICATION
 from braided.run.options import IDOption, KeyOption, ReadingOptions
+from braided.run.target import LOOKED_AT, guessed, labels_of, spelling
 from braided.streams import Peeked
 from braided.streams.encode.chunk import CHUNK_RECORDS
 from braided.streams.passwords import without_password
@@ -45,11 +47,13 @@ def inspect(
     if isinstance(opened, BrokerStream):
         opened.keep_until_saved = True
     counts = getattr(opened, "counts", None)
-    wrong = None
+    wrong, labels = None, []
     try:
         # All records of the plan; a broker's are waited for, and one shows what a column holds.
         records = 1 if is_broker(stream) else CHUNK_RECORDS
-        if not Peeked(reading.weighted(opened, counts), records).first:
+        first = Peeked(reading.weighted(opened, counts), records).first
+        labels = labels_of(first)[:LOOKED_AT]
+        if not first:
             raise BraidedError(f"stream {without_password(stream)!r} has no records: give at least one")
     except BraidedError as error:
         if counts is None or counts.plan is None:
@@ -65,5 +69,8 @@ def inspect(
         say = teller(Console())
         for line in counts.plan.lines():
             say(line)
+        task, why = guessed(labels, spelling(counts))
+        if task == CLASSIFICATION and why:
+            say(f"  {why}")
     if wrong is not None:
         raise wrong

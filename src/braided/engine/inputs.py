@@ -23,12 +23,12 @@ class InputStage:
     >>> rng, statistics = np.random.default_rng(0), np.zeros((2, STATISTICS))  # no unit ever changes
     >>> stage = InputStage()
     >>> stage.grow(2)
-    >>> both, nothing_missing = np.arange(2), np.zeros(8, dtype=np.float32)
+    >>> both, nothing_missing = np.arange(2), np.zeros(10, dtype=np.float32)
     >>> for a in rng.normal(size=500):
     ...     nothing_missing[:2] = a, -a
     ...     inputs.fill(stage.row, np.array([a, -a]), both, nothing_missing, both)
     ...     inputs.take_in(stage.row, np.array([a, -a]), both, statistics, nothing_missing, both, False)
-    >>> x = np.zeros(8, dtype=np.float32)
+    >>> x = np.zeros(10, dtype=np.float32)
     >>> x[0] = 1.0
     >>> inputs.fill(stage.row, np.array([1.0, np.nan]), both, x, both[:1])
     >>> [f"{value:.2f}" for value in x[2:4]]

@@ -33,6 +33,7 @@ The planes of x, each as long as there are features:
     FILLED   z, filled
     SCALED   z_j sigma_j, filled
     SCORES   s_j sigma_j, filled
+    RAW      the value less the feature's first one; infinity once its statistics have started over (`kernels.scale`)
 
 After them x has PAST numbers: where the target is one, its past in units of its statistics (`kernels.scale`). For
 classes the last of them says whether to leave out the newest labels, and the one before it has the label that no
@@ -51,8 +52,8 @@ from braided.kernels.random import mix, unit_interval
 from braided.kernels.scale import PAST, RESTARTS
 from braided.store import MAX_COUNT
 
-PLAIN, FILLED, SCALED, SCORES = range(4)
-PLANES = 4
+PLAIN, FILLED, SCALED, SCORES, RAW = range(5)
+PLANES = 5
 #: With more features than this nothing is filled in, and there are no scores: the work grows with their square. A power
 #: of two, as capacities are.
 MAX_FEATURES = 256

@@ -14,26 +14,28 @@ from __future__ import annotations
 import numpy as np
 
 from braided.kernels.dense import FAST, copy
-from braided.kernels.inputs import has_planes
+from braided.kernels.inputs import RAW, has_planes
 from braided.kernels.native import Doubles, Ints, SingleRows, entry, kernel
 from braided.kernels.random import mix, unit_interval
 
 #: The bound of a range that holds nothing yet, and the value of a feature that is missing.
 NOTHING = np.float32(3e38)
 # `shape`: outputs, features that are looked at, trees, nodes of each; row lengths of nodes and ranges; where the
-# arrays start; all features, and the plane of x. `hyper`: the prior, whether targets are numbers, and the key in two
-# halves.
-OUTPUTS, USED, TREES, MAX_NODES, NODE_ROW, RANGE_ROW, NODES, RANGES, SIZES, GAINS, ERRORS, FRAMES, ALL, PLANE = range(
-    14
-)
+# arrays start; all features, the plane of x, and where the units start. `hyper`: the prior, whether targets are
+# numbers, and the key in two halves.
+(
+    OUTPUTS, USED, TREES, MAX_NODES, NODE_ROW, RANGE_ROW, NODES, RANGES, SIZES, GAINS, ERRORS, FRAMES, ALL, PLANE,
+    UNITS,
+) = range(15)  # fmt: skip
 PRIOR, VALUES, KEY_HIGH, KEY_LOW = range(4)
 # Columns of the gains by feature: their sum, and over how many visits; of the errors: the same.
 GAINED, VISITS = 0, 1
 _SQUARED, _ERRORS_SEEN = 0, 1
 # What is left to walk: a node, and its share of the answer.
 _NODE, _SHARE = 0, 1
-#: The `plane` of values that are put back into the frame of the first ones. A feature's frame: count, mean, squares.
-STEADY = -1
+#: Instead of a plane: standardised values are put back into the frame of the first ones, or RAW ones are taken in units
+#: of the first step, and standardised ones only where there are none. A feature's frame: count, mean, squares.
+STEADY, IN_STEPS = -1, -2
 _COUNT, _MEAN, _SQUARES = range(3)
 FRAME = 3
 #: No value is taken to lie further from the mean of its frame in deviations, nor further from 0.
@@ -102,6 +104,18 @@ def _from_mean(z, frame):
 
 
 @kernel()
+def _distance(shape, double, x, j):
+    """How far a record's value of a feature lies from the mean of those before it, in the units of its frame."""
+    frame, n = _frames(shape, double)[j], shape[ALL]
+    if shape[PLANE] == IN_STEPS and has_planes(x, n):
+        raw, unit = np.float64(x[RAW * n + j]), double[shape[UNITS] + j]
+        if unit > 0.0 and frame[_SQUARES] > 0.0 and abs(raw) <= _FURTHEST:  # RAW is infinite after a change of units
+            bound = _MAX_DEVIATIONS * np.sqrt(frame[_SQUARES] / max(frame[_COUNT], 1.0))
+            return min(max(raw / unit - frame[_MEAN], -bound), bound)
+    return _from_mean(np.float64(x[j]), frame)
+
+
+@kernel()
 def look(shape, double, x, active, lower, upper):
     """The values that are looked at, twice: a missing one is above every lower bound, and below every upper one."""
     n, used = shape[ALL], shape[USED]
@@ -113,8 +127,8 @@ def look(shape, double, x, active, lower, upper):
     upper[:] = -NOTHING
     frames = _frames(shape, double)
     for j in active:
-        if j < used and shape[PLANE] == STEADY:
-            value = frames[j, _MEAN] + _from_mean(np.float64(x[j]), frames[j])
+        if j < used and shape[PLANE] < 0:
+            value = frames[j, _MEAN] + _distance(shape, double, x, j)
             lower[j] = upper[j] = min(max(value, -_FURTHEST), _FURTHEST)
         elif j < used:
             lower[j] = upper[j] = x[j]
@@ -122,13 +136,16 @@ def look(shape, double, x, active, lower, upper):
 
 @kernel()
 def follow_frames(shape, double, x, active):
-    """Count a record's values into their frames."""
-    if shape[PLANE] != STEADY:
+    """Count a record's values into their frames; RAW ones have the first step as their unit."""
+    if shape[PLANE] >= 0:
         return
     frames = _frames(shape, double)
     for j in active:
         if j < shape[USED]:
-            distance = _from_mean(np.float64(x[j]), frames[j])
+            distance = _distance(shape, double, x, j)
+            if shape[PLANE] == IN_STEPS and frames[j, _SQUARES] <= 0.0 and has_planes(x, shape[ALL]):
+                step = abs(np.float64(x[RAW * shape[ALL] + j]))
+                double[shape[UNITS] + j] = step if step <= _FURTHEST else 0.0
             frames[j, _COUNT] += 1.0
             share = distance / frames[j, _COUNT]
             frames[j, _MEAN] = min(max(frames[j, _MEAN] + share, -_FURTHEST), _FURTHEST)

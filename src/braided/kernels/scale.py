@@ -24,8 +24,10 @@ values: two signs may look like one side to a feature that is far from zero.
 A feature whose unit has changed (a sensor replaced) starts over, and what learners know of it holds again in the new
 units. It has, if
 
-- its values lie beyond Z_BOUND standard deviations ten times in a row. A feature that was constant until then has no
-  unit yet, and its statistics go on: what moves in steps would start over again and again. Or
+- ten values in a row lie beyond Z_BOUND standard deviations, or beyond Z_BOUND_YOUNG while the statistics rest on fewer
+  than SETTLED values: the first records of a stream are often alike, and what comes then is rather a part of the range
+  that was not seen yet. A feature that was constant until then has no unit yet, and its statistics go on: what moves in
+  steps would start over again and again. Or
 - in two blocks of BLOCK values in a row the range (highest less lowest) is under 1/SHRUNK of the usual one, which is
   the geometric mean over the blocks before, and of the deviation. It then starts over from the last block's values. A
   block without any range says nothing.
@@ -84,6 +86,8 @@ _MAX_CHANGES = 20.0
 _LATE_COUNT, _LATE_TARGETS = 0, 1
 #: Values far out in a row after which the statistics start over; they are counted once there are KEPT values.
 _CHANGED = 10
+#: Statistics that rest on fewer values than SETTLED start over for larger deviations only.
+SETTLED, Z_BOUND_YOUNG = 2_000.0, 100.0
 #: Small blocks in a row after which they start over, too.
 _CHANGED_BLOCKS = 2
 #: Both are doubled at most this many times.
@@ -243,7 +247,8 @@ def _store(value, column, doubtful):
             column[BEFORE_MEAN] = column[MEAN]
             column[BEFORE_DEVIATION] = np.sqrt(column[SQUARES] / column[COUNT])
         spread = column[BEFORE_DEVIATION]
-        far = spread > 1e-12 * abs(column[BEFORE_MEAN]) and abs(value - column[BEFORE_MEAN]) > Z_BOUND * spread
+        bound = Z_BOUND if column[COUNT] >= SETTLED else Z_BOUND_YOUNG
+        far = spread > 1e-12 * abs(column[BEFORE_MEAN]) and abs(value - column[BEFORE_MEAN]) > bound * spread
         column[FAR_OUT] = column[FAR_OUT] + 1 if far else 0
         if column[FAR_OUT] >= _CHANGED * _patience(column):
             _start_over(column)
@@ -344,13 +349,22 @@ def target_deviation(target: NDArray[np.float64]) -> float:
 
 
 @kernel()
+def _from_first(value, column):
+    """How far a value lies from the feature's first one; infinity where that is no longer known."""
+    if column[RESTARTS] > 0.0:
+        return np.inf
+    return clipped(value - column[FIRST], _LARGEST_RAW) if column[COUNT] > 0.0 else 0.0
+
+
+@kernel()
 def encode(values, columns, slots, statistics, standardise, x, active):
     """Fill x and the list of available slots from one raw record; returns how many are available.
 
     `columns[slot]` is the slot's column in `values`, or -1; `slots` are those that may be there, in order.
     A NaN is a missing value, and x is 0 there. The last place of `active` says how many the record before had, which
-    is taken out of x: the work grows with what is there.
+    is taken out of x: the work grows with what is there. Where x has planes (`kernels.inputs`), its last one is RAW.
     """
+    raw_at = x.shape[0] - PAST - statistics.shape[0]
     for k in range(active[-1]):
         x[active[k]] = 0.0
     n_active = 0
@@ -360,6 +374,8 @@ def encode(values, columns, slots, statistics, standardise, x, active):
             continue
         value, count, mean, squares = including(values[column], statistics[slot])
         x[slot] = standardised(value, count, mean, squares) if standardise else clipped(value, _LARGEST_RAW)
+        if raw_at > 0:
+            x[raw_at + slot] = _from_first(values[column], statistics[slot])
         active[n_active] = slot
         n_active += 1
     return n_active

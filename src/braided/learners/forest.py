@@ -18,6 +18,7 @@ from braided.kernels.mondrian import (
     FEATURE,
     FRAME,
     GAINS,
+    IN_STEPS,
     KEY_HIGH,
     KEY_LOW,
     LEFT,
@@ -71,20 +72,20 @@ class ForestConfig(LearnerConfig):
     prior
         Records that a node begins with, the same part of each class.
     inputs
-        `steady`: a missing value is known to be missing, and values are put back into the units of the first ones
-        (`MondrianForest`). `plain`: they are as they come. `filled`, `scores`: missing ones are filled in
-        (`kernels/inputs.py`).
+        `raw`: a missing value is known to be missing, and values are as they came, in units of the feature's first step
+        (`MondrianForest`). `steady`: the same, from standardised values. `plain`: these as they are. `filled`,
+        `scores`: missing ones are filled in (`kernels/inputs.py`).
     """
 
     trees: int = 10
     nodes: int = 2_000
     prior: float = 1.0
-    inputs: Literal["steady", "plain", "filled", "scores"] = "steady"
+    inputs: Literal["raw", "steady", "plain", "filled", "scores"] = "raw"
 
     def __post_init__(self) -> None:
         checks.sizes(self, 1, "trees", "nodes", most=_MAX_NODES)
         checks.above(self, 0.0, "prior")
-        checks.one_of(self, "inputs", ("steady", "plain", "filled", "scores"))
+        checks.one_of(self, "inputs", ("raw", "steady", "plain", "filled", "scores"))
 
     def for_regression(self) -> ForestValueConfig:
         """The same for numbers."""
@@ -204,13 +205,19 @@ class MondrianForest(CompiledLearner):
         r_j = 0.6 + 0.4 g_j / mean of g,   g_j = sqrt(max(G_j, 0) / (V_j + 100)).
 
     And a threshold must stay where it is, while standardised values move with the mean and deviation of the stream so
-    far. Of a value z, standardised with itself counted in, `steady` inputs take the value that it was, in units of the
-    first step that the feature made from its first value, and count n, mean m and squared deviations Q in these units:
+    far. `raw` inputs are how far a value v lies from the feature's first one, v_1, in units of the first step u that it
+    made from there, with count n, mean m and squared deviations Q of these:
 
-        x = m + d,   d = z sqrt(Q (n + 1) / (n (n - z^2))),   within 20 sqrt(Q / n);   and the sign of z while Q = 0.
+        x = m + d,   d = (v - v_1) / u - m,   within 20 sqrt(Q / n).
 
     e_j is then divided by the deviation sqrt(Q / n), so that features weigh the same in whatever units. A feature whose
-    unit has changed is standardised from the start (`kernels.scale`), and goes on as m + d.
+    unit has changed is standardised from the start (`kernels.scale`), and goes on by its standardised value z, with
+    itself counted in. So do all features once there are more than 256, and those of `steady` inputs always:
+
+        d = z sqrt(Q (n + 1) / (n (n - z^2))),   within 20 sqrt(Q / n);   and the sign of z while Q = 0.
+
+    That is the same value while z is within its bound and no record is taken for a mistake; after one that is not, a
+    threshold no longer stays where it is.
 
     A record of weight c counts as c in n, n_k and V_j, as c times the gain in G_j, and o is multiplied by (p_y / q)^c;
     c is taken within 1e-6 and 100. Ranges, splits and the frames of values go by records, whatever their weight.
@@ -256,7 +263,11 @@ class MondrianForest(CompiledLearner):
         most[[FEATURE, LEFT, RIGHT, PARENT]] = used - 1, *[self.config.nodes - 1] * 3
         if self._numeric:
             nodes[RECORDS] = _MIN_RECORDS
+        units = (
+            {"units": ArrayPlan((used, 1), double=True, low=0.0, finite=True)} if self.config.inputs == "raw" else {}
+        )
         return {
+            **units,
             "sizes": ArrayPlan((self.config.trees,), double=True, low=0.0, high=self.config.nodes, finite=True),
             "nodes": ArrayPlan((size, COUNTS + n_outputs), low=nodes, high=most, finite=True),
             "ranges": ArrayPlan((2 * size, used), finite=True),
@@ -309,7 +320,8 @@ class MondrianForest(CompiledLearner):
                 )
             rows = self._rows("ranges", views["sizes"])
             views["ranges"][rows[::2], slot], views["ranges"][rows[1::2], slot] = NOTHING, -NOTHING
-            views["gains"][slot], views["frames"][slot] = 0.0, 0.0
+            for name in {"gains", "frames", "units"} & views.keys():
+                views[name][slot] = 0.0
 
     def shape_numbers(self, offsets: dict[str, int]) -> list[int]:
         """The places of `kernels.mondrian` in `shape`, in order."""
@@ -317,8 +329,8 @@ class MondrianForest(CompiledLearner):
         sizes = [self.n_outputs, self._used(self.n_features), self.config.trees, self.config.nodes]
         rows = [COUNTS + outputs, self._used(features)]
         places = [offsets[name] for name in ("nodes", "ranges", "sizes", "gains", "errors", "frames")]
-        plane = STEADY if self.config.inputs == "steady" else PLANES[self.config.inputs]
-        return [*sizes, *rows, *places, self.n_features, plane]
+        plane = {"raw": IN_STEPS, "steady": STEADY, **PLANES}[self.config.inputs]
+        return [*sizes, *rows, *places, self.n_features, plane, offsets.get("units", 0)]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Copies of all arrays, trimmed to what is in use: of nodes and ranges those of one tree after another."""

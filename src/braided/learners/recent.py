@@ -18,8 +18,8 @@ from braided.kernels.scale import PAST
 from braided.learners.base import ArrayPlan, CompiledLearner, LearnerConfig
 from braided.learners.gaussian import PLANES
 
-#: How fast each of the running frequencies follows the labels.
-RATES = (0.9, 0.5, 0.2, 0.05, 0.01)
+#: How fast each of the running frequencies follows the labels; the first has the last label alone.
+RATES = (1.0, 0.5, 0.2, 0.05, 0.01)
 _SCALES = len(RATES)
 #: Inputs of the regression besides the features: the target's past (`kernels.scale.past_in_units`), and 1.
 _VALUE_INPUTS = PAST + 1
@@ -204,9 +204,9 @@ class RecentLabels(CompiledLearner):
         l_sc = log((F_sc + 0.02 / K) / (sum_k F_sk + 0.02) + 0.001),   less its mean over the classes,
         scores f_c = sum_s w_s l_sc,   w from 0 by the recursion of `combiners.KalmanWeights` (P0, phi)
 
-    so that repeating the last label, the most frequent one of the last hundred, and anything between can be learned
-    from the labels alone. It looks at no feature, and only at labels that were learned. Where labels come late, a
-    record is learned from the frequencies as they were when it was predicted. A record costs O(K).
+    so that repeating the last label (s = 1), the most frequent one of the last hundred, and anything between can be
+    learned from the labels alone. It looks at no feature, and only at labels that were learned. Where labels come late,
+    a record is learned from the frequencies as they were when it was predicted. A record costs O(K).
 
     A record's weight is for the recursion, as in `combiners.KalmanWeights`. The frequencies count records, whatever
     their weight: that a label weighs more does not make it come again.

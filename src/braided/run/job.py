@@ -28,7 +28,7 @@ from braided.run.checkpoint import FinishedRun, RunCheckpoint, source_fingerprin
 from braided.run.options import AUTO, RunOptions
 from braided.run.prediction_topic import PredictionTopic
 from braided.run.predictions import PredictionFile, Written
-from braided.run.target import LOOKED_AT, NumericTargets, guessed, spelling
+from braided.run.target import LOOKED_AT, NumericTargets, guessed, labels_of, spelling
 from braided.store import state_digest
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
 from braided.streams.encode.chunk import CHUNK_RECORDS
@@ -167,7 +167,7 @@ class Job:
         zoo.check(options.models, options.model_options(options.seed))
 
     def _guess_task(self) -> None:
-        """Find the task from the first targets; tell the user if it is a regression."""
+        """Find the task from the first targets; tell the user if it is a regression, or could be meant to be one."""
         task, why = CLASSIFICATION, ""
         if self.options.stream not in named_streams():
             labels = self._first
@@ -179,6 +179,8 @@ class Job:
         self.options = replace(self.options, task=task)
         if task == REGRESSION:
             self._tell(f"{why}: this is taken for a regression; --task classification makes each a class of its own")
+        elif why:
+            self._tell(f"  {why}")
         zoo.check(self.options.models, self.options.model_options(self.options.seed))
 
     def _look_first(self, records: int) -> None:
@@ -196,7 +198,7 @@ class Job:
         if len(self.finished) < len(self.options.models) * self.options.seeds:
             if not isinstance(self._source, Peeked):
                 self._source = Peeked(self._source, records)
-            self._first = _labels(self._source.first)[:records]
+            self._first = labels_of(self._source.first)[:records]
 
     def _labels_there_now(self, stream: LiveStream, records: int) -> list[Any]:
         """The first labels of a followed stream, which may be quiet for long. What does not fit is told later."""
@@ -206,7 +208,7 @@ class Job:
             looked_at: Any = stream.there_now(max(records, CHUNK_RECORDS), rules)  # the plan is of all of them
         else:
             looked_at = lenient.open(self.options.stream, self.data_dir, rules, record_id=self.options.id)
-        labels = _labels(Peeked(looked_at, records).first)
+        labels = labels_of(Peeked(looked_at, records).first)
         stream.counts.plan, stream.counts.encoder = looked_at.counts.plan, looked_at.counts.encoder
         return labels[:records]
 
@@ -421,11 +423,6 @@ def _fleet(name: str, model: Any, options: RunOptions) -> Fleet:
 def _taken(evaluation: Evaluation) -> int:
     """Records that an evaluation has seen, and labels that came to them later."""
     return evaluation.seen + evaluation.late_labels.heard
-
-
-def _labels(batches: list[Records | Labels]) -> list[Any]:
-    """All labels of some batches, those that come later on their own among them."""
-    return [target for batch in batches for target in (batch.targets or ())]
 
 
 def _check_apart(predictions: Path, checkpoint: Path | None, stream: str) -> None:

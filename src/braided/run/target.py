@@ -40,11 +40,18 @@ def _number(label: Any, unit: Unit | None, form: NumberForm) -> float | None:
     return cells.as_number(label) if bare is label else cells.as_number(bare, form)
 
 
+def labels_of(batches: Iterable[Records | Labels]) -> list[Any]:
+    """All labels of some batches, those that come later on their own among them."""
+    return [target for batch in batches for target in (batch.targets or ())]
+
+
 def guessed(labels: Iterable[Any], form: NumberForm = PLAIN) -> tuple[str, str]:
-    """The task that targets are of, and why; `form` is how numbers are spelled in text.
+    """The task that targets are of, and why, if it may surprise; `form` is how numbers are spelled in text.
 
     >>> guessed([0, 1, 1, 0])
     ('classification', '')
+    >>> guessed([0, 1, 2, 0])
+    ('classification', 'all labels are whole numbers: 3 classes; --task regression for numbers')
     >>> guessed(["0.5", "2", "2.5"])
     ('regression', 'the target has numbers that are not whole, such as 0.5')
     >>> guessed(range(30))
@@ -67,6 +74,9 @@ def guessed(labels: Iterable[Any], form: NumberForm = PLAIN) -> tuple[str, str]:
             f"the target has {len(set(values))} different whole numbers in the first {len(values):,} records{in_unit}"
         )
         return REGRESSION, many
+    if len(set(values)) > 2 and len(values) == len(known) and unit is None:
+        why = f"all labels are whole numbers: {len(set(values))} classes; --task regression for numbers"
+        return CLASSIFICATION, why
     return CLASSIFICATION, ""
 
 

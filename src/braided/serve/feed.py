@@ -390,7 +390,7 @@ def make_model(settings: FeedSettings, stream: Stream, sender: Sender) -> None:
         if guess:
             task, why = guessed(labels, spelling(stream.counts))
         raw = fresh_model(task, stream, settings) if takes_raw(stream) else None
-    if why:
+    if task == REGRESSION and why:
         sender.tell(f"{why}: the model is made a regression; --task classification makes each a class of its own")
     else:
         sender.tell(f"the model is made a {task}")
