@@ -67,6 +67,21 @@ def test_the_log_loss_is_within_its_bound(scores_of: Scores, seed: int) -> None:
     assert ours <= (losses + np.log(1.0 / first)).min() + n * np.log(1.0 / (1.0 - CLASS_SHARE)) + 1e-6
 
 
+def test_records_that_weigh_more_keep_the_bound() -> None:
+    combiner, rng, heaviest = of_classes(), np.random.default_rng(0), 50.0
+    first, losses, ours, price = combiner.shares, np.zeros(LEARNERS + MORE), 0.0, 0.0
+    for t in range(600):
+        label = int(rng.random() < 0.05)
+        weight = heaviest if label or t == 0 else 1.0  # the first one tells how much a record may weigh
+        scores = (rng.normal(size=(LEARNERS, CLASSES)) * [[1.0], [3.0], [9.0]]).astype(np.float32)
+        p = combiner.combine(NOTHING, EVERYTHING, scores)
+        losses -= weight * np.log(np.maximum(said(combiner)[:, label], aggregation.MIN_PROBABILITY))
+        ours -= weight * np.log(p[label])
+        price -= heaviest * np.log(1.0 - CLASS_SHARE * weight / heaviest)
+        combiner.gradients(NOTHING, EVERYTHING, scores, label, p, weight=weight)
+    assert ours <= (losses + heaviest * np.log(1.0 / first)).min() + price + 1e-6
+
+
 def test_following_another_expert_has_its_price_and_no_more() -> None:
     combiner, ours, theirs = of_classes(), 0.0, 0.0
     for t in range(600):

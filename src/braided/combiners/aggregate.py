@@ -22,9 +22,10 @@ from braided.store import Array
 
 # Places in `shape` after those of `KalmanTanh`, for classes: where its own numbers start, and how many are kept.
 _AT, _N_KEPT = 4, 5
-# Its own numbers: the last label, -1 for none; how many records there were, and how many had the label of the one
-# before; the weights of the experts, and the count of each class. Then the experts' probabilities, which are not kept.
-_LAST, _RECORDS, _STAYED, _WEIGHTS = range(4)
+# Its own numbers: the last label, -1 for none; the sums of the weights of all records, and of those with the same label
+# as the one before; the largest weight; the weights of the experts, and the sum of each class. Then the experts'
+# probabilities, which are not kept.
+_LAST, _RECORDS, _STAYED, _HEAVIEST, _WEIGHTS = range(5)
 
 
 @kernel()
@@ -82,11 +83,12 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weigh
     for i in range(n_learners):
         for k in range(n_outputs):
             gradients[i, k] = probabilities[1 + i, k] - (1.0 if k == label else 0.0)
-    aggregation.learn_class(weights, probabilities, label, weight)
-    own[_STAYED] += 1.0 if own[_LAST] == label else 0.0
-    own[_RECORDS] += 1.0
+    own[_HEAVIEST] = max(own[_HEAVIEST], weight)
+    aggregation.learn_class(weights, probabilities, label, weight / own[_HEAVIEST])
+    own[_STAYED] += weight if own[_LAST] == label else 0.0
+    own[_RECORDS] += weight
     own[_LAST] = label
-    counts[label] += 1.0
+    counts[label] += weight
 
 
 class Aggregate(KalmanTanh):
@@ -118,8 +120,9 @@ class Aggregate(KalmanTanh):
     on adversarial sequences). v falls with the errors, so an exact expert is followed exactly, whatever the errors were
     before. A target more than ten deviations from the mean becomes the last target only once the next one confirms it.
 
-    A record of weight c counts as p_i(y)^c, or as c l_i. A learner whose scores are not finite is replaced by
-    `KalmanTanh`. Each learner follows the gradient of its own loss.
+    A record of weight c counts as p_i(y)^(c / C) with C the largest weight so far, so that the weighted log loss is at
+    most that of the best expert plus C ln(1 / w_i1); of numbers as c l_i. A learner whose scores are not finite is
+    replaced by `KalmanTanh`. Each learner follows the gradient of its own loss.
 
     Examples
     --------

@@ -34,8 +34,8 @@ def build(task: str, params: ModelParams, classes: ClassSpace) -> Braid:
         combiner.first_weights = (preset.first_weights or None) if params.learners is None else None
     elif len(built) > 1 and any(map(_learns_changes, built)):
         raise BraidedError(
-            f"combiner {combiner.name!r} adds up what learners say, and one learns changes: use 'aggregate', 'kalman' or "
-            "'kalman-tanh'"
+            f"combiner {combiner.name!r} adds up what learners say, and one learns changes: use 'aggregate', 'kalman' "
+            "or 'kalman-tanh'"
         )
     return Braid(built, combiner, preset.standardise, task == REGRESSION, int(params.delay))
 

@@ -112,13 +112,13 @@ def mean_probabilities(weights, probabilities, out):
 
 
 @kernel()
-def learn_class(weights, probabilities, y, weight):
-    """w_i <- w_i p_i(y)^c, normalised; a share returns to the first weights."""
-    n, total = probabilities.shape[0], 0.0
+def learn_class(weights, probabilities, y, part):
+    """w_i <- w_i p_i(y)^part, normalised; a share returns to the first weights."""
+    n, total, share = probabilities.shape[0], 0.0, CLASS_SHARE * part
     for i in range(n):
         p = max(probabilities[i, y], MIN_PROBABILITY)
-        weights[i] *= p if weight == 1.0 else p**weight
+        weights[i] *= p if part == 1.0 else p**part
         total += weights[i]
     for i in range(n):
         first = first_weight(i, n, FIRST_OF_CLASSES)
-        weights[i] = (1.0 - CLASS_SHARE) * weights[i] / total + CLASS_SHARE * first if total > 0.0 else first
+        weights[i] = (1.0 - share) * weights[i] / total + share * first if total > 0.0 else first
