@@ -135,7 +135,7 @@ def follow(numbers: Any, says: Any, y: float, doubtful: bool = False) -> float:
     experts = aggregation.experts_of(numbers)
     experts[:, SAYS] = [0.0, *says, 0.0, numbers[LAST]]
     answer: float = aggregation.mean_value(numbers)
-    aggregation.learn_value(numbers, y, 1.0, doubtful)
+    aggregation.learn_value(numbers, y, 1.0, doubtful, 0.0)
     return answer
 
 

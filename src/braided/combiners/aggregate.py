@@ -118,7 +118,10 @@ class Aggregate(KalmanTanh):
     relative squared error is at most R_i, and R_i stays below a small multiple of sqrt(V_i ln(1 / w_i1)) +
     max |l_i| ln(1 / w_i1) (theorem 2.1 of the reference, there without discounting; the tests hold it to 4 times that
     on adversarial sequences). v falls with the errors, so an exact expert is followed exactly, whatever the errors were
-    before. A target more than ten deviations from the mean becomes the last target only once the next one confirms it.
+    before. Where a residual exceeds that, both are clipped at 5 sqrt(v). A target more than ten deviations from the
+    mean is believed once the next one confirms it: until then it is not the last target, and if its residual is
+    clipped, nothing is learned from it here. Where the statistics of the target start over (`kernels.scale`), v does,
+    too.
 
     A record of weight c counts as p_i(y)^(c / C) with C the largest weight so far, so that the weighted log loss is at
     most that of the best expert plus C ln(1 / w_i1); of numbers as c l_i. A learner whose scores are not finite is
@@ -166,12 +169,10 @@ class Aggregate(KalmanTanh):
     def _start_over(self) -> None:
         """Let the experts have their first weights."""
         n = self._sizes[0] + MORE
-        of_first = aggregation.FIRST_OF_VALUES if self.regression else aggregation.FIRST_OF_CLASSES
-        first = [aggregation.first_weight(i, n, of_first) for i in range(n)]
         if self.regression:
-            experts = self.experts[EXPERTS:].reshape(n, COLUMNS)
-            experts[:, :WEIGHT], experts[:, WEIGHT] = 0.0, first
+            aggregation.start_over(self.experts)
         else:
+            first = [aggregation.first_weight(i, n, aggregation.FIRST_OF_CLASSES) for i in range(n)]
             self._kept()[_WEIGHTS : _WEIGHTS + n] = first
 
     def raise_plasticity(self, factor: float, fresh: bool) -> None:

@@ -16,8 +16,8 @@ from braided.store import MAX_COUNT
 REGRET, SQUARES, LARGEST, WEIGHT, SAYS = range(5)
 COLUMNS = 5
 #: For numbers, before the experts: running mean of the squared residual, number of records, last target, and the target
-#: before it or one that waits to be confirmed.
-SCALE, RECORDS, LAST, ASIDE, EXPERTS = range(5)
+#: before it or one that waits to be confirmed; how often the target's statistics had started over.
+SCALE, RECORDS, LAST, ASIDE, EPOCH, EXPERTS = range(6)
 #: Experts besides the learners: the combined prediction comes first, the mean (or frequencies) and the last target (or
 #: label) come last.
 MORE = 3
@@ -27,6 +27,8 @@ DISCOUNT, LARGEST_DISCOUNT, SCALE_RATE = 0.9998, 0.95, 0.0125
 _EARLY = 5.0
 #: Residuals are clipped at this many units of the scale, once it rests on so many records.
 BOUND, FIRST_RECORDS = 50.0, 10.0
+#: Records whose residual exceeds that are learned, if at all, with everything clipped at this many.
+_FAR_BOUND = 5.0
 #: The share of all weight that returns to the first weights with each record.
 VALUE_SHARE, CLASS_SHARE = 3e-5, 1e-4
 #: The first weight of the first expert; the others share the rest.
@@ -57,27 +59,41 @@ def mean_value(numbers):
 
 
 @kernel()
-def keep_last(numbers, y, doubtful):
-    """Make y the last target, unless it is doubtful and not confirmed by the one before it."""
-    if not doubtful or abs(y - numbers[ASIDE]) < 0.5 * abs(y - numbers[LAST]):
-        numbers[LAST] = y
-    numbers[ASIDE] = y
+def start_over(numbers):
+    """Let the experts have their first weights, and no past."""
+    experts = experts_of(numbers)
+    numbers[SCALE] = numbers[RECORDS] = 0.0
+    for i in range(experts.shape[0]):
+        experts[i, :WEIGHT] = 0.0
+        experts[i, WEIGHT] = first_weight(i, experts.shape[0], FIRST_OF_VALUES)
 
 
 @kernel()
-def learn_value(numbers, y, weight, doubtful):
-    """One step of second-order aggregation, from the experts' predictions of this record."""
+def learn_value(numbers, y, weight, doubtful, epoch):
+    """One step of second-order aggregation, from the experts' predictions of this record.
+
+    `epoch` says how often the target's statistics have started over: with them, the scale does.
+    """
+    if numbers[EPOCH] != epoch:
+        numbers[EPOCH], numbers[SCALE], numbers[RECORDS] = epoch, 0.0, 0.0
     experts, y = experts_of(numbers), clipped(y, _LARGEST)
     n, answer, scale = experts.shape[0], mean_value(numbers), numbers[SCALE]
-    keep_last(numbers, y, doubtful)
+    believed = not doubtful or abs(y - numbers[ASIDE]) < 0.5 * abs(y - numbers[LAST])
+    if believed:
+        numbers[LAST] = y
+    numbers[ASIDE] = y
     bound = BOUND * np.sqrt(scale) if numbers[RECORDS] >= FIRST_RECORDS and scale > 0.0 else _LARGEST
+    if abs(y - answer) > bound:
+        if not believed:
+            return
+        bound = _FAR_BOUND * np.sqrt(scale)
     residual = clipped(y - answer, bound)
     numbers[RECORDS] = min(numbers[RECORDS] + 1.0, MAX_COUNT)
     scale += (residual * residual - scale) * max(_EARLY / (numbers[RECORDS] + _EARLY - 1.0), SCALE_RATE)
     numbers[SCALE] = scale
     if not scale > 1e-280:
         return
-    bound, root, top, total = BOUND * np.sqrt(scale), np.sqrt(np.log(n)), -np.inf, 0.0
+    bound, root, top, total = min(bound, BOUND * np.sqrt(scale)), np.sqrt(np.log(n)), -np.inf, 0.0
     for i in range(n):
         expert = experts[i]
         loss = -2.0 * weight * residual * clipped(expert[SAYS] - answer, bound) / scale

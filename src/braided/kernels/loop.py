@@ -40,6 +40,7 @@ from braided.kernels.scale import (
     LAST,
     MEAN,
     PAST,
+    RESTARTS,
     SEEN,
     SQUARES,
     STATISTICS,
@@ -66,8 +67,9 @@ LEARNS, OWN_SCORE = range(2)
 TARGETS_IN_UNITS, CHANGES_IN_UNITS, RAW_TARGETS = range(3)
 #: A learner is reset after this many unusable records in a row.
 PATIENCE = 10
-#: The largest distance of a value from the last target, in usual changes.
-_FAR = 1e6
+#: The largest distance of a value from the last target, in usual changes; and of what an expert says from the mean, in
+#: deviations.
+_FAR, _FURTHEST = 1e6, 1e5
 
 
 class Model(NamedTuple):
@@ -468,12 +470,17 @@ def answer(model, scratch, answers, flags, t, available):
 @kernel()
 def aggregate(model, scratch, own, flags, together):
     """What the experts say together, of numbers: the combiner, each learner that can be used, and two guesses."""
-    experts, n = aggregation.experts_of(model.experts), own.shape[0]
+    experts, n, target = aggregation.experts_of(model.experts), own.shape[0], model.target
     experts[0, aggregation.SAYS] = together
     for i in range(n):
         experts[1 + i, aggregation.SAYS] = own[i] if scratch.usable[i] else together
-    experts[n + 1, aggregation.SAYS] = model.target[MEAN]
+    experts[n + 1, aggregation.SAYS] = target[MEAN]
     experts[n + 2, aggregation.SAYS] = model.target_then[LAST] if flags.lags else model.experts[aggregation.LAST]
+    reach = _FURTHEST * np.sqrt(target[SQUARES] / max(target[COUNT], 1.0))
+    for i in range(1, n + 3):
+        if reach > 0.0:
+            distance_from_mean = clipped(experts[i, aggregation.SAYS] - target[MEAN], reach)
+            experts[i, aggregation.SAYS] = target[MEAN] + distance_from_mean
     return aggregation.mean_value(model.experts)
 
 
@@ -514,7 +521,8 @@ def note_health(health, i, learned):
 @kernel()
 def learn(model, scratch, chunk, flags, t, available, step):
     """Let the combiner and all learners learn record t; returns whether one of them is to be reset."""
-    doubtful = flags.regression and distance(chunk.targets[t], model.target) > FAR
+    # Once its statistics have started over twice, a target is known to jump.
+    doubtful = distance(chunk.targets[t], model.target) > FAR and model.target[RESTARTS] < 2.0
     aim, in_units, change = aims_of(model, chunk, flags, t)
     weight = counted(chunk.weights, t)
     call_gradients(
@@ -522,7 +530,7 @@ def learn(model, scratch, chunk, flags, t, available, step):
         scratch.gradients,
     )  # fmt: skip
     if model.experts.shape[0] > 0:
-        aggregation.learn_value(model.experts, chunk.targets[t], weight, doubtful)
+        aggregation.learn_value(model.experts, chunk.targets[t], weight, doubtful, model.target[RESTARTS])
     failing = False
     for i in range(model.table.shape[0]):
         own_aim, learns = in_units, model.changes[i, LEARNS]

@@ -78,7 +78,7 @@ OUTSIDE = LAST + PAST
 WAITING = OUTSIDE + 1
 CHANGES = WAITING + 1
 #: A target outside of FAR deviations waits until _CONFIRMED in a row were there, near each other; past _VERY_FAR, more.
-_CONFIRMED, _VERY_FAR, _CONFIRMED_VERY_FAR = 2, 1_000.0, 10
+_CONFIRMED, _VERY_FAR, _CONFIRMED_VERY_FAR = 2, 1_000.0, 3
 TARGET_STATISTICS = CHANGES + STATISTICS
 #: A step of the target's past is within this many usual changes.
 _MAX_CHANGES = 20.0

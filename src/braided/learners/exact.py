@@ -51,7 +51,7 @@ _SUSPICIOUS, _TRUSTED = 100.0, 10.0
 _PATIENCE, _ENOUGH = 10.0, 10.0
 _NOISE_MEMORY = 1_000.0
 #: A suspicious residual counts as at most this many times the noise.
-_MAX_GROWTH = 1e4
+_MAX_GROWTH = 4.0
 #: Noise below this share of the squared prediction is no noise: without errors so far there is no scale for the next
 #: one.
 _NOTHING = 1e-24
