@@ -51,7 +51,7 @@ _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
 FAR, FAR_CHANGE = 10.0, 20.0
 #: Doubtful values count if they are more than this share of about the last fifty, or if enough in a row are alike.
 #: If one record in twenty is bad, their share reaches 0.15 every few thousand records, and 0.25 hardly ever.
-DOUBTFUL_SHARE, DOUBTFUL_RECORDS, _DOUBT_RATE, ALIKE_DOUBTS, _ALIKE_FACTOR = 0.15, 0.25, 0.02, 20, 4.0
+DOUBTFUL_SHARE, DOUBTFUL_RECORDS, _DOUBT_RATE, ALIKE_DOUBTS, ALIKE_FACTOR = 0.15, 0.25, 0.02, 20, 4.0
 #: A target that is taken for a mistake is learned as one this many deviations off.
 DOUBTFUL_BOUND = 1.0
 # Columns of the statistics: three running figures; how many values in a row lay far out, and mean and standard
@@ -218,7 +218,7 @@ def _is_mistake(value, column, doubtful, share):
     if not doubtful:
         return False
     last, off = column[LAST_DOUBT], value - column[MEAN]
-    alike = off * last > 0 and abs(last) < _ALIKE_FACTOR * abs(off) and abs(off) < _ALIKE_FACTOR * abs(last)
+    alike = off * last > 0 and abs(last) < ALIKE_FACTOR * abs(off) and abs(off) < ALIKE_FACTOR * abs(last)
     column[ALIKE] = column[ALIKE] + 1.0 if alike else 1.0
     column[LAST_DOUBT] = off
     return column[DOUBTS] <= share and column[ALIKE] < ALIKE_DOUBTS

@@ -26,7 +26,7 @@ from braided.kernels.posterior import (
     times_covariance,
 )
 from braided.kernels.raw import ANSWER, DOUBTFUL, PLACED, VALUES_AT
-from braided.kernels.scale import clipped
+from braided.kernels.scale import ALIKE_DOUBTS, ALIKE_FACTOR, clipped
 from braided.learners.base import ArrayPlan, LearnerConfig
 from braided.learners.gaussian import GaussianLearner
 from braided.store import MAX_COUNT
@@ -38,8 +38,8 @@ _ORIGIN, _SIZE, _COUNT, _MEAN, _SQUARES = range(5)
 _PER_UNIT = 5
 # Figures: first target, records learned, noise variance; then for the record set aside its target, how many records it
 # still waits, and the evidence for it.
-_FIRST, _SEEN, _NOISE, _TARGET, _WAIT, _EVIDENCE = range(6)
-_FIGURES = 6
+_FIRST, _SEEN, _NOISE, _TARGET, _WAIT, _EVIDENCE, _ALIKE, _LAST_OFF = range(8)
+_FIGURES = 8
 #: Values are clipped at this many units as inputs, and at this many deviations in the statistics.
 _U_BOUND, _COUNTED_BOUND = 50.0, 100.0
 #: A unit is renewed after these counts, when the mean has moved by this share of it, or when its size changes by this
@@ -243,6 +243,16 @@ def _follow(shape, double, slot, value, prior):
         _renew(shape, double, slot, unit, unit[_MEAN], deviation, prior)
 
 
+@kernel()
+def _is_usual(figures, residual):
+    """Whether the suspicious residuals lately, with this one, were all of one sign and size."""
+    last = figures[_LAST_OFF]
+    alike = residual * last > 0.0 and abs(last) < ALIKE_FACTOR * abs(residual) < ALIKE_FACTOR**2 * abs(last)
+    figures[_ALIKE] = min(figures[_ALIKE] + 1.0, ALIKE_DOUBTS) if alike else 1.0
+    figures[_LAST_OFF] = residual
+    return figures[_ALIKE] >= ALIKE_DOUBTS
+
+
 @entry(LEARN)
 def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gradient, work, work64, index):
     filled, stride, size = _filled(shape, x, work64), shape[STRIDE], shape[INPUTS]
@@ -267,7 +277,7 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
     answer = target - residual
     if figures[_SEEN] >= _TRUSTED and figures[_NOISE] > _NOTHING * answer * answer:
         usual = _SUSPICIOUS * figures[_NOISE] * (1.0 + q)
-        if residual * residual > usual:
+        if residual * residual > usual and not _is_usual(figures, residual):
             share = np.sqrt(usual) / (abs(residual) * (1.0 + q) * (1.0 + q))
             if figures[_WAIT] == 0 and not doubtful:
                 aside[:] = 0.0
@@ -313,7 +323,8 @@ class ExactLinear(GaussianLearner):
       mean of residual^2 / (1 + u P u). The record is learned with weight 10 deviations / (|residual| (1 + u P u)^2),
       which bounds the influence of one target and of one outlying value. It is also set aside: if it would have
       improved the predictions of the next ten records, by ten noise variances in total, it is learned in full. So a
-      setpoint that jumps is learned with the second record, and a wrong reading is forgotten.
+      setpoint that jumps is learned with the second record, and a wrong reading is forgotten. Once twenty suspicious
+      residuals in a row had the same sign and similar size, the next one of that kind is not suspicious.
     - Values are clipped at 50 units once ten values have set the unit.
 
     The score is the prediction in the units of the target. A record of weight c has noise variance 1 / c.
@@ -341,8 +352,8 @@ class ExactLinear(GaussianLearner):
         low, high = np.full((n_features, _PER_UNIT), -np.inf), np.full((n_features, _PER_UNIT), np.inf)
         low[:, [_SIZE, _COUNT, _SQUARES]], high[:, _COUNT] = 0.0, MAX_COUNT
         figures = np.repeat([[-np.inf], [np.inf]], _FIGURES, axis=1)
-        figures[0, [_SEEN, _NOISE, _WAIT]] = 0.0
-        figures[1, [_SEEN, _WAIT]] = MAX_COUNT, _PATIENCE
+        figures[0, [_SEEN, _NOISE, _WAIT, _ALIKE]] = 0.0
+        figures[1, [_SEEN, _WAIT, _ALIKE]] = MAX_COUNT, _PATIENCE, ALIKE_DOUBTS
         return {
             **super().plan(n_features, n_outputs),
             "units": ArrayPlan((n_features, _PER_UNIT), double=True, low=low, high=high, finite=True),
