@@ -242,9 +242,9 @@ class Braid:
         self._placed: tuple[Any, ...] = chunk[:3]
         predictions, own, doubts = self._one.answers
         self._one_target, self._one_prediction = chunk.targets.data, predictions[0]
-        unasked = _NO_DOUBTS, np.zeros((1, DOUBTS)) if self._doubter < 0 else doubts
+        doubts_by_asked = _NO_DOUBTS, np.zeros((1, DOUBTS)) if self._doubter < 0 else doubts
         self._one_asked: bool | None = None
-        self._one_answered = [Answered(predictions, own, found, predictions) for found in unasked]
+        self._one_answered = [Answered(predictions, own, found, predictions) for found in doubts_by_asked]
         # The learners' rows hold addresses: the arrays must live as long as the rows do.
         parts = [self.combiner, *self._run_learners, *([] if self.stage is None else [self.stage])]
         self._addressed = [v for one in parts for v in vars(one).values() if isinstance(v, np.ndarray)]
@@ -295,7 +295,8 @@ class Braid:
         if n == 1 and not self.lags:
             target, weight = (None if one is None else float(one[0]) for one in (targets, weights))
             one = self.run_one(values, columns, slots, target, weight, doubt)
-            return Answered(one.predictions.copy(), one.own.copy(), one.doubts.copy(), one.known)
+            predictions = one.predictions.copy()
+            return Answered(predictions, one.own.copy(), one.doubts.copy(), predictions)
         given = (_NONE if one is None else np.ascontiguousarray(one, dtype=np.float64) for one in (targets, weights))
         chunk = loop.Chunk(values, columns, slots, *given)
         known = self._answers(n, asked) if targets is not None and self.lags else None

@@ -292,7 +292,7 @@ class Model:
     def learn_row(self, x: Mapping[Hashable, Any], y: Any, w: Any) -> None:
         """Learn one record of numbers by name; a record without anything new is learned at once."""
         record = self.engine.steps + 1
-        weight = 1.0 if w == 1.0 and type(w) is float else as_weight(w, record)
+        weight = 1.0 if type(w) is float and w == 1.0 else as_weight(w, record)
         values, slots = self.features.place(x, record)
         plain = (
             isfinite(y) if self.regression and type(y) is float else type(y) in _PLAIN_TARGETS and not self.regression

@@ -74,7 +74,7 @@ class FeatureSpace:
         self.records = 0
         self.last_seen = np.zeros(0, dtype=np.int64)
         #: What was asked for last: the values of a record, and the columns of some names; the next are often the same.
-        self._values: tuple[list[Any], array[float]] = [], array("d")
+        self._values = array("d")
         self._placed: tuple[tuple[Hashable, ...], array[int]] = (), array("q")
         self._columns: tuple[Sequence[Hashable], NDArray[np.int64], NDArray[np.int64]] | None = None
         names = list(first)
@@ -193,22 +193,21 @@ class FeatureSpace:
         >>> FeatureSpace(limit=10, first=["a", "b"]).place({"b": 5, "unknown": None}, record=2)
         (array('d', [5.0, nan]), array('q', [1, -1]))
         """
-        given, names, (last_given, values) = list(x.values()), tuple(x), self._values
+        names, given = tuple(x), list(x.values())
         if names != self._placed[0]:
             self._placed = names, array("q", map(self.slots.get, names, repeat(-1)))
         slots = self._placed[1]
-        try:
-            if given == last_given:
+        if set(map(type, given)) <= _PLAIN_VALUES:
+            try:
+                values = array("d", [nan if value is None else value for value in given] if None in given else given)
+            except OverflowError:  # a whole number that is too large
+                return array("d", [as_number(name, value, record) for name, value in x.items()]), slots
+            if values.tobytes() == self._values.tobytes():
+                return self._values, slots
+            # A sum that is finite has finite parts; a missing one makes it NaN.
+            if isfinite(sum(values)) or not any(map(isinf, values)):
+                self._values = values
                 return values, slots
-            if set(map(type, given)) <= _PLAIN_VALUES:
-                plain = [nan if value is None else value for value in given] if None in given else given
-                # A sum that is finite has finite parts; a missing one makes it NaN.
-                if isfinite(sum(plain)) or not any(map(isinf, plain)):
-                    values = array("d", plain)
-                    self._values = given, values
-                    return values, slots
-        except (ArithmeticError, TypeError, ValueError):  # a number that is too large, or no number
-            pass
         return array("d", [as_number(name, value, record) for name, value in x.items()]), slots
 
     def values_of(self, x: Mapping[Hashable, Any], record: int) -> NDArray[np.float64]:

@@ -15,20 +15,26 @@ from braided.store import MAX_COUNT
 # prediction for the current record.
 REGRET, SQUARES, LARGEST, WEIGHT, SAYS = range(5)
 COLUMNS = 5
-#: For numbers, before the experts: running mean of the squared residual, number of records, last target, and the target
-#: before it or one that waits to be confirmed; how often the target's statistics had started over.
-SCALE, RECORDS, LAST, ASIDE, EPOCH, EXPERTS = range(6)
+#: For numbers, before the experts: running mean of the squared residual, its recent peak, how many residuals in a row
+#: were far out, number of records, last target, and the target before it or one that waits to be confirmed; how often
+#: the target's statistics had started over.
+SCALE, PEAK, FAR_RUN, RECORDS, LAST, NEWEST, EPOCH, EXPERTS = range(8)
 #: Experts besides the learners: the combined prediction comes first, the mean (or frequencies) and the last target (or
 #: label) come last.
 MORE = 3
 #: For numbers: discounts of past losses and of the largest one, and the rate at which the scale follows.
 DISCOUNT, LARGEST_DISCOUNT, SCALE_RATE = 0.9998, 0.95, 0.0125
+#: The peak of the scale is forgotten at this rate.
+PEAK_DISCOUNT = 0.995
 #: After n records the scale follows at a rate of at least 5 / (n + 4).
 _EARLY = 5.0
 #: Residuals are clipped at this many units of the scale, once it rests on so many records.
 BOUND, FIRST_RECORDS = 50.0, 10.0
 #: Records whose residual exceeds that are learned, if at all, with everything clipped at this many.
 _FAR_BOUND = 5.0
+#: With this many such records in a row the stream has changed, and the scale is of their residuals; so it is with this
+#: many residuals that are smaller than this share of the scale.
+_FAR_CHANGED, _MINUTE = 8.0, 1e-6
 #: The share of all weight that returns to the first weights with each record.
 VALUE_SHARE, CLASS_SHARE = 3e-5, 1e-4
 #: The first weight of the first expert; the others share the rest.
@@ -62,10 +68,23 @@ def mean_value(numbers):
 def start_over(numbers):
     """Let the experts have their first weights, and no past."""
     experts = experts_of(numbers)
-    numbers[SCALE] = numbers[RECORDS] = 0.0
+    numbers[SCALE] = numbers[PEAK] = numbers[RECORDS] = 0.0
     for i in range(experts.shape[0]):
         experts[i, :WEIGHT] = 0.0
         experts[i, WEIGHT] = first_weight(i, experts.shape[0], FIRST_OF_VALUES)
+
+
+@kernel()
+def rescale(numbers, experts):
+    """Where the scale exceeds its recent peak, bring what was learned at smaller errors to the new scale."""
+    scale, peak = numbers[SCALE], numbers[PEAK]
+    if scale > peak > 0.0:
+        ratio = peak / scale
+        for i in range(experts.shape[0]):
+            experts[i, REGRET] *= ratio
+            experts[i, SQUARES] *= ratio * ratio
+            experts[i, LARGEST] *= ratio
+    numbers[PEAK] = max(scale, PEAK_DISCOUNT * peak)
 
 
 @kernel()
@@ -78,21 +97,30 @@ def learn_value(numbers, y, weight, doubtful, epoch):
         numbers[EPOCH], numbers[SCALE], numbers[RECORDS] = epoch, 0.0, 0.0
     experts, y = experts_of(numbers), clipped(y, _LARGEST)
     n, answer, scale = experts.shape[0], mean_value(numbers), numbers[SCALE]
-    believed = not doubtful or abs(y - numbers[ASIDE]) < 0.5 * abs(y - numbers[LAST])
+    believed = not doubtful or abs(y - numbers[NEWEST]) < 0.5 * abs(y - numbers[LAST])
     if believed:
         numbers[LAST] = y
-    numbers[ASIDE] = y
+    numbers[NEWEST] = y
     bound = BOUND * np.sqrt(scale) if numbers[RECORDS] >= FIRST_RECORDS and scale > 0.0 else _LARGEST
-    if abs(y - answer) > bound:
-        if not believed:
-            return
-        bound = _FAR_BOUND * np.sqrt(scale)
+    if abs(y - answer) < _MINUTE * np.sqrt(scale):
+        numbers[FAR_RUN] = min(numbers[FAR_RUN], 0.0) - 1.0
+        if numbers[FAR_RUN] <= -_FAR_CHANGED:
+            scale = numbers[PEAK] = numbers[FAR_RUN] = numbers[RECORDS] = 0.0
+    elif abs(y - answer) <= bound:
+        numbers[FAR_RUN] = 0.0
+    elif not believed:
+        numbers[FAR_RUN] = 0.0
+        return
+    else:
+        numbers[FAR_RUN] = min(max(numbers[FAR_RUN], 0.0) + 1.0, _FAR_CHANGED)
+        bound = _FAR_BOUND * np.sqrt(scale) if numbers[FAR_RUN] < _FAR_CHANGED else _LARGEST
     residual = clipped(y - answer, bound)
     numbers[RECORDS] = min(numbers[RECORDS] + 1.0, MAX_COUNT)
     scale += (residual * residual - scale) * max(_EARLY / (numbers[RECORDS] + _EARLY - 1.0), SCALE_RATE)
     numbers[SCALE] = scale
     if not scale > 1e-280:
         return
+    rescale(numbers, experts)
     bound, root, top, total = min(bound, BOUND * np.sqrt(scale)), np.sqrt(np.log(n)), -np.inf, 0.0
     for i in range(n):
         expert = experts[i]

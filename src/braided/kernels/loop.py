@@ -91,7 +91,7 @@ class Model(NamedTuple):
     health
         (learners, 3): updates skipped, how many of them in a row, and resets.
     experts
-        Of numbers, what `kernels.aggregation` keeps above the combiner; nothing where the combiner has the last word.
+        Of numbers, what `kernels.aggregation` keeps above the combiner; empty unless the combiner is `aggregate`.
     """
 
     table: Any
@@ -442,8 +442,10 @@ def to_common_units(model, scratch, flags, i):
     if flags.follow:
         scores[i, 0] = from_last(said(model.changes[i, OWN_SCORE], learns, target, known), target, known)
     elif learns == RAW_TARGETS:
-        value, count, mean, squares = model.changes[i, OWN_SCORE], target[COUNT], target[MEAN], target[SQUARES]
-        scores[i, 0] = standardised(value, count, mean, squares)
+        deviation = np.sqrt(target[SQUARES] / max(target[COUNT], 1.0))
+        scores[i, 0] = 0.0
+        if deviation > 0.0:
+            scores[i, 0] = clipped((model.changes[i, OWN_SCORE] - target[MEAN]) / deviation, _FAR)
 
 
 @kernel()
@@ -464,18 +466,20 @@ def answer(model, scratch, answers, flags, t, available):
     elif flags.regression:
         prediction[0] = target_from_units(combined[0], target)
     if model.experts.shape[0] > 0:
-        prediction[0] = aggregate(model, scratch, answers.own[t], flags, prediction[0])
+        prediction[0] = mix_experts(model, scratch, answers.own[t], flags, prediction[0])
 
 
 @kernel()
-def aggregate(model, scratch, own, flags, together):
+def mix_experts(model, scratch, own, flags, together):
     """What the experts say together, of numbers: the combiner, each learner that can be used, and two guesses."""
     experts, n, target = aggregation.experts_of(model.experts), own.shape[0], model.target
     experts[0, aggregation.SAYS] = together
     for i in range(n):
         experts[1 + i, aggregation.SAYS] = own[i] if scratch.usable[i] else together
     experts[n + 1, aggregation.SAYS] = target[MEAN]
-    experts[n + 2, aggregation.SAYS] = model.target_then[LAST] if flags.lags else model.experts[aggregation.LAST]
+    experts[n + 2, aggregation.SAYS] = model.experts[aggregation.LAST]
+    if flags.lags:  # the last target that was known when the record was predicted, where a learner of changes needs it
+        experts[n + 2, aggregation.SAYS] = model.target_then[LAST] if flags.follow else together
     reach = _FURTHEST * np.sqrt(target[SQUARES] / max(target[COUNT], 1.0))
     for i in range(1, n + 3):
         if reach > 0.0:

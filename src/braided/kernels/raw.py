@@ -12,7 +12,7 @@ import numpy as np
 from braided.kernels.calls import WORK64, doubles
 from braided.kernels.inputs import FILLED, has_planes
 from braided.kernels.native import kernel
-from braided.kernels.scale import COUNT, MEAN, SQUARES, is_doubtful
+from braided.kernels.scale import COUNT, LARGEST, MEAN, SQUARES, clipped, is_doubtful
 
 #: Whether values follow, whether at least half of them are outliers, and the learner's prediction in units of the
 #: target.
@@ -29,7 +29,7 @@ def place(row, values, columns, statistics, x, active):
         at = 0
         for slot in range(n):
             if at < active.shape[0] and active[at] == slot:
-                work[VALUES_AT + slot] = values[columns[slot]]
+                work[VALUES_AT + slot] = clipped(values[columns[slot]], LARGEST)
                 at += 1
             else:
                 count = statistics[slot, COUNT]
@@ -37,7 +37,7 @@ def place(row, values, columns, statistics, x, active):
                 work[VALUES_AT + slot] = statistics[slot, MEAN] + deviation * x[FILLED * n + slot]
     else:
         for k in range(active.shape[0]):
-            work[VALUES_AT + k] = values[columns[active[k]]]
+            work[VALUES_AT + k] = clipped(values[columns[active[k]]], LARGEST)
 
 
 @kernel()

@@ -25,8 +25,8 @@ A feature whose unit has changed (a sensor replaced) starts over, and what learn
 units. It has, if
 
 - ten values in a row lie beyond Z_BOUND standard deviations, or beyond Z_BOUND_YOUNG while the statistics rest on fewer
-  than SETTLED values: the first records of a stream are often alike, and what comes then is rather a part of the range
-  that was not seen yet. A feature that was constant until then has no unit yet, and its statistics go on: what moves in
+  than SETTLED values: the first records of a stream are often alike, and what follows is usually a part of the range
+  not seen yet. A feature that was constant until then has no unit yet, and its statistics go on: what moves in
   steps would start over again and again. Or
 - in two blocks of BLOCK values in a row the range (highest less lowest) is under 1/SHRUNK of the usual one, which is
   the geometric mean over the blocks before, and of the deviation. It then starts over from the last block's values. A
@@ -45,13 +45,13 @@ from braided.store import MAX_COUNT
 
 BOUND = 20.0
 Z_BOUND = 8.0
-_LARGEST = 1e140  # its square is still a float64
+LARGEST = 1e140  # its square is still a float64
 _LARGEST_RAW = 1e15  # what an unscaled float32 network may see
 #: Deviations from the mean from which a value or a target is far out, and a target's change.
 FAR, FAR_CHANGE = 10.0, 20.0
 #: Doubtful values count if they are more than this share of about the last fifty, or if enough in a row are alike.
 #: If one record in twenty is bad, their share reaches 0.15 every few thousand records, and 0.25 hardly ever.
-DOUBTFUL_SHARE, DOUBTFUL_RECORDS, _DOUBT_RATE, ALIKE_DOUBTS, ALIKE_FACTOR = 0.15, 0.25, 0.02, 20, 4.0
+DOUBTFUL_SHARE, DOUBTFUL_RECORDS, _DOUBT_RATE, ALIKE_DOUBTS, _ALIKE_FACTOR = 0.15, 0.25, 0.02, 20, 4.0
 #: A target that is taken for a mistake is learned as one this many deviations off.
 DOUBTFUL_BOUND = 1.0
 # Columns of the statistics: three running figures; how many values in a row lay far out, and mean and standard
@@ -134,7 +134,7 @@ def _middle_size(value, column, n):
 def including(value, column):
     """The value within its bound, and count, mean and squares with it among them; `column` is a feature's row."""
     count, mean, squares = column[COUNT], column[MEAN], column[SQUARES]
-    value = clipped(value, _LARGEST)
+    value = clipped(value, LARGEST)
     if count >= KEPT:
         value = clipped(value, BOUND * max(1.0, np.sqrt(squares / count + mean * mean)))
         count += 1.0
@@ -142,7 +142,7 @@ def including(value, column):
         mean += delta / count
         return value, count, mean, squares + delta * (value - mean)
     n = max(int(count), 0)
-    limit = min(BOUND * max(1.0, _middle_size(value, column, n)), _LARGEST)
+    limit = min(BOUND * max(1.0, _middle_size(value, column, n)), LARGEST)
     value = clipped(value, limit)
     mean = value
     for i in range(n):
@@ -212,14 +212,19 @@ def distance(value, column):
 
 
 @kernel()
+def alike(off, last):
+    """Whether two deviations are on the same side and of similar size."""
+    return off * last > 0 and abs(last) < _ALIKE_FACTOR * abs(off) and abs(off) < _ALIKE_FACTOR * abs(last)
+
+
+@kernel()
 def _is_mistake(value, column, doubtful, share):
     """Whether a doubtful value is a mistake, and neither one of many nor of a kind that comes again and again."""
     column[DOUBTS] += _DOUBT_RATE * ((1.0 if doubtful else 0.0) - column[DOUBTS])
     if not doubtful:
         return False
     last, off = column[LAST_DOUBT], value - column[MEAN]
-    alike = off * last > 0 and abs(last) < ALIKE_FACTOR * abs(off) and abs(off) < ALIKE_FACTOR * abs(last)
-    column[ALIKE] = column[ALIKE] + 1.0 if alike else 1.0
+    column[ALIKE] = column[ALIKE] + 1.0 if alike(off, last) else 1.0
     column[LAST_DOUBT] = off
     return column[DOUBTS] <= share and column[ALIKE] < ALIKE_DOUBTS
 
@@ -227,7 +232,7 @@ def _is_mistake(value, column, doubtful, share):
 @kernel()
 def count_in(value, column, doubtful):
     """Store the statistics with a value among them, unless it is doubtful and a mistake; returns whether it is."""
-    value = clipped(value, _LARGEST)
+    value = clipped(value, LARGEST)
     return _store(value, column, _is_mistake(value, column, doubtful, DOUBTFUL_SHARE))
 
 
@@ -315,7 +320,7 @@ def _is_level(y, target, known):
 @kernel()
 def remember_target(y, target, known):
     """Take y into a target's past, unless it is so far out that it may be a mistake."""
-    y = clipped(y, _LARGEST)
+    y = clipped(y, LARGEST)
     if not _is_level(y, target, known):
         return
     first = known[SEEN] == 0
@@ -398,9 +403,9 @@ def remember(values, columns, statistics, active):
     """Store the statistics that include this record; returns whether it was taken for a mistake."""
     doubtful, mistakes, left = is_doubtful(values, columns, statistics, active), 0, 0
     for slot in active:
-        value = clipped(values[columns[slot]], _LARGEST)
+        value = clipped(values[columns[slot]], LARGEST)
         mistakes += _is_mistake(value, statistics[slot], doubtful, DOUBTFUL_RECORDS)
     wrong = 2 * mistakes > active.shape[0]
     for slot in active:
-        left += _store(clipped(values[columns[slot]], _LARGEST), statistics[slot], wrong)
+        left += _store(clipped(values[columns[slot]], LARGEST), statistics[slot], wrong)
     return 2 * left > active.shape[0]

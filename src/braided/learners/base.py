@@ -263,7 +263,7 @@ class CompiledLearner(ABC):
         scratch: list[NDArray[Any]] = [self.work, self.work64, self.index]
         if own_scratch:
             if not self._scratch or any(a.size != b.size for a, b in zip(self._scratch, scratch, strict=True)):
-                self._scratch = [array.copy() for array in scratch]
+                self._scratch = [np.zeros_like(array) for array in scratch]
             scratch = self._scratch
         row = table_row(
             self.forward, self.update, [self.shape, self.hyper, self.single, self.second, self.double, *scratch]

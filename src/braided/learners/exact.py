@@ -26,7 +26,7 @@ from braided.kernels.posterior import (
     times_covariance,
 )
 from braided.kernels.raw import ANSWER, DOUBTFUL, PLACED, VALUES_AT
-from braided.kernels.scale import ALIKE_DOUBTS, ALIKE_FACTOR, clipped
+from braided.kernels.scale import ALIKE_DOUBTS, alike, clipped
 from braided.learners.base import ArrayPlan, LearnerConfig
 from braided.learners.gaussian import GaussianLearner
 from braided.store import MAX_COUNT
@@ -36,10 +36,11 @@ _UNITS_AT, _ASIDE_AT, _FIGURES_AT = range(PLACES, PLACES + 3)
 # Per feature: origin and size of its unit; count, mean and squared deviations of its values.
 _ORIGIN, _SIZE, _COUNT, _MEAN, _SQUARES = range(5)
 _PER_UNIT = 5
-# Figures: first target, records learned, noise variance; then for the record set aside its target, how many records it
-# still waits, and the evidence for it.
-_FIRST, _SEEN, _NOISE, _TARGET, _WAIT, _EVIDENCE, _ALIKE, _LAST_OFF = range(8)
-_FIGURES = 8
+# Figures: first target, records learned, noise variance; for the record set aside its target, the part of its weight
+# that was not learned, how many records it still waits, and the evidence for it; how many suspicious residuals in a row
+# were alike, and the last one.
+_FIRST, _SEEN, _NOISE, _TARGET, _PART, _WAIT, _EVIDENCE, _ALIKE, _LAST_OFF = range(9)
+_FIGURES = 9
 #: Values are clipped at this many units as inputs, and at this many deviations in the statistics.
 _U_BOUND, _COUNTED_BOUND = 50.0, 100.0
 #: A unit is renewed after these counts, when the mean has moved by this share of it, or when its size changes by this
@@ -52,8 +53,7 @@ _PATIENCE, _ENOUGH = 10.0, 10.0
 _NOISE_MEMORY = 1_000.0
 #: A suspicious residual counts as at most this many times the noise.
 _MAX_GROWTH = 4.0
-#: Noise below this share of the squared prediction is no noise: without errors so far there is no scale for the next
-#: one.
+#: Below this share of the squared prediction, noise is rounding and gives no scale for outliers.
 _NOTHING = 1e-24
 _LARGEST, _SMALLEST = 1e140, 1e-140
 
@@ -124,11 +124,10 @@ def _forward(shape, hyper, single, double, x, active, step, work, work64, index,
 
 
 @kernel()
-def _step(shape, double, index, n, u, pu, residual, weight):
-    """P <- (P^-1 + weight u u^T)^-1, m <- m + weight P u residual; false if that would not be finite."""
+def _step(shape, double, index, n, pu, q, residual, weight):
+    """P <- (P^-1 + weight u u^T)^-1, m <- m + weight P u residual, from P u and u P u; false if not finite."""
     full, stride, size = shape[FORM], shape[STRIDE], shape[INPUTS]
     mean, covariance = double[shape[MEAN_AT] : shape[MEAN_AT] + stride], double[shape[COVARIANCE_AT] :]
-    q = times_covariance(covariance, full, stride, size, index, u, n, pu)
     gain = weight / (1.0 + weight * q)
     if not (gain >= 0.0 and np.isfinite(gain * residual)):
         return False
@@ -141,7 +140,8 @@ def _step(shape, double, index, n, u, pu, residual, weight):
 def _weigh_evidence(shape, double, index, n, u, pu, residual, work):
     """Compare this record's prediction with and without the record set aside; returns whether that was learned.
 
-    `pu` is P u. With the record (v, z) learned, the prediction would be larger by u P v (z - v m) / (1 + v P v).
+    `pu` is P u. With the record (v, z) of weight c learned, the prediction would be larger by
+    c u P v (z - v m) / (1 + c v P v).
     """
     full, stride, size = shape[FORM], shape[STRIDE], shape[INPUTS]
     mean, covariance = double[shape[MEAN_AT] : shape[MEAN_AT] + stride], double[shape[COVARIANCE_AT] :]
@@ -158,14 +158,15 @@ def _weigh_evidence(shape, double, index, n, u, pu, residual, work):
         index[i] = i
         off -= mean[i] * aside[i]
     q = times_covariance(covariance, full, stride, size, index, aside, size, work)
-    better = residual - together * off / (1.0 + q)
+    gain = figures[_PART] / (1.0 + figures[_PART] * q)
+    better = residual - gain * together * off
     figures[_EVIDENCE] += (residual * residual - better * better) / max(figures[_NOISE], 1e-300)
-    figures[_WAIT] -= 1.0
+    figures[_WAIT] = max(figures[_WAIT] - 1.0, 0.0)
     if not figures[_EVIDENCE] > -_ENOUGH:
         figures[_WAIT] = 0.0
     elif figures[_EVIDENCE] > _ENOUGH:
         figures[_WAIT] = 0.0
-        return _step(shape, double, index, size, aside, work, off, 1.0)
+        return _step(shape, double, index, size, work, q, off, figures[_PART])
     return False
 
 
@@ -223,6 +224,8 @@ def _follow(shape, double, slot, value, prior):
     unit = _unit(shape, double, slot)
     if unit[_COUNT] == 0:
         unit[_ORIGIN] = unit[_MEAN] = value
+        if double[shape[_FIGURES_AT] + _SEEN] > _TRUSTED:  # records without it said nothing of where its origin is
+            double[shape[COVARIANCE_AT]] += prior
     if unit[_SQUARES] == 0.0:  # all u so far were 0, and this one is 1 or -1: nothing to carry over
         unit[_SIZE] = max(abs(value - unit[_ORIGIN]), _SMALLEST)
     deviation = np.sqrt(unit[_SQUARES] / unit[_COUNT]) if unit[_COUNT] > 0 else 0.0
@@ -244,11 +247,9 @@ def _follow(shape, double, slot, value, prior):
 
 
 @kernel()
-def _is_usual(figures, residual):
-    """Whether the suspicious residuals lately, with this one, were all of one sign and size."""
-    last = figures[_LAST_OFF]
-    alike = residual * last > 0.0 and abs(last) < ALIKE_FACTOR * abs(residual) < ALIKE_FACTOR**2 * abs(last)
-    figures[_ALIKE] = min(figures[_ALIKE] + 1.0, ALIKE_DOUBTS) if alike else 1.0
+def _count_alike(figures, residual):
+    """Count suspicious residuals in a row that are alike; returns whether there were enough to believe this one."""
+    figures[_ALIKE] = min(figures[_ALIKE] + 1.0, ALIKE_DOUBTS) if alike(residual, figures[_LAST_OFF]) else 1.0
     figures[_LAST_OFF] = residual
     return figures[_ALIKE] >= ALIKE_DOUBTS
 
@@ -261,14 +262,15 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
     pu = work64[VALUES_AT + 2 * stride : VALUES_AT + 3 * stride]
     figures, aside = double[shape[_FIGURES_AT] :], double[shape[_ASIDE_AT] : shape[_ASIDE_AT] + stride]
     mean, covariance = double[shape[MEAN_AT] : shape[MEAN_AT] + stride], double[shape[COVARIANCE_AT] :]
-    y, fine = clipped(y, _LARGEST), True
+    y, share = clipped(y, _LARGEST), 1.0
+    if work64[PLACED] > 0 and work64[DOUBTFUL] > 0:
+        return True
     if figures[_SEEN] == 0:
         figures[_FIRST] = y
     target = y - figures[_FIRST]
     residual = target - inner(mean, shape[FORM], index, u, n)
     q = times_covariance(covariance, shape[FORM], stride, size, index, u, n, pu)
-    doubtful, share = work64[PLACED] > 0 and work64[DOUBTFUL] > 0, 1.0
-    if figures[_WAIT] > 0 and not doubtful:
+    if figures[_WAIT] > 0:
         believed = _weigh_evidence(shape, double, index, n, u, pu, residual, work64[VALUES_AT + 3 * stride :])
         n = _list_inputs(shape, double, x, active, work64, index)
         if believed:
@@ -277,25 +279,25 @@ def _learn(shape, hyper, single, second, double, x, active, step, y, weight, gra
     answer = target - residual
     if figures[_SEEN] >= _TRUSTED and figures[_NOISE] > _NOTHING * answer * answer:
         usual = _SUSPICIOUS * figures[_NOISE] * (1.0 + q)
-        if residual * residual > usual and not _is_usual(figures, residual):
+        if residual * residual > usual and not _count_alike(figures, residual):
             share = np.sqrt(usual) / (abs(residual) * (1.0 + q) * (1.0 + q))
-            if figures[_WAIT] == 0 and not doubtful:
+            if figures[_WAIT] == 0:
                 aside[:] = 0.0
                 for k in range(n):
                     aside[index[k]] = u[k]
-                figures[_TARGET], figures[_WAIT], figures[_EVIDENCE] = target, _PATIENCE, 0.0
-    if not doubtful:
-        if figures[_SEEN] > 0:
-            noise = share * residual * residual / (1.0 + q)
-            if share < 1.0:
-                noise = min(noise, _MAX_GROWTH * figures[_NOISE])
-            figures[_NOISE] += (noise - figures[_NOISE]) / min(figures[_SEEN], _NOISE_MEMORY)
-        figures[_SEEN] = min(figures[_SEEN] + 1.0, MAX_COUNT)
-        fine = share == 0.0 or _step(shape, double, index, n, u, pu, residual, weight * share)
-        for k in range(active.shape[0]):
-            slot = active[k]
-            value = work64[VALUES_AT + (slot if filled else k)] if work64[PLACED] > 0 else np.float64(x[slot])
-            _follow(shape, double, slot, value, hyper[PRIOR])
+                figures[_TARGET], figures[_PART] = target, (1.0 - share) * weight
+                figures[_WAIT], figures[_EVIDENCE] = _PATIENCE, 0.0
+    if figures[_SEEN] > 0:
+        noise = share * residual * residual / (1.0 + q)
+        if share < 1.0:
+            noise = min(noise, _MAX_GROWTH * figures[_NOISE])
+        figures[_NOISE] += (noise - figures[_NOISE]) / min(figures[_SEEN], _NOISE_MEMORY)
+    figures[_SEEN] = min(figures[_SEEN] + 1.0, MAX_COUNT)
+    fine = _step(shape, double, index, n, pu, q, residual, weight * share)
+    for k in range(active.shape[0]):
+        slot = active[k]
+        value = work64[VALUES_AT + (slot if filled else k)] if work64[PLACED] > 0 else np.float64(x[slot])
+        _follow(shape, double, slot, value, hyper[PRIOR])
     return fine
 
 
@@ -314,17 +316,21 @@ class ExactLinear(GaussianLearner):
     `linear` sees values standardised by running statistics, so its inputs move while its posterior stays. Here the unit
     of a feature stands still. It is renewed, to the mean and standard deviation so far, after 2, 4, 8 and 16 values and
     when it no longer fits: the mean has moved by half a unit, or the deviation has doubled or halved. That happens a
-    number of times that grows with the logarithm of the stream. Mean and covariance are carried over exactly.
+    number of times that grows with the logarithm of the stream. A feature that appears after ten records adds P0 to the
+    variance of the bias, as its origin is arbitrary. Mean and covariance are carried over exactly (a
+    diagonal covariance, of more than `full_covariance_up_to` inputs, without the terms off the diagonal).
 
     What is believed when:
 
     - A record in which at least half of the values are outliers (`kernels.scale`) is not learned.
-    - A residual of more than ten predictive deviations sqrt(s^2 (1 + u P u)) is suspicious, where s^2 is the running
-      mean of residual^2 / (1 + u P u). The record is learned with weight 10 deviations / (|residual| (1 + u P u)^2),
-      which bounds the influence of one target and of one outlying value. It is also set aside: if it would have
-      improved the predictions of the next ten records, by ten noise variances in total, it is learned in full. So a
-      setpoint that jumps is learned with the second record, and a wrong reading is forgotten. Once twenty suspicious
-      residuals in a row had the same sign and similar size, the next one of that kind is not suspicious.
+    - A residual of more than ten predictive deviations sqrt(s^2 (1 + u P u)) is suspicious, once ten records are known.
+      s^2 is the running mean of residual^2 / (1 + u P u) over about 1,000 records, where suspicious ones count as 4 s^2
+      at most. The record is learned with weight 10 deviations / (|residual| (1 + u P u)^2), which bounds the influence
+      of one target and of one outlying value. The rest of it is set aside for ten records: as soon as it would have
+      improved their predictions, by ten noise variances in total, it is learned; if it would have made them as much
+      worse, it is dropped. So a setpoint that jumps is learned with the second record, and a wrong reading is
+      forgotten. The twentieth consecutive suspicious residual of the same sign and similar size, and those after it,
+      are learned in full.
     - Values are clipped at 50 units once ten values have set the unit.
 
     The score is the prediction in the units of the target. A record of weight c has noise variance 1 / c.
@@ -352,7 +358,7 @@ class ExactLinear(GaussianLearner):
         low, high = np.full((n_features, _PER_UNIT), -np.inf), np.full((n_features, _PER_UNIT), np.inf)
         low[:, [_SIZE, _COUNT, _SQUARES]], high[:, _COUNT] = 0.0, MAX_COUNT
         figures = np.repeat([[-np.inf], [np.inf]], _FIGURES, axis=1)
-        figures[0, [_SEEN, _NOISE, _WAIT, _ALIKE]] = 0.0
+        figures[0, [_SEEN, _NOISE, _PART, _WAIT, _ALIKE]] = 0.0
         figures[1, [_SEEN, _WAIT, _ALIKE]] = MAX_COUNT, _PATIENCE, ALIKE_DOUBTS
         return {
             **super().plan(n_features, n_outputs),
