@@ -355,11 +355,11 @@ def test_the_key_may_be_a_column(library: str, share: str) -> None:
 def test_raw_records_are_encoded(share: str) -> None:
     model = Fleet(MODLClassifier(preset="lean", encode=True), key="machine", share=share)
     many = Fleet(MODLClassifier(preset="lean", encode=True), key="machine", share=share)
-    rows = [{"machine": f"m{i % 3}", "colour": ("red", "green")[i % 2], "size": float(i)} for i in range(30)]
+    rows = [{"machine": f"m{i % 3}", "colour": ("red", "green")[i % 2], "size": float(i)} for i in range(45)]
     for i, x in enumerate(rows):
         model.predict_proba_one(x)
         model.learn_one(x, i % 2)
-    many.learn_many(pd.DataFrame(rows), [i % 2 for i in range(30)])
+    many.learn_many(pd.DataFrame(rows), [i % 2 for i in range(45)])
     assert model.predict_one({"machine": "m1", "colour": "red", "size": 31.0}) == 0
     assert state_digest(model) == state_digest(many)
 

@@ -80,7 +80,7 @@ class MODLRegressor(MODL, base.MiniBatchRegressor):
         ...     held += low <= y <= high
         ...     model.learn_one(x, y)
         >>> print(f"{held / 1_001:.0%}, {high - low:.1f} wide")
-        90%, 0.6 wide
+        90%, 0.7 wide
         """
         with self.lock:
             answered = self.core.predict_row(self._encoded(x), doubt=True)
