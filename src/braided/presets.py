@@ -168,7 +168,7 @@ def default(dataset: str | None = None) -> Preset:
             of_values,
             network,
             RecentConfig(),
-            ForestConfig(trees=8),
+            ForestConfig(trees=8, inputs="steady"),
         ),
         standardise=True,
         combiner="aggregate",

@@ -27,7 +27,7 @@ def of_classes() -> Aggregate:
 def said(combiner: Aggregate) -> Any:
     """The experts' probabilities of the record that was combined last."""
     start = combiner.shape[-2] + combiner.shape[-1]
-    return combiner.double[start:].reshape(LEARNERS + MORE, CLASSES)
+    return combiner.double[start:-1].reshape(LEARNERS + MORE, CLASSES)
 
 
 Scores = Callable[[int, Any, np.random.Generator], Any]

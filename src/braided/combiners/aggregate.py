@@ -25,9 +25,10 @@ _AT, _N_KEPT = 4, 5
 #: No sum of losses or weights is larger.
 _MAX_SUM = 1e25
 # Its own numbers: the last label, -1 for none; the total weight of all records, and of those with the last label that
-# was known when they were predicted; the largest weight; that last known label; the weights of the experts, and the
-# total weight of each class. Then the experts' probabilities, which are not kept.
-_LAST, _RECORDS, _STAYED, _HEAVIEST, _KNOWN, _COME, _WEIGHTS = range(7)
+# was known when they were predicted; the largest weight; with late labels the last one known to the next record; the
+# weights of the experts, and the total weight of each class. Not kept: the experts' probabilities, and the last label
+# known to the record that was combined.
+_LAST, _RECORDS, _STAYED, _HEAVIEST, _COME, _WEIGHTS = range(6)
 
 
 @kernel()
@@ -67,7 +68,7 @@ def _combine(shape, hyper, single, double, x, active, scores, usable, work, pred
     label = own[_LAST]
     if x.shape[0] >= PAST and x[LATE] > 0:  # the last one that was known when the record was predicted
         label = own[_COME]
-    own[_KNOWN] = label
+    double[-1] = label
     _guess(own, counts, int(label), probabilities[n - 2], probabilities[n - 1])
     aggregation.mean_probabilities(weights, probabilities, prediction)
 
@@ -88,7 +89,7 @@ def _gradients(shape, hyper, single, double, x, active, scores, usable, y, weigh
             gradients[i, k] = probabilities[1 + i, k] - (1.0 if k == label else 0.0)
     own[_HEAVIEST] = max(own[_HEAVIEST], weight)
     aggregation.learn_class(weights, probabilities, label, weight / own[_HEAVIEST])
-    own[_STAYED] += weight if own[_KNOWN] == label else 0.0
+    own[_STAYED] += weight if double[-1] == label else 0.0
     own[_RECORDS] += weight
     own[_LAST] = label
     if x.shape[0] >= PAST and x[LATE] > 0:
@@ -166,10 +167,10 @@ class Aggregate(KalmanTanh):
         self._sizes = n_learners, n_outputs
         if not self.regression:
             start, kept = self.double.size, _WEIGHTS + n + n_outputs
-            self.double = np.concatenate([self.double, np.zeros(kept + n * n_outputs)])
+            self.double = np.concatenate([self.double, np.zeros(kept + n * n_outputs + 1)])
             self.shape = np.array([*self.shape, start, kept], dtype=np.int64)
             if first_time:
-                self._kept()[[_LAST, _KNOWN, _COME]] = -1.0
+                self._kept()[[_LAST, _COME]] = -1.0
             else:
                 self._kept()[: old.size] = old
         elif first_time:
@@ -235,7 +236,7 @@ class Aggregate(KalmanTanh):
             low[EXPERTS + aggregation.REGRET :: COLUMNS] = -_MAX_SUM
             high[EXPERTS + WEIGHT :: COLUMNS] = 1.0 + 1e-9
         else:
-            labels = [_LAST, _KNOWN, _COME]
+            labels = [_LAST, _COME]
             low[labels], high[labels] = -1.0, self._sizes[1] - 1.0
             high[_WEIGHTS : _WEIGHTS + self._sizes[0] + MORE] = 1.0 + 1e-9
         return {**super().schema(), "experts": Array(kept.shape, low=low, high=high)}

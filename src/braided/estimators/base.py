@@ -348,8 +348,8 @@ class MODL(base.Estimator):
         >>> explanation = model.explain_one({"empty_server_form_handler": 0.0, "ip_in_url": 1, "https": None})
         >>> for name, effect in explanation.top_effects():
         ...     print(f"{name}: {effect:+.3f}, log-odds {explanation.log_odds[name][True]:+.2f}")
-        empty_server_form_handler: +0.541, log-odds +4.08
-        ip_in_url: -0.009, log-odds -0.31
+        empty_server_form_handler: +0.541, log-odds +4.14
+        ip_in_url: -0.006, log-odds -0.23
         >>> sorted(explanation.contributions.keys() - explanation.estimated)
         ['empty_server_form_handler', 'ip_in_url']
         >>> explanation.top(1)[0][0]
