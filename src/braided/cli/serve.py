@@ -53,7 +53,7 @@ def _with_file(given: Settings, path: Path, context: typer.Context) -> Settings:
     settings_file = extras.require("braided.serve.settings_file", "serve")
     hints = {name: (kind, hint) for kind in (Settings, Limits) for name, hint in get_type_hints(kind).items()}
     # An option is called otherwise than its field, as --dir is the folder.
-    fields = {option.opts[0].lstrip("-").replace("-", "_"): option.name for option in context.command.params}
+    fields = {option.opts[0].lstrip("-").replace("-", "_"): str(option.name) for option in context.command.params}
     fields = {name: field for name, field in fields.items() if field in hints}
     kinds = {name: hints[field][1] for name, field in fields.items()}
     kinds = {name: kind if kind in (int, float) else str for name, kind in kinds.items()}
