@@ -129,11 +129,11 @@ class Aggregate(KalmanTanh):
     Residuals and distances are clipped at 50 sqrt(v), and at 5 sqrt(v) where the residual exceeds that, but for the
     eighth such record in a row and those after it: then the stream has changed, as it has after eight
     residuals in a row below 1e-6 sqrt(v), where v starts over. Where v exceeds its recent peak
-    (forgotten at 0.5% per record) by a factor c, R_i and E_i are divided by c and V_i by c^2, so that what was learned
-    at smaller errors weighs less. A target more than ten deviations from the mean is believed once the next one is
-    closer to it than half the way from the last one; until then it is not the last target, and nothing is learned from
-    it here if its residual is clipped. Where the statistics of the target start over (`kernels.scale`), v does, too;
-    after the second time targets are believed at once.
+    (forgotten at 0.1% per record; at such a change its last value) by a factor c, R_i and E_i are divided by c and V_i
+    by c^2, so that what was learned at smaller errors weighs less. A target more than ten deviations from the mean is
+    believed once the next one is closer to it than half the way from the last one; until then it is not the last
+    target, and nothing is learned from it here if its residual is clipped. Where the statistics of the target start
+    over (`kernels.scale`), v does, too; after the second time targets are believed at once.
 
     A record of weight c counts as p_i(y)^(c / C) with C the largest weight so far. Once it has come, the weighted log
     loss is at most that of the best expert plus C ln(1 / w_i1) from there on. For numbers c multiplies l_i. A learner

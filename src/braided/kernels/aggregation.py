@@ -25,7 +25,7 @@ MORE = 3
 #: For numbers: discounts of past losses and of the largest one, and the rate at which the scale follows.
 DISCOUNT, LARGEST_DISCOUNT, SCALE_RATE = 0.9998, 0.95, 0.0125
 #: The peak of the scale is forgotten at this rate.
-PEAK_DISCOUNT = 0.995
+PEAK_DISCOUNT = 0.999
 #: After n records the scale follows at a rate of at least 5 / (n + 4).
 _EARLY = 5.0
 #: Residuals are clipped at this many units of the scale, once it rests on so many records.
@@ -113,7 +113,9 @@ def learn_value(numbers, y, weight, doubtful, epoch):
         return
     else:
         numbers[FAR_RUN] = min(max(numbers[FAR_RUN], 0.0) + 1.0, _FAR_CHANGED)
-        bound = _FAR_BOUND * np.sqrt(scale) if numbers[FAR_RUN] < _FAR_CHANGED else _LARGEST
+        bound = _FAR_BOUND * np.sqrt(scale)
+        if numbers[FAR_RUN] == _FAR_CHANGED:
+            bound, numbers[PEAK] = _LARGEST, scale
     residual = clipped(y - answer, bound)
     numbers[RECORDS] = min(numbers[RECORDS] + 1.0, MAX_COUNT)
     scale += (residual * residual - scale) * max(_EARLY / (numbers[RECORDS] + _EARLY - 1.0), SCALE_RATE)
