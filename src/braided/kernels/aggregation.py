@@ -28,7 +28,7 @@ DISCOUNT, LARGEST_DISCOUNT, SCALE_RATE = 0.9998, 0.95, 0.0125
 PEAK_DISCOUNT = 0.999
 #: After n records the scale follows at a rate of at least 5 / (n + 4).
 _EARLY = 5.0
-#: Residuals are clipped at this many units of the scale, once it rests on so many records.
+#: Residuals are clipped at this many units of the scale, once it is based on this many records.
 BOUND, FIRST_RECORDS = 50.0, 10.0
 #: Records whose residual exceeds that are learned, if at all, with everything clipped at this many.
 _FAR_BOUND = 5.0
