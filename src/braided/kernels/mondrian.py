@@ -33,8 +33,8 @@ GAINED, VISITS = 0, 1
 _SQUARED, _ERRORS_SEEN = 0, 1
 # What is left to walk: a node, and its share of the answer.
 _NODE, _SHARE = 0, 1
-#: In place of a plane: standardised values mapped back to the units of the first ones; or RAW values in units of the first
-#: step, with standardised ones as the fallback. A feature's frame: count, mean, squares.
+#: In place of a plane: standardised values mapped back to the units of the first ones; or RAW values in units of the
+#: first step, with standardised ones as the fallback. A feature's frame: count, mean, squares.
 STEADY, IN_STEPS = -1, -2
 _COUNT, _MEAN, _SQUARES = range(3)
 FRAME = 3
