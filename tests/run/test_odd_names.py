@@ -91,7 +91,7 @@ def test_a_model_is_saved_with_them_and_the_service_refuses_it(odd_file: Path, t
     library.record(model, open_stream(str(odd_file)))
     model.save(tmp_path / "m")
     assert library.MODLClassifier.load(tmp_path / "m").classes == model.classes
-    serve = pytest.importorskip("braided.serve.model_spec", reason="the extra serve is not installed: run make test")
+    serve = pytest.importorskip("braided.serve.spec", reason="the extra serve is not installed: run make test")
     settings = pytest.importorskip("braided.serve.settings", reason="the extra serve is not installed: run make test")
     with pytest.raises(Exception, match="printable characters only"):
         serve.state_from_checkpoint("m", (tmp_path / "m").read_bytes(), settings.Limits())

@@ -12,14 +12,18 @@ import pytest
 from braided import MODLClassifier, zoo
 from braided.errors import BraidedError
 from braided.run import Job, ReadingOptions, RunOptions
-from braided.serve.feed import FeedSettings, lines, raw_lines
+from braided.serve.feed import FeedSettings, json_lines
 from braided.store import state_digest
+from braided.streams.encode.rules import ReadingCounts
 from braided.streams.encode.saved import summary
 from command import braided
 from conftest import made_up
 
 VALUES, LABELS = made_up(700, d=3)
 WEIGHTS = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 4.0], size=700)
+#: What a service says of a model that takes numbers, and of one that has rules for raw records.
+NUMBERS: dict[str, Any] = {"task": "classification"}
+RAW: dict[str, Any] = {"task": "classification", "encode": {}}
 
 
 def write(path: Path, weights: Any = WEIGHTS) -> Path:
@@ -125,9 +129,9 @@ def test_river_models_take_weights_if_they_can(stream: Path) -> None:
 
 def test_a_feed_sends_the_weights_under_a_client_of_its_own(stream: Path) -> None:
     reading = ReadingOptions(target="y", weight="cost")
-    batch = next(iter(reading.weighted(reading.open(str(stream), None, reading.rules())).batches()))
-    sent = [json.loads(line) for line in lines(batch)]
-    assert [record["w"] for record in sent] == WEIGHTS[: len(sent)].tolist()
+    opened = reading.open(str(stream), None, reading.rules())
+    sent = [json.loads(line) for line in json_lines(opened, reading, ReadingCounts(), NUMBERS)]
+    assert [record["w"] for record in sent] == WEIGHTS.tolist()
     assert set().union(*(record["x"] for record in sent)) == {"a", "b", "c"}
     to = "http://127.0.0.1:1/models/m"
     plain = FeedSettings(str(stream), to, reading=ReadingOptions(target="y"))
@@ -137,9 +141,9 @@ def test_a_feed_sends_the_weights_under_a_client_of_its_own(stream: Path) -> Non
 def test_a_feed_sends_raw_records_with_their_weights(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a;w;y\nred;1,5;0\nblue;;1\n;0;0\n")
-    stream = ReadingOptions(weight="w").open(str(path), None, ReadingOptions(weight="w").rules())
-    sent = [json.loads(line) for part in raw_lines(stream) for line in part]  # type: ignore[arg-type]
-    assert sent == [
+    reading = ReadingOptions(weight="w")
+    stream = reading.open(str(path), None, reading.rules())
+    assert [json.loads(line) for line in json_lines(stream, reading, ReadingCounts(), RAW)] == [
         {"x": {"a": "red"}, "y": 0, "w": 1.5},
         {"x": {"a": "blue"}, "y": 1, "w": 1.0},
         {"x": {}, "y": 0, "w": 0.0},
@@ -149,7 +153,7 @@ def test_a_feed_sends_raw_records_with_their_weights(tmp_path: Path) -> None:
         (ReadingOptions(weight="a"), "d.csv:2: column .a.: is .red.: features must be numbers"),
     ):
         with pytest.raises(BraidedError, match=message):
-            list(raw_lines(reading.open(str(path), None, reading.rules())))  # type: ignore[arg-type]
+            list(json_lines(reading.open(str(path), None, reading.rules()), reading, ReadingCounts(), RAW))
 
 
 def test_the_model_of_a_run_knows_its_weight_column(tmp_path: Path) -> None:

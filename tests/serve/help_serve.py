@@ -1,4 +1,4 @@
-"""What the tests of the service share: disks that fail or kill, records, and services in processes of their own."""
+"""What the tests of the service share: records, and services in processes of their own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,24 +20,23 @@ import pytest
 pytest.importorskip("starlette", reason="the extra serve is not installed: run make test")
 
 import httpx
+import numpy as np
 
 from braided import MODLClassifier
 from braided.estimators import ESTIMATORS
 from braided.learners import LogisticConfig, MLPConfig
-from braided.serve.app import make_app
-from braided.serve.connections import Connections
-from braided.serve.disk import Disk
-from braided.serve.model_folder import ModelFolder, Recovery
-from braided.serve.model_state import ModelState, restored_model
+from braided.records import Records
+from braided.serve.command import Running, bound_socket
 from braided.serve.problems import HTTPProblem as HTTPProblem
-from braided.serve.records import RecordParser, Records
+from braided.serve.records import RecordParser
+from braided.serve.recovery import Recovered, recover
+from braided.serve.requests import WriteRequest
 from braided.serve.security import Tokens, token_line
-from braided.serve.server import Server as HTTPServer
-from braided.serve.server import bound_sockets
-from braided.serve.service import Service
+from braided.serve.service import write_model
 from braided.serve.settings import Limits, Settings
+from braided.serve.state import ModelState, restored_model
+from braided.serve.storage import Storage
 from braided.serve.worker import Worker
-from braided.serve.write_request import WriteRequest
 from braided.store import decode, state_digest
 from conftest import made_up
 
@@ -74,7 +73,9 @@ def records(items: list[dict[str, Any]], labelled: bool = True) -> Records:
     reader = RecordParser(labelled, False, Limits())
     for item in items:
         reader.add(item if labelled else {"x": item["x"]})
-    return reader.done()
+    found = reader.done()
+    assert isinstance(found, Records)
+    return found
 
 
 def taught(items: list[dict[str, Any]]) -> MODLClassifier:
@@ -98,59 +99,33 @@ def digest(state: ModelState) -> str:
 
 
 def ask(worker: Worker, kind: Any, **what: Any) -> Any:
-    """Send a job and wait for its answer."""
+    """Send a request and wait for its answer."""
     future: Future[Any] = Future()
-    worker.submit(WriteRequest(kind, future, **what))
-    return future.result(timeout=300)  # a first record may wait for kernels to compile
+    worker.submit(WriteRequest(kind, future, **{"time": time.time(), **what}))
+    return future.result(timeout=300)
 
 
-def served_model(
-    folder: Path, settings: Settings, model: MODLClassifier | None = None, disk: Disk | None = None
-) -> Worker:
+def label_of(y: Any, w: float | None = None) -> Records:
+    """What comes with a `label`."""
+    return Records((), np.empty((1, 0)), [y], None if w is None else np.array([w]))
+
+
+def served_model(settings: Settings, model: MODLClassifier | None = None) -> Worker:
     """A new model in service, without HTTP."""
     state = ModelState("m", model or small_model(), settings.limits)
-    worker = Worker(state, ModelFolder.create(folder, state, settings, disk or Disk()), Recovery(0, 0, []))
+    settings.models.mkdir(parents=True, exist_ok=True)
+    worker = Worker(Recovered(state), write_model(settings.models, state, settings.durability), settings)
     worker.start()
     return worker
 
 
-class FaultyDisk(Disk):
-    """Calls `fault(operation, number)` before each operation, which may raise; `piece` cuts writes short."""
-
-    def __init__(self, fault: Callable[[str, int], None] = lambda operation, number: None, piece: int | None = None):
-        self.fault = fault
-        self.piece = piece
-        self.count = 0
-        self.operations: list[str] = []
-
-    def _before(self, operation: str) -> None:
-        self.count += 1
-        self.operations.append(operation)
-        self.fault(operation, self.count)
-
-    def create(self, path: Path) -> int:
-        self._before("create")
-        return super().create(path)
-
-    def write_some(self, file: int, content: memoryview) -> int:
-        self._before("write")
-        return super().write_some(file, content[: self.piece])
-
-    def sync(self, file: int) -> None:
-        self._before("sync")
-        super().sync(file)
-
-    def truncate(self, path: Path, length: int) -> None:
-        self._before("truncate")
-        super().truncate(path, length)
-
-    def rename(self, old: Path, new: Path) -> None:
-        self._before("rename")
-        super().rename(old, new)
-
-    def remove(self, path: Path) -> None:
-        self._before("remove")
-        super().remove(path)
+def reopened(settings: Settings, name: str = "m") -> Recovered:
+    """A model as a service would open it; the database is closed again."""
+    storage = Storage.open(settings.models / f"{name}.db")
+    try:
+        return recover(storage, settings.limits, None)
+    finally:
+        storage.close()
 
 
 def free_port() -> int:
@@ -162,20 +137,19 @@ def free_port() -> int:
 class Server:
     """A service in a process of its own."""
 
-    def __init__(self, folder: Path, *options: str, port: int | None = None, command: list[str] | None = None) -> None:
+    def __init__(self, folder: Path, *options: str, port: int | None = None, env: dict[str, str] | None = None) -> None:
+        self.env = env
         self.folder = folder
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = folder.parent / f"{folder.name}.log"
-        self.command = [
-            *(command or [sys.executable, "-m", "braided", "serve"]),
-            "--dir", str(folder), "--port", str(self.port), *options,
-        ]  # fmt: skip
+        command = [sys.executable, "-m", "braided", "serve", "--dir", str(folder), "--port", str(self.port)]
+        self.command = [*command, *options]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, wait: bool = True) -> Server:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stderr=log, stdout=log)
+            self.process = subprocess.Popen(self.command, stderr=log, stdout=log, env=self.env)
         if wait:
             self.wait()
         return self
@@ -226,17 +200,15 @@ def ndjson(items: list[dict[str, Any]]) -> bytes:
 
 
 @contextmanager
-def serving(
-    folder: Path, tokens: Tokens | None = None, disk: Disk | None = None, **limits: Any
-) -> Iterator[httpx.Client]:
+def serving(folder: Path, tokens: Tokens | None = None, **limits: Any) -> Iterator[httpx.Client]:
     """A service in a thread of this process, and a client for it."""
-    service = Service(Settings(folder, limits=Limits(**limits)), disk)
-    service.open(say=lambda text: None)
-    sockets = bound_sockets("127.0.0.1", 0)
-    port = sockets[0].getsockname()[1]
-    connections = Connections(service.settings.limits)
-    server = HTTPServer(make_app(service, tokens or Tokens(), connections=connections), connections)
-    thread = threading.Thread(target=server.run, args=(sockets,))
+    running = Running(Settings(folder, limits=Limits(**limits)))
+    running.policy.tokens = tokens or Tokens()
+    running.service.open(say=lambda text: None)
+    listener = bound_socket("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    server = running.server()
+    thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
     while not server.started:
         time.sleep(0.005)
@@ -246,3 +218,14 @@ def serving(
     finally:
         server.should_exit = True
         thread.join()
+
+
+def state_of(items: list[dict[str, Any]], state: ModelState | None = None) -> ModelState:
+    """A model with its figures that has learned records, without a database."""
+    state = state or ModelState("m", small_model(), Limits())
+    state.apply([WriteRequest("learn", None, records(items))])
+    return state
+
+
+def saved_and_restored(state: ModelState) -> ModelState:
+    return ModelState.restored(decode(state.snapshot(), "m", *ESTIMATORS), Limits())

@@ -1,25 +1,28 @@
-"""What is journalled can always be learned: a group admits exactly what the model accepts."""
+"""A request is learned whole or refused whole, alone or in a group, when it comes and when the log is replayed."""
 
 from __future__ import annotations
 
 import copy
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import HTTPProblem
+from help_serve import HTTPProblem, saved_and_restored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from braided import Fleet, MODLClassifier, MODLRegressor
 from braided.errors import BraidedError
 from braided.learners import LinearConfig, LogisticConfig, OLVFConfig
-from braided.serve.commit_group import CommitGroup
-from braided.serve.group_draft import GroupDraft
-from braided.serve.model_state import Model, ModelState
-from braided.serve.records import RecordParser, Records
+from braided.records import Records
+from braided.serve.requests import WriteRequest
 from braided.serve.settings import Limits
-from braided.serve.write_request import WriteRequest
-from braided.store import decode, state_digest
+from braided.serve.state import ModelState, Outcome
+from braided.serve.storage import Storage
+from braided.store import state_digest
 
 LIMITS = Limits(text=8)
 MODELS: dict[str, Any] = {
@@ -41,115 +44,96 @@ requests = st.lists(st.lists(items, min_size=1, max_size=4), min_size=1, max_siz
 
 
 def parsed(state: ModelState, sent: list[dict[str, Any]]) -> Records | None:
-    parser = RecordParser(True, state.regression, LIMITS, state.features)
+    parser = state.parser(True, LIMITS)
     try:
         for item in sent:
             parser.add(item)
-        return parser.done()
+        found = parser.done()
     except HTTPProblem:
         return None
+    assert isinstance(found, Records)
+    return found
 
 
-def learned_by(model: Model, batches: list[Records]) -> Model:
-    twin = copy.deepcopy(model)
-    for records in batches:
-        for rows, table in records.tables():
-            twin.learn_many(table, records.labels[rows], records.names)
-    return twin
+def learn(state: ModelState, *batches: Sequence[dict[str, Any]]) -> list[Outcome]:
+    """One request for each batch, in one group."""
+    found = [parsed(state, list(batch)) for batch in batches]
+    assert None not in found
+    return state.apply([WriteRequest("learn", None, records) for records in found])
 
 
-def digest(model: Any) -> str:
-    return state_digest(model)
+def logged(requests: list[WriteRequest]) -> list[WriteRequest]:
+    """The requests as they are read from the log."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m.db"
+        with closing(Storage.create(path, "m", "0" * 32, 0.0, "none")) as storage:
+            storage.append(requests)
+            return [request for request, *_ in storage.requests(0)]
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @given(groups=st.lists(requests, min_size=1, max_size=3))
 @settings(max_examples=60, deadline=None)
-def test_admitted_is_learned_and_refused_changes_nothing(kind: str, groups: list[Any]) -> None:
-    state = ModelState("m", MODELS[kind](), LIMITS)
-    for number, sent in enumerate(groups, start=1):
-        draft, before = GroupDraft(state, LIMITS), digest(state.model)
-        admitted: list[Records] = []
-        for batch in sent:
-            records = parsed(state, batch)
-            if records is None:
-                continue
+def test_what_the_model_takes_is_learned_and_what_it_refuses_changes_nothing(kind: str, groups: list[Any]) -> None:
+    model = MODELS[kind]()
+    together, replayed = ModelState("m", MODELS[kind](), LIMITS), ModelState("m", MODELS[kind](), LIMITS)
+    for sent in groups:
+        batches = [records for batch in sent if (records := parsed(together, batch)) is not None]
+        if not batches:
+            continue
+        expected = []
+        for records in batches:
+            trial = copy.deepcopy(model)
             try:
-                draft.add(WriteRequest("learn", None, records))
-            except HTTPProblem:
-                with pytest.raises(BraidedError):
-                    learned_by(state.model, [*admitted, records])
+                trial.learn_many(records.values, records.known_targets, records.names)
+            except BraidedError:
+                expected.append(0)
             else:
-                admitted.append(records)
-            assert digest(state.model) == before
-        expected = digest(learned_by(state.model, admitted))
-        group = draft.group()
-        assert (group is None) == (not admitted)
-        if group is not None:
-            state.apply(number, CommitGroup.decode(group.encode()))
-        assert digest(state.model) == expected
-
-
-def test_a_wide_request_that_is_refused_late_leaves_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("braided.serve.records._MAX_CELLS", 1)  # a table per record
-    state = ModelState("m", MODELS["classes"](), LIMITS)
-    draft = GroupDraft(state, LIMITS)
-    wide = [{"x": {name: 1.0}, "y": 0} for name in "abcde"]
-    records = parsed(state, wide)
-    assert records is not None
-    with pytest.raises(HTTPProblem, match="at most 4 features"):
-        draft.add(WriteRequest("learn", None, records))
-    fitting = parsed(state, [{"x": {name: 1.0}, "y": 0} for name in "wxyz"])
-    assert fitting is not None
-    assert draft.add(WriteRequest("learn", None, fitting))["learned"] == 4
+                model = trial
+                expected.append(len(records))
+        asked = [WriteRequest("learn", None, records) for records in batches]
+        for state, outcomes in (
+            (together, together.apply(asked)),
+            (replayed, [replayed.apply([request])[0] for request in logged(asked)]),
+        ):
+            learned = [0 if isinstance(one, HTTPProblem) else one["learned"] for one in outcomes]
+            assert learned == expected
+            assert state_digest(state.model) == state_digest(model)
 
 
 def test_a_request_has_the_room_that_earlier_ones_of_its_group_let_expire() -> None:
     state = ModelState("m", MODELS["expiring"](), LIMITS)
-    for number, sent in enumerate(([[{"a": 1.0}]], [[{}, {}], [dict.fromkeys("bcde", 1.0)]]), start=1):
-        draft = GroupDraft(state, LIMITS)
-        for batch in sent:
-            records = parsed(state, [{"x": x, "y": 0} for x in batch])
-            assert records is not None
-            draft.add(WriteRequest("learn", None, records))
-        group = draft.group()
-        assert group is not None
-        state.apply(number, group)
+    learn(state, [{"x": {"a": 1.0}, "y": 0}])
+    learn(state, [{"x": {}, "y": 0}, {"x": {}, "y": 0}], [{"x": dict.fromkeys("bcde", 1.0), "y": 0}])
     assert state.model.feature_names == ["e", "b", "c", "d"]
 
 
 def test_what_is_forgotten_is_no_longer_shown() -> None:
     state = ModelState("m", MODELS["expiring"](), LIMITS)
     for number in range(1, 30):
-        draft = GroupDraft(state, LIMITS)
-        records = parsed(state, [{"x": {"a": 1.0, f"junk {number}": 2.0}, "y": number % 2}])
-        assert records is not None
-        draft.add(WriteRequest("learn", None, records))
-        group = draft.group()
-        assert group is not None
-        state.apply(number, group)
+        learn(state, [{"x": {"a": 1.0, f"junk {number}": 2.0}, "y": number % 2}])
     known = {"a", "junk 27", "junk 28", "junk 29"}
     assert {item["name"]: item["count"] for item in state.stats.summary()["availability"]} == {
         name: 29 if name == "a" else 1 for name in known
     }
     assert {name for name, _ in state.stats.strip(10)} == known == state.features
-    again = ModelState.restored(decode(state.snapshot(), "here", "MODLClassifier"), LIMITS)
-    assert digest(again.model) == digest(state.model)
+    again = saved_and_restored(state)
+    assert state_digest(again.model) == state_digest(state.model)
     assert again.stats.summary()["availability"] == state.stats.summary()["availability"]
 
 
 def test_a_request_refused_for_its_names_leaves_nothing_of_its_key_and_its_class() -> None:
     model = MODLClassifier(learners=(LogisticConfig(),), max_features=2, max_classes=2)
     state = ModelState("m", Fleet(model, key="machine", share="none", max_keys=2), LIMITS)
-    draft = GroupDraft(state, LIMITS)
-
-    def add(key: str, label: str, **x: float) -> None:
-        parser = state.parser(True, LIMITS)
-        parser.add({"x": {"machine": key, **x}, "y": label})
-        draft.add(WriteRequest("learn", None, parser.done()))
-
-    add("pump", "up", a=1.0, b=2.0)
-    with pytest.raises(HTTPProblem, match="feature number 3, and max_features is 2"):
-        add("fan", "odd", c=1.0)
-    add("mill", "down", a=1.0)
-    assert draft.records == 2
+    first, refused, last = learn(
+        state,
+        [{"x": {"machine": "pump", "a": 1.0, "b": 2.0}, "y": "up"}],
+        [{"x": {"machine": "fan", "c": 1.0}, "y": "odd"}],
+        [{"x": {"machine": "mill", "a": 1.0}, "y": "down"}],
+    )
+    assert isinstance(refused, HTTPProblem)
+    assert "feature number 3, and max_features is 2" in refused.detail
+    assert not isinstance(first, HTTPProblem)
+    assert not isinstance(last, HTTPProblem)
+    assert (first["records"], last["records"]) == (1, 2)
+    assert state.classes == ["up", "down"]

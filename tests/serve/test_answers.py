@@ -13,11 +13,11 @@ from httpx import Client
 
 from braided import MODLClassifier, MODLRegressor
 from braided.learners import LinearConfig
-from braided.serve import model_reader
-from braided.serve.model_state import ModelState
+from braided.serve import predictions
+from braided.serve.predictions import ModelReader
 from braided.serve.records import RecordParser
 from braided.serve.settings import Limits
-from braided.serve.worker import Worker
+from braided.serve.state import ModelState
 from braided.store import state_digest
 
 ITEMS = rows(120)
@@ -182,19 +182,18 @@ def test_a_label_that_comes_while_a_record_is_explained_is_not_in_it(monkeypatch
     model = MODLClassifier(learners=SMALL)
     x = {f"f{i}": float(i % 5) for i in range(40)}
     model.learn_many([list(x.values())] * 2, ["a", "b"], list(x))
-    worker = Worker.__new__(Worker)
-    worker.state, worker.broken = ModelState("m", model, Limits()), False
-    effects_of = model_reader.effects_of
+    reader = ModelReader(ModelState("m", model, Limits()))
+    effects_of = predictions.effects_of
 
     def then_learn(*arguments: Any) -> Any:
         found = effects_of(*arguments)
         model.learn_one(x, f"label {model.records_learned}")
         return found
 
-    monkeypatch.setattr(model_reader, "effects_of", then_learn)
+    monkeypatch.setattr(predictions, "effects_of", then_learn)
     parser = RecordParser(labelled=False, regression=False, limits=Limits())
     parser.add({"x": x})
-    answer = worker.explain(parser.done())
+    answer = reader.explain(parser.done())
     assert len(answer["effects"]) == 40
     assert len(model.classes) > 3
     assert {len(one["adds"]) for one in answer["effects"]} == {len(answer["classes"])} == {2}

@@ -16,9 +16,9 @@ import pytest
 from help_serve import SMALL_SPEC, ask, digest, http, records, rows, served, served_model, small_model, taught
 
 from braided.bench.serve import Connection, lines
-from braided.serve.disk import Disk
-from braided.serve.model_folder import ModelFolder
+from braided.records import Records
 from braided.serve.settings import Settings
+from braided.serve.storage import Storage
 from braided.store import state_digest
 
 MODELS = ("a", "b", "c")
@@ -26,17 +26,14 @@ ITEMS = rows(4_000)
 QUESTIONS = [item["x"] for item in rows(20, seed=9)]
 
 
-def journalled(folder: Path) -> list[tuple[dict[str, float], Any]]:
-    """What the journal says was learned, in order."""
-    from braided.serve.commit_group import CommitGroup
-    from braided.serve.journal import JournalReader
-
-    store = ModelFolder(folder, Settings(folder), Disk())
-    state, _ = store.last_good()
+def logged(database: Path) -> list[tuple[dict[str, float], Any]]:
+    """What the log says was learned, in order."""
     learned = []
-    for _, payload in JournalReader(Disk(), folder, state.uid, 0).frames():
-        group = CommitGroup.decode(payload)
-        learned += [(group.records.one(i), label) for i, label in enumerate(group.records.labels)]
+    with closing(Storage.open(database)) as storage:
+        for request, *_ in storage.requests(0):
+            assert isinstance(request.records, Records)
+            labels = request.records.known_targets
+            learned += [(request.records.one(i), label) for i, label in enumerate(labels)]
     return learned
 
 
@@ -99,7 +96,7 @@ def run(folder: Path, seconds: float) -> str:
         server.kill()
     versions = 0
     for name in MODELS:
-        learned = journalled(folder / "models" / name)
+        learned = logged(folder / "models" / f"{name}.db")
         wanted: dict[int, list[tuple[int, dict[str, Any], list[Any]]]] = {}
         for model, place, found, classes in seen:
             if model == name:
@@ -132,7 +129,7 @@ def test_many_readers_and_writers_for_a_minute(tmp_path: Path, capsys: pytest.Ca
 
 def test_readers_come_in_between_two_records(tmp_path: Path) -> None:
     """While one long chunk is learned, predictions see versions within it, and learning is as if they had not been."""
-    worker = served_model(tmp_path, Settings(tmp_path))
+    worker = served_model(Settings(tmp_path))
     chunk, chunks = records(ITEMS[:300]), 0
     seen: list[tuple[int, dict[str, Any]]] = []
     done = threading.Event()

@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from help_serve import LINES, SMALL_SPEC, ndjson, records, serving, small_model
-
-from braided.estimators import ESTIMATORS
-from braided.serve.model_state import ModelState
-from braided.serve.settings import Limits
-from braided.store import decode
+from help_serve import LINES, SMALL_SPEC, ndjson, saved_and_restored, serving, state_of
 
 CHANGE, END = 3_600, 4_100
 
@@ -62,14 +57,12 @@ def test_it_is_told_everywhere_and_after_a_restart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sizes", [(1, 700, 3), (999,)])
 def test_it_is_the_same_however_records_were_chunked_and_recovered(sizes: tuple[int, ...]) -> None:
-    straight = ModelState("m", small_model(), Limits())
-    straight._learn(records(ROWS), live=True)
-    state, start, turn = ModelState("m", small_model(), Limits()), 0, 0
+    straight = state_of(ROWS)
+    state, start, turn = state_of(ROWS[:1]), 1, 0
     while start < END:
         size = sizes[turn % len(sizes)]
-        state._learn(records(ROWS[start : start + size]), live=True)
+        state = saved_and_restored(state_of(ROWS[start : start + size], state))
         start, turn = start + size, turn + 1
-        state = ModelState.restored(decode(state.snapshot(), "m", *ESTIMATORS), Limits())
     assert straight.stats.alarm.reason is not None
     for name, array in straight.stats.alarm.state().items():
         np.testing.assert_array_equal(array, state.stats.alarm.state()[name], err_msg=name)

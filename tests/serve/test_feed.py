@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import socket
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from help_serve import SMALL_SPEC, Server, digest_of, http, ndjson, rows, served, taught
+from rich.console import Console
 
 from braided import MODLClassifier
 from braided.bench.serve import Connection, head
 from braided.cli import app
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
-from braided.serve.feed import FeedSettings
+from braided.serve.feed import FeedSettings, feed
 from braided.store import state_digest
 from command import braided
 
@@ -91,16 +91,16 @@ def test_one_process_a_folder_and_damage_is_told(tmp_path: Path) -> None:
         assert second.returncode == 2
         assert "another braided serve uses it" in second.stderr
         server.kill()
-    (journal,) = (folder / "models" / "m").glob("journal-*.log")
-    content = bytearray(journal.read_bytes())
+    log = folder / "models" / "m.db-wal"
+    content = bytearray(log.read_bytes())
     content[150] ^= 4
-    journal.write_bytes(content)
+    log.write_bytes(content)
     with served(folder) as server:
         answer = http.get(f"{server.url}/models/m", timeout=60)
         assert answer.status_code == 503
-        assert "restore the file from a backup" in answer.json()["detail"]
+        assert "braided serve repair" in answer.json()["detail"]
         told = server.log.read_text()
-        assert f"model m is quarantined, and the others are served: {journal.name}: what stands at byte 48" in told
+        assert "model m is quarantined, and the others are served: m.db-wal is damaged: frame 1 is not as it" in told
         assert f"braided serve repair {folder}" in told
 
 
@@ -171,26 +171,51 @@ def test_other_options_are_another_client(tmp_path: Path, options: dict[str, Any
     path = tmp_path / "d.csv"
     path.write_text("a,y\n1,p\n")
     plain = FeedSettings(str(path), "http://127.0.0.1:1/models/m")
-    name = hashlib.sha256(b"None None" + path.read_bytes()).hexdigest()[:16]
-    assert plain.client_name() == f"feed-{name}", "what was begun without these options goes on"
     changed = {replace(plain, reading=ReadingOptions(**options)).client_name() for _ in range(2)}
     assert len(changed) == 1
     assert plain.client_name() not in changed
 
 
-def test_long_or_slow_heads_and_idle_streams_end(tmp_path: Path) -> None:
+def test_a_file_that_has_grown_is_the_same_client(tmp_path: Path) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,y\n" + "1,p\n" * 2**18)
+    settings = FeedSettings(str(path), "http://127.0.0.1:1/models/m")
+    before = settings.client_name()
+    with path.open("a") as file:
+        file.write("2,q\n")
+    assert settings.client_name() == before
+
+
+def test_what_may_pass_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service stops within a batch, is away, and comes back: the rest is sent from where it stands."""
+    path = tmp_path / "d.csv"
+    path.write_text("a,y\n" + "1,p\n2,q\n" * 3)
+    stopping = '{"next": 4, "records": 4}\n{"problem": {"status": 503, "detail": "stopping"}}\n'
+    answers = [(200, stopping), (502, "<html>"), (200, '{"next": 6, "records": 6}\n'), (409, '{"detail": "no"}')]
+
+    def service(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            status, text = answers.pop(0)
+            return httpx.Response(status, text=text)
+        return httpx.Response(200, json={"task": "classification", "records": 0, "next": 0})
+
+    client = httpx.Client
+    monkeypatch.setattr(httpx, "Client", lambda **more: client(transport=httpx.MockTransport(service), **more))
+    monkeypatch.setattr("braided.serve.feed._WAITS", (0.0, 0.0))
+    told: list[str] = []
+    settings = FeedSettings(str(path), "http://service/models/m")
+    assert feed(settings, Console(quiet=True), told.append)["acknowledged"] == 6
+    assert [line.partition("models/m/learn")[2] for line in told if "again" in line] == [
+        ": stopping; trying again in 0 s",
+        " answered 502 without a reason; trying again in 0 s",
+    ]
+    with pytest.raises(BraidedError, match="answered 409 without a reason"):
+        feed(settings, Console(quiet=True), told.append)
+
+
+def test_an_idle_stream_does_not_keep_the_service_up(tmp_path: Path) -> None:
     with served(tmp_path / "state") as server:
         assert http.put(f"{server.url}/models/m", json=SMALL_SPEC, timeout=60).status_code == 201
-        with socket.create_connection(("127.0.0.1", server.port)) as endless:
-            endless.settimeout(20)
-            endless.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: ")
-            sent = 0
-            with suppress(OSError):
-                while sent < 2**24:
-                    endless.sendall(b"a" * 4_096)
-                    sent += 4_096
-                    time.sleep(0.001)
-            assert sent < 2**22
         with closing(Connection(server.port)) as idle:
             idle.socket.sendall(head("POST", "/models/m/learn", "application/x-ndjson", "Transfer-Encoding: chunked"))
             body = ndjson(rows(3))

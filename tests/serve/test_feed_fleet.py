@@ -48,9 +48,9 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
         made(client, "fleet")
         client.put("/models/plain", json={})
         for name, key, words in (
-            ("fleet", None, "the model is a fleet, and 'machine' says whose a record is: give --key machine"),
+            ("fleet", None, "the model is a fleet with key 'machine': give --key machine"),
             ("fleet", "a", "give --key machine"),
-            ("plain", "machine", "--key machine: the model is there, and is no fleet: leave out --key"),
+            ("plain", "machine", "--key machine: the model exists and is not a fleet: leave out --key"),
         ):
             with pytest.raises(BraidedError, match=words):
                 fed(FeedSettings(str(file), f"{client.base_url}/models/{name}", key=key))

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import json
-import shutil
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from help_fleet_model import ITEMS, KEYS, OCTETS, SPEC, digest_of, exported, fleet, items, made, taught
-from help_serve import Server, ask, serving
+from help_serve import Server, ask, reopened, served_model, serving
 from httpx import Client, TransportError
 
 from braided import BraidedError
 from braided.fleet import KIND, SHARES, cache
-from braided.serve.backup import backup
-from braided.serve.disk import Disk
-from braided.serve.model_folder import ModelFolder, Recovery
-from braided.serve.model_spec import ModelSpec, model_from
-from braided.serve.model_state import ModelState
+from braided.serve.maintain import backup, look
 from braided.serve.problems import HTTPProblem
-from braided.serve.repair import look
 from braided.serve.settings import Limits, Settings
+from braided.serve.spec import ModelSpec, model_from
 from braided.serve.worker import Worker
 from braided.store import decode, encode, state_digest
 
 
 def worker_of(folder: Path, **more: Any) -> Worker:
     """A fleet in service, without HTTP."""
-    settings = Settings(folder, segment_bytes=2_000, snapshot_records=50, keep="9999m")
-    state = ModelState("m", model_from(ModelSpec(**{**SPEC, **more}), settings.limits), settings.limits)
-    worker = Worker(state, ModelFolder.create(folder, state, settings, Disk()), Recovery(0, 0, []))
-    worker.start()
-    return worker
+    settings = Settings(folder, snapshot_records=50, keep="9999m")
+    return served_model(settings, model_from(ModelSpec(**{**SPEC, **more}), settings.limits, settings.keys))
 
 
 def teach(worker: Worker, start: int, stop: int) -> None:
@@ -49,21 +43,15 @@ def learn_at_once(worker: Worker, records: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_the_journal_leads_back_to_any_record(tmp_path: Path, share: str) -> None:
+def test_the_log_leads_back_to_any_record(tmp_path: Path, share: str) -> None:
     worker = worker_of(tmp_path, share=share)
     teach(worker, 0, 100)
-    worker.stop(snapshot=False)
-    state = ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0]
-    assert state_digest(state.model) == state_digest(taught(ITEMS[:100], share))
-    worker = Worker(state, worker.folder, Recovery(0, 0, []))
-    worker.folder.open()
-    worker.start()
     for record in (99, 60, 3):
         assert ask(worker, "restore", record=record)["records"] == record
         assert state_digest(worker.state.model) == state_digest(taught(ITEMS[:record], share))
     teach(worker, 3, 20)
-    assert state_digest(worker.state.model) == state_digest(taught(ITEMS[:20], share))
-    worker.stop()
+    worker.stop(snapshot=False)
+    assert state_digest(reopened(worker.settings).state.model) == state_digest(taught(ITEMS[:20], share))
 
 
 def _full(*arguments: Any, **settings: Any) -> None:
@@ -75,7 +63,7 @@ def _unreadable(*arguments: Any) -> bytes:
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_on_a_full_disk_what_is_journalled_is_learned_and_predictions_go_on(
+def test_on_a_full_disk_what_is_acknowledged_is_learned_and_predictions_go_on(
     tmp_path: Path, share: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = worker_of(tmp_path, share=share, in_memory=2)
@@ -83,7 +71,7 @@ def test_on_a_full_disk_what_is_journalled_is_learned_and_predictions_go_on(
     monkeypatch.setattr(cache.KeyFile, "write", _full)
     learn_at_once(worker, ITEMS[7:90])
     assert state_digest(worker.state.model) == state_digest(taught(ITEMS[:90], share))
-    with pytest.raises(HTTPProblem, match="cannot be put on disk: nothing of this request was done") as refused:
+    with pytest.raises(HTTPProblem, match="cannot be put on disk: nothing of this request was learned") as refused:
         teach(worker, 90, 97)
     assert refused.value.status == 507
     assert worker.trouble == "keys that are too many for memory cannot be put on disk"
@@ -93,19 +81,15 @@ def test_on_a_full_disk_what_is_journalled_is_learned_and_predictions_go_on(
     expected = taught(ITEMS[:90], share)
     answers = worker.predict(asked.done())[1]
     assert [one["label"] for one in answers] == [expected.predict_one({"machine": key, "a": 0.3}) for key in KEYS]
-    replayed = ModelFolder(tmp_path / "copy" / "m", worker.settings, Disk())
-    shutil.copytree(worker.folder.path, replayed.path)
-    for snapshot in replayed.snapshots()[:-1]:
-        snapshot[1].unlink()  # of more keys than fit into memory: those are refused, as is the next
-    assert state_digest(replayed.open()[0].model) == state_digest(expected)
     monkeypatch.undo()
     teach(worker, 90, 120)
     assert worker.trouble is None
-    worker.stop()
-    assert state_digest(worker.state.model) == state_digest(taught(ITEMS, share))
+    worker.stop(snapshot=False)
+    # What was refused is in the log, and is passed over.
+    assert state_digest(reopened(worker.settings).state.model) == state_digest(taught(ITEMS, share))
     monkeypatch.setattr(cache.KeyFile, "write", _full)
     with pytest.raises(BraidedError, match="too many for memory cannot be put on disk: free some space, and try again"):
-        ModelFolder(worker.folder.path, worker.settings, Disk()).open()
+        reopened(worker.settings)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -132,13 +116,13 @@ def test_backup_repair_and_quarantine(tmp_path: Path) -> None:
         client.post("/models/m/learn", json={"records": ITEMS})
         assert backup(settings, tmp_path / "copy", lambda text: None) == {"m": 120}
         assert view_of(client)["keys"] == 6
-    assert look(settings.folder / "models" / "m", settings).problem is None
+    database = settings.models / "m.db"
+    assert look(database, settings).problem is None
     with serving(tmp_path / "copy") as client:
         assert digest_of(exported(client)) == state_digest(taught(ITEMS))
-    for path in (settings.folder / "models" / "m").glob("snapshot-*"):
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("UPDATE snapshot_parts SET content = zeroblob(9)")
+        connection.commit()
     with serving(settings.folder) as client:
         assert client.get("/models/m").status_code == 503
         assert client.get("/healthz").json()["models"] == {"m": "quarantined"}
@@ -242,7 +226,7 @@ def test_killed_again_and_again(tmp_path: Path, share: str) -> None:
 
 def killed(folder: Path, times: int, **more: Any) -> None:
     records = items(4_000, seed=3)
-    server = Server(folder / "state", "--segment-bytes", "20000", "--snapshot-records", "150").start()
+    server = Server(folder / "state", "--snapshot-records", "150").start()
     reference, known = fleet(more.get("share", "braid")), 0
     with Client(base_url=server.url, timeout=300) as client:
         made(client, **more)

@@ -204,16 +204,6 @@ def test_a_regression(tmp_path: Path) -> None:
         assert digest_of(exported(client)) == state_digest(expected)
 
 
-def test_records_too_wide_for_one_table_are_predicted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(tmp_path / "state") as client:
-        made(client)
-        client.post("/models/m/learn", json={"records": ITEMS})
-        asked = {"records": [{"x": item["x"]} for item in ITEMS[:20]]}
-        expected = client.post("/models/m/predict", json=asked).json()
-        monkeypatch.setattr("braided.serve.records._MAX_CELLS", 9)
-        assert client.post("/models/m/predict", json=asked).json() == expected
-
-
 def test_what_is_told_of_it(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as client:
         made(client, in_memory=2)

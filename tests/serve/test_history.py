@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import itertools
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from help_serve import SMALL_SPEC, HTTPProblem, ask, digest, digest_of, records, rows, served_model, serving, taught
+from help_serve import (
+    SMALL_SPEC,
+    HTTPProblem,
+    ask,
+    digest,
+    digest_of,
+    label_of,
+    records,
+    reopened,
+    rows,
+    served_model,
+    serving,
+    taught,
+)
 
 from braided.errors import BraidedError
-from braided.serve.backup import backup
-from braided.serve.disk import Disk
-from braided.serve.journal import CorruptJournalError
-from braided.serve.keep import KeepRule, keep_rules
-from braided.serve.model_folder import ModelFolder, Recovery
-from braided.serve.model_state import ModelState
+from braided.serve import storage as storage_module
+from braided.serve.maintain import backup
+from braided.serve.recovery import find, recover, state_at
 from braided.serve.service import Service
-from braided.serve.settings import Settings
+from braided.serve.settings import Settings, keep_rules
+from braided.serve.storage import DamageError, Storage
 from braided.serve.worker import Worker
 from braided.store import state_digest
 
@@ -28,7 +41,7 @@ ITEMS = rows(300)
 
 
 def settings(folder: Path, **changes: Any) -> Settings:
-    return Settings(folder, **{"segment_bytes": 2_000, "snapshot_records": 50, "keep": "9999m", **changes})
+    return Settings(folder, **{"snapshot_records": 50, "keep": "9999m", **changes})
 
 
 def teach(worker: Worker, start: int, stop: int, client: str | None = None) -> None:
@@ -37,48 +50,39 @@ def teach(worker: Worker, start: int, stop: int, client: str | None = None) -> N
         ask(worker, "learn", records=part, client=client, sequence=at if client else 0)
 
 
-def recovered(folder: Path) -> ModelState:
-    return _opened(folder)[0]
+def execute(database: Path, *statements: str) -> None:
+    """Change a database of which no connection is open."""
+    with closing(sqlite3.connect(database)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
 
 
-def teach_for_hours(worker: Worker, stop: int, client: str | None = None) -> None:
-    """Teach 50 records for each snapshot, and date these a minute apart, so that the rule keeps them all."""
-    for at in range(0, stop, 50):
-        teach(worker, at, at + 50, client)
-        deadline = time.monotonic() + 60
-        while worker.snapshots <= at // 50 and time.monotonic() < deadline:
-            time.sleep(0.005)
-        files = sorted(worker.folder.path.glob("snapshot-*"))
-        for place, file in enumerate(files):
-            os.utime(file, (time.time() - 60 * (len(files) - place),) * 2)
+def without_snapshots(database: Path, which: str) -> None:
+    """Remove the snapshots whose numbers are such."""
+    execute(
+        database, f"DELETE FROM snapshots WHERE number {which}", f"DELETE FROM snapshot_parts WHERE snapshot {which}"
+    )
 
 
-def teach_for_hours_on(worker: Worker, start: int, stop: int) -> None:
-    """The same, after a restore."""
-    for at in range(start, stop, 50):
-        teach(worker, at, at + 50)
-        snapshots = sorted(worker.folder.path.glob("*.braided"), key=lambda path: path.name.partition("-")[2])
-        for place, file in enumerate(snapshots):
-            with contextlib.suppress(FileNotFoundError):
-                os.utime(file, (time.time() - 60 * (len(snapshots) - place),) * 2)
-
-
-def _opened(folder: Path, **changes: Any) -> tuple[ModelState, ModelFolder, Recovery]:
-    files = ModelFolder(folder / "m", settings(folder, **changes), Disk())
-    state, recovery = files.open()
-    return state, files, recovery
+@pytest.fixture
+def minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots are written a minute apart, so that the rule keeps them all."""
+    clock = itertools.count(time.time(), 61.0)
+    slow = SimpleNamespace(time=lambda: next(clock), monotonic=time.monotonic)
+    monkeypatch.setattr(storage_module, "time", slow)
 
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Worker:
-    """A model that has learned 200 records by one client, with all its snapshots."""
-    found = served_model(tmp_path, settings(tmp_path))
-    teach_for_hours(found, 200, "me")
+    """A model that has learned 200 records by one client."""
+    found = served_model(settings(tmp_path))
+    teach(found, 0, 200, "me")
     return found
 
 
 @pytest.mark.parametrize("record", [0, 1, 49, 50, 103, 150, 199, 200])
-def test_any_record_comes_back_bit_for_bit(worker: Worker, tmp_path: Path, record: int) -> None:
+def test_any_record_comes_back_bit_for_bit(worker: Worker, record: int) -> None:
     assert ask(worker, "restore", record=record) == {"records": record, "records_before": 200, "version": record}
     assert digest(worker.state) == state_digest(taught(ITEMS[:record]))
     assert worker.state.clients.get("me", 0) == record, "a client goes on from there"
@@ -86,15 +90,24 @@ def test_any_record_comes_back_bit_for_bit(worker: Worker, tmp_path: Path, recor
     expected = state_digest(taught(ITEMS[:220]))
     assert digest(worker.state) == expected
     worker.stop(snapshot=False)
-    assert digest(recovered(tmp_path)) == expected
-    # Without the snapshots since, the journal has to go back as well.
-    newest = sorted((tmp_path / "m").glob("snapshot-*"))[2:]
-    for path in newest:
-        path.unlink()
-    assert digest(recovered(tmp_path)) == expected
+    assert digest(reopened(worker.settings).state) == expected
+    # Without the snapshots since, the log has to go back as well.
+    without_snapshots(worker.storage.path, "> 0")
+    assert digest(reopened(worker.settings).state) == expected
 
 
-def test_it_can_be_undone_and_done_again(worker: Worker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("record", [9, 10, 11, 15, 18, 20])
+def test_a_record_in_the_middle_of_a_request_that_was_partly_known_comes_back(tmp_path: Path, record: int) -> None:
+    worker = served_model(settings(tmp_path))
+    ask(worker, "learn", records=records(ITEMS[:10]), client="me", sequence=0)
+    ask(worker, "learn", records=records(ITEMS[4:20]), client="me", sequence=4)
+    assert ask(worker, "restore", record=record)["records"] == record
+    assert digest(worker.state) == state_digest(taught(ITEMS[:record]))
+    assert worker.state.clients["me"] == record
+    worker.stop()
+
+
+def test_it_can_be_undone_and_done_again(worker: Worker) -> None:
     before = time.time()
     time.sleep(0.01)
     ask(worker, "restore", record=60)
@@ -106,129 +119,168 @@ def test_it_can_be_undone_and_done_again(worker: Worker, tmp_path: Path) -> None
     ask(worker, "restore", record=130)
     assert ask(worker, "restore", record=85)["records"] == 85, "the last time that it had so many, on a way it left"
     worker.stop(snapshot=False)
-    for path in sorted((tmp_path / "m").glob("snapshot-*"))[1:]:
-        path.unlink()
-    assert digest(recovered(tmp_path)) == state_digest(taught(ITEMS[:85]))
+    without_snapshots(worker.storage.path, "> 0")
+    assert digest(reopened(worker.settings).state) == state_digest(taught(ITEMS[:85]))
 
 
-def test_a_start_needs_no_older_snapshot_after_it(tmp_path: Path) -> None:
-    """Of what a model went back to there are two files: one may be damaged, and older ones gone."""
-    worker = served_model(tmp_path, settings(tmp_path, keep="none"))
-    teach_for_hours(worker, 200)
+def test_of_the_last_two_snapshots_one_may_be_damaged(tmp_path: Path) -> None:
+    worker = served_model(settings(tmp_path, keep="none"))
+    teach(worker, 0, 200)
     ask(worker, "restore", record=170)
     teach(worker, 170, 180)
-    worker.stop(snapshot=False)
-    newest = sorted((tmp_path / "m").glob("*.braided"), key=lambda path: path.name.partition("-")[2])[-2:]
-    assert {path.name.partition("-")[0] for path in newest} == {"restored", "snapshot"}
-    for path in newest:
-        content = path.read_bytes()
-        path.write_bytes(content[:-1] + b"?")
-        assert digest(recovered(tmp_path)) == state_digest(taught(ITEMS[:180]))
-        path.write_bytes(content)
-
-
-def test_every_record_after_a_snapshot_that_says_so_comes_back(tmp_path: Path) -> None:
-    worker = served_model(tmp_path, settings(tmp_path))
-    teach_for_hours(worker, 100)
-    ask(worker, "restore", record=70)
-    teach_for_hours_on(worker, 70, 220)
     worker.stop()
-    for point in [one for one in worker.folder.history().kept() if one.whole]:
-        for record in sorted({point.records, min(point.records + 13, 220)}):
-            folder = tmp_path / f"{point.frame} {record}"
-            shutil.copytree(tmp_path / "m", folder / "m")
-            _, files, _ = _opened(folder)
-            assert digest(files.go_back(record)) == state_digest(taught(ITEMS[:record]))
-            files.close()
+    database = worker.storage.path
+    with closing(Storage.open(database)) as storage:
+        kept = storage.snapshots()
+    assert [(one.records, one.restored) for one in kept] == [(170, True), (180, False)]
+    whole = database.read_bytes()
+    for one in kept:
+        execute(database, f"UPDATE snapshot_parts SET content = zeroblob(9) WHERE snapshot = {one.number}")
+        found = reopened(worker.settings)
+        assert digest(found.state) == state_digest(taught(ITEMS[:180]))
+        assert ["passed over" in note for note in found.notes] == ([True] if one is kept[-1] else [])
+        database.write_bytes(whole)
+
+
+@pytest.mark.usefixtures("minutes")
+def test_every_snapshot_leads_on_to_every_later_record(tmp_path: Path) -> None:
+    worker = served_model(settings(tmp_path))
+    teach(worker, 0, 100)
+    ask(worker, "restore", record=70)
+    teach(worker, 70, 220)
+    worker.stop()
+    with closing(Storage.open(worker.storage.path)) as storage:
+        kept = storage.snapshots()
+    assert len(kept) > 5
+    assert [one.records for one in kept if one.restored] == [70]
+    for first in kept:
+        copy = tmp_path / f"{first.number}" / "m.db"
+        copy.parent.mkdir()
+        shutil.copyfile(worker.storage.path, copy)
+        without_snapshots(copy, f"< {first.number}")
+        execute(copy, f"DELETE FROM requests WHERE number <= {first.number}")
+        with closing(Storage.open(copy)) as storage:
+            for record in sorted({first.records, first.records + 13, 100, 150, 220}):
+                if first.records <= record <= 220:
+                    found = state_at(storage, *find(storage, record), settings(tmp_path).limits, None)
+                    assert digest(found) == state_digest(taught(ITEMS[:record])), (first, record)
 
 
 def test_what_is_not_kept_is_refused_and_changes_nothing(worker: Worker) -> None:
     known = digest(worker.state)
     with pytest.raises(HTTPProblem, match=r"cannot go back to record 201: it has only 200 records; ask for fewer"):
         ask(worker, "restore", record=201)
-    with pytest.raises(HTTPProblem, match="cannot go back to 2001-09-09 01:46:40 UTC"):
-        ask(worker, "restore", at=1e9)
+    with pytest.raises(HTTPProblem, match="cannot go back to 1969-12-31 23:59:50 UTC"):
+        ask(worker, "restore", at=-10.0)
     assert digest(worker.state) == known
     assert worker.trouble is None
-    worker.stop()
-
-
-def test_damage_in_an_old_journal_leaves_the_snapshots_and_what_lies_beyond(worker: Worker, tmp_path: Path) -> None:
-    worker.stop(snapshot=False)
-    _, files, _ = _opened(tmp_path)
-    snapshots = dict(sorted(files.snapshots()))
-    after_100 = sorted(snapshots)[2]
-    damaged = [path for path in sorted((tmp_path / "m").glob("journal-*")) if int(path.stem.split("-")[1]) <= after_100]
-    content = bytearray(damaged[-1].read_bytes())
-    content[len(content) // 2] ^= 1
-    damaged[-1].write_bytes(content)
-    history = files.history()
-    lost = []
-    for record in range(0, 201, 5):
-        try:
-            state = history.state_at(history.find(record=record))
-        except CorruptJournalError:
-            lost.append(record)
-        else:
-            assert digest(state) == state_digest(taught(ITEMS[:record]))
-    assert lost, "the damage is in the way of some records"
-    assert lost[0] % 50 > 0, "a snapshot needs no journal"
-    assert lost[0] // 50 == lost[-1] // 50, "what comes after the next snapshot is not touched"
-
-
-def test_a_number_beyond_the_end_is_told_from_one_that_is_not_kept(worker: Worker) -> None:
     ask(worker, "restore", record=60)
     teach(worker, 60, 65)
     with pytest.raises(HTTPProblem, match="cannot go back to record 201: it has only 65 records"):
         ask(worker, "restore", record=201)
-    oldest = sorted(worker.folder.path.glob("snapshot-*"))[0]
-    oldest.unlink()
-    with pytest.raises(HTTPProblem, match="cannot go back to record 0: what is kept of it begins with record "):
-        ask(worker, "restore", record=0)
     worker.stop()
+    without_snapshots(worker.storage.path, "= 0")
+    with (
+        closing(Storage.open(worker.storage.path)) as storage,
+        pytest.raises(BraidedError, match="cannot go back to record 0: what is kept of it begins with record "),
+    ):
+        find(storage, record=0)
+
+
+@pytest.mark.usefixtures("minutes")
+def test_damage_in_the_old_log_leaves_the_snapshots_and_what_lies_beyond(tmp_path: Path) -> None:
+    worker = served_model(settings(tmp_path))
+    teach(worker, 0, 200)
+    worker.stop()
+    execute(worker.storage.path, "UPDATE requests SET records = replace(records, 'class', 'CLASS') WHERE number = 17")
+    lost = []
+    with closing(Storage.open(worker.storage.path)) as storage:
+        snapshots = {one.records for one in storage.snapshots()}
+        for record in range(0, 201, 5):
+            try:
+                state = state_at(storage, *find(storage, record), settings(tmp_path).limits, None)
+            except DamageError:
+                lost.append(record)
+            else:
+                assert digest(state) == state_digest(taught(ITEMS[:record]))
+    assert lost
+    assert lost[0] >= 112, "the damaged request begins there"
+    assert lost[-1] < min(records for records in snapshots if records >= 113), "a snapshot needs no log"
 
 
 def test_figures_and_waiting_records_go_back(tmp_path: Path) -> None:
-    worker = served_model(tmp_path, settings(tmp_path))
+    worker = served_model(settings(tmp_path))
     teach(worker, 0, 40)
-    ask(worker, "observe", records=records(ITEMS[40:41], False), id="early", time=time.time())
+    ask(worker, "observe", records=records(ITEMS[40:41], False), id="early")
     summary = worker.state.stats.summary()
     moment = time.time()
     time.sleep(0.01)
-    ask(worker, "label", id="early", label=ITEMS[40]["y"])
+    ask(worker, "label", id="early", records=label_of(ITEMS[40]["y"]))
     teach(worker, 41, 80)
     ask(worker, "restore", at=moment)
     assert {**worker.state.stats.summary(), "records_per_second": 0} == {**summary, "records_per_second": 0}
     assert [one.key for one in worker.state.late.entries()] == ["early"]
-    assert ask(worker, "label", id="early", label=ITEMS[40]["y"])["learned"] == 1
+    assert ask(worker, "label", id="early", records=label_of(ITEMS[40]["y"]))["learned"] == 1
     worker.stop()
-    assert digest(recovered(tmp_path)) == state_digest(taught(ITEMS[:41]))
+    assert digest(reopened(worker.settings).state) == state_digest(taught(ITEMS[:41]))
 
 
+@pytest.mark.usefixtures("minutes")
 def test_the_oldest_goes_where_there_is_no_room(tmp_path: Path) -> None:
-    worker = served_model(tmp_path, settings(tmp_path, keep_bytes=60_000))
-    teach_for_hours(worker, 300)
+    most = 250_000
+    worker = served_model(settings(tmp_path, keep_bytes=most))
+    teach(worker, 0, 300)
     worker.stop()
-    worker = Worker(*_opened(tmp_path, keep_bytes=60_000))
+    with closing(Storage.open(worker.storage.path)) as storage:
+        oldest, *others = storage.snapshots()
+        assert oldest.records > 0
+        assert len(others) > 1, "more than the last two"
+        assert sum(one.bytes for one in (oldest, *others)) < most + 2 * oldest.bytes
+        numbers = [number for number, *_ in storage.timeline(0)]
+        assert numbers == list(range(oldest.number + 1, storage.last + 1)), "records before it are gone"
+        state = state_at(storage, *find(storage, oldest.records), worker.settings.limits, None)
+        assert digest(state) == state_digest(taught(ITEMS[: oldest.records]))
+
+
+def test_numbers_of_records_go_on_after_all_of_them_are_gone(tmp_path: Path) -> None:
+    """Two snapshots without a record between them leave none; a service that starts then must not count anew."""
+    worker = served_model(settings(tmp_path, keep="none"))
+    teach(worker, 0, 10)
+    for _ in range(2):
+        ask(worker, "restore", record=10)
+    worker.stop()
+    storage = Storage.open(worker.storage.path)
+    worker = Worker(recover(storage, worker.settings.limits, None), storage, worker.settings)
     worker.start()
-    kept = worker.folder.history().kept()
-    assert kept[0].records > 0
-    total = sum(path.stat().st_size for path in (tmp_path / "m").iterdir())
-    assert 60_000 / 2 < total < 60_000 + 3 * max(path.stat().st_size for path in (tmp_path / "m").iterdir())
-    ask(worker, "restore", record=kept[0].records)
-    assert digest(worker.state) == state_digest(taught(ITEMS[: kept[0].records]))
-    worker.stop()
+    teach(worker, 10, 15)
+    ask(worker, "restore", record=15)
+    teach(worker, 15, 20)
+    worker.stop(snapshot=False)
+    with closing(Storage.open(worker.storage.path)) as storage:
+        assert storage.damage() == []
+    assert digest(reopened(worker.settings).state) == state_digest(taught(ITEMS[:20]))
 
 
-def test_which_snapshots_are_kept() -> None:
-    hours, days = keep_rules("3h,2d")
+def test_which_snapshots_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 10 * 86_400.0 + 5 * 3_600 + 60
-    # Minutes ago: two of this hour, two of the hour before, one three hours ago, yesterday's, and an old one.
+    # Minutes ago, the newest first: two of this hour, two of the hour before, one three hours ago, yesterday's, an old
+    # one.
     times = [now - 60 * minutes for minutes in (0.5, 0.9, 5, 30, 200, 24 * 60, 72 * 60)]
-    assert hours.kept(times, now) == {1, 3}
-    assert days.kept(times, now) == {4, 5}
-    assert keep_rules("none") == []
-    assert keep_rules("2w") == [KeepRule(2, 14 * 43_200)]
+
+    def kept(rules: str) -> set[int]:
+        with closing(Storage.create(tmp_path / f"{rules}.db", rules, "0" * 32, 0.0, "none", 7)) as storage:
+            for place, written in enumerate(times):
+                monkeypatch.setattr(storage_module.time, "time", lambda written=written: written)
+                storage.write_snapshot(b"content", 7 - place, 0, 0.0, restored=False)
+            monkeypatch.setattr(storage_module.time, "time", lambda: now)
+            storage.prune(keep_rules(rules), 10**9)
+            return {7 - one.number for one in storage.snapshots()}
+
+    assert kept("none") == {0, 1}, "the last two always stay"
+    assert kept("3h") == {0, 1, 3}
+    assert kept("2d") == {0, 1, 4, 5}
+    assert kept("3h,2d") == {0, 1, 3, 4, 5}
+    assert keep_rules("2w") == [(2, 14 * 43_200)]
     with pytest.raises(BraidedError, match="keep is '5 years'"):
         Settings(Path(), keep="5 years")
 
@@ -237,9 +289,9 @@ def test_over_http(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as client:
         client.put("/models/m", json=SMALL_SPEC)
         client.post("/models/m/learn", json={"records": ITEMS[:100], "client": "me", "sequence": 0})
-        assert client.get("/models/m/history").json()["snapshots"][0] | {"time": 0} == {
-            "frame": 0, "records": 0, "time": 0, "whole": True
-        }  # fmt: skip
+        history = client.get("/models/m/history").json()
+        created = client.get("/models/m").json()["created"]
+        assert history == {"records": 100, "snapshots": [{"request": 0, "records": 0, "time": created}]}
         answer = client.post("/models/m/restore", json={"record": 30})
         assert answer.json() == {"records": 30, "records_before": 100, "version": 30}
         assert digest_of(client.get("/models/m/checkpoint").content) == state_digest(taught(ITEMS[:30]))
@@ -247,7 +299,8 @@ def test_over_http(tmp_path: Path) -> None:
         for body in ({}, {"record": -1}, {"record": 1, "time": "now"}, {"time": "yesterday"}, {"record": True}, [1]):
             refused = client.post("/models/m/restore", json=body)
             assert refused.status_code == 422, body
-        assert client.post("/models/m/restore", json={"record": 500}).status_code == 409
+        for body in ({"record": 500}, {"time": "1999-01-01"}, {"time": "0001-01-01T00:00+23:59"}):
+            assert client.post("/models/m/restore", json=body).status_code == 409, body
         assert client.get("/models/m").json()["records"] == 30
 
 
@@ -293,8 +346,7 @@ def test_a_backup_made_while_records_flow_in_is_whole(tmp_path: Path) -> None:
             known += 20
             target = tmp_path / f"backup {place}"
             assert backup(Settings(state), target, lambda text: None) == {"m": known}
-            found = ModelFolder(target / "models" / "m", Settings(target), Disk()).open()[0]
-            assert digest(found) == state_digest(taught(ITEMS[:known]))
+            assert digest(reopened(Settings(target)).state) == state_digest(taught(ITEMS[:known]))
         with pytest.raises(BraidedError, match="is there already"):
             backup(Settings(state), target, lambda text: None)
     with serving(tmp_path / "backup 3") as client:
@@ -308,11 +360,10 @@ def test_a_model_that_cannot_be_opened_does_not_keep_the_others_from_starting(tm
         for name in ("good", "bad", "ugly"):
             client.put(f"/models/{name}", json=SMALL_SPEC)
             client.post(f"/models/{name}/learn", json={"records": ITEMS[:30]})
-    bad = state / "models" / "bad"
-    for path in bad.glob("snapshot-*"):
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
-    (state / "models" / "ugly" / "opening").write_text("3")
-    files = {path.name: path.read_bytes() for path in bad.iterdir()}
+    bad = state / "models" / "bad.db"
+    execute(bad, "UPDATE snapshot_parts SET content = zeroblob(9)")
+    (state / "models" / "ugly.opening").write_text("3")
+    content = bad.read_bytes()
     with serving(state) as client:
         assert client.get("/models/good").json()["records"] == 30
         assert client.post("/models/good/learn", json={"records": ITEMS[30:40]}).json()["records"] == 40
@@ -336,7 +387,7 @@ def test_a_model_that_cannot_be_opened_does_not_keep_the_others_from_starting(tm
         assert "ended 3 times in a row" in client.get("/models/ugly").json()["detail"]
         assert [one["name"] for one in client.get("/models").json()["quarantined"]] == ["bad", "ugly"]
         assert 'braided_quarantined{model="bad"} 1.0' in client.get("/metrics").text
-    assert {path.name: path.read_bytes() for path in bad.iterdir()} == files
+    assert bad.read_bytes() == content
 
 
 def test_a_copy_of_the_folder_is_locked_by_itself(tmp_path: Path) -> None:

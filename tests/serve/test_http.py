@@ -359,6 +359,13 @@ def test_limits_on_requests(tmp_path: Path) -> None:
         assert client.get("/models/m").json()["records"] == 0
 
 
+def test_records_that_would_make_too_wide_a_table_are_refused(client: Client) -> None:
+    items = [{"x": {f"feature {i} of {row}": 1.0 for i in range(90)}} for row in range(300)]
+    answer = client.post("/models/m/predict", json={"records": items})
+    assert answer.status_code == 413
+    assert "27,000 features between them: send fewer records at a time" in answer.json()["detail"]
+
+
 def test_what_is_not_there(client: Client) -> None:
     is_problem(client.get("/nowhere"), 404, "nothing here")
     is_problem(client.patch("/models/m"), 405, "method")

@@ -76,6 +76,10 @@ def mutated(chance: random.Random, requests: list[bytes]) -> bytes:
     return bytes(content)
 
 
+#: What uvicorn and uvloop log where a connection was closed, by them or the client, before its requests were answered.
+CLOSED = ("the handler is closed", "returned without completing response")
+
+
 class Told(logging.Handler):
     """What is logged with a traceback, or as an error."""
 
@@ -85,7 +89,9 @@ class Told(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info or record.levelno >= logging.ERROR:
-            self.found.append(self.format(record))
+            text = self.format(record)
+            if not any(words in text for words in CLOSED):
+                self.found.append(text)
 
 
 @contextlib.contextmanager
@@ -101,35 +107,36 @@ def told() -> Iterator[list[str]]:
             logger.removeHandler(handler)
 
 
-def statuses(client: Client, sent: bytes, chance: random.Random) -> list[int]:
-    """Send a stream, whole or in pieces, and read whatever comes back."""
+def statuses(client: Client, sent: bytes, chance: random.Random, seconds: float = 0.05) -> list[int]:
+    """Send a stream, whole or in pieces, and read whatever comes back until nothing comes for so long."""
     with socket.create_connection(("127.0.0.1", client.base_url.port or 0)) as connection:
         connection.settimeout(60)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         found = b""
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, TimeoutError):
             cuts = sorted(chance.randint(0, len(sent)) for _ in range(chance.choice((0, 0, 1, 5))))
             for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
                 connection.sendall(sent[start:end])
             if chance.random() < 0.1:
                 return []  # gone without reading
-            with contextlib.suppress(OSError):  # the service has closed it
-                connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(seconds)
             while part := connection.recv(2**16):
                 found += part
-    return [int(status) for status in re.findall(rb"(?:^|\n|\})HTTP/1\.1 (\d\d\d) ", found)]
+    return [int(status) for status in re.findall(rb"(?:^|\n|\}|\.)HTTP/1\.1 (\d\d\d) ", found)]
 
 
 def fuzz(client: Client, count: int, seed: int) -> str:
     chance, requests = random.Random(seed), seeds()
     counts: Counter[int] = Counter()
     for request in requests:  # those are right
-        assert statuses(client, request, random.Random(0))[-1] in (200, 404, 409)
+        if b"Upgrade" not in request:  # of such a one uvicorn drops the body
+            right = request.replace(HOST, HOST + b"Connection: close\r\n")
+            assert statuses(client, right, random.Random(0), seconds=60.0)[-1] in (200, 404, 409)
     with told() as problems:
         for number in range(count):
             sent = mutated(chance, requests)
             found = statuses(client, sent, chance)
-            assert not any(status >= 500 and status != 505 for status in found), (number, sent, found)
+            assert not any(status >= 500 for status in found), (number, sent, found)
             assert problems == [], (number, sent, problems[0])
             counts.update(found)
             if number % 50 == 0:

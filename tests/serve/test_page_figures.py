@@ -4,47 +4,33 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from help_serve import records, rows, small_model, taught
+from help_serve import rows, saved_and_restored, small_model, state_of, taught
 from test_error_alarm import noisy_rows
 
 from braided import MODLClassifier
-from braided.estimators import ESTIMATORS
-from braided.serve.alarm import ErrorAlarm
+from braided.evaluation.alarm import ErrorAlarm
 from braided.serve.events import _MAX_POINTS
-from braided.serve.model_spec import state_from_checkpoint
-from braided.serve.model_state import ModelState
 from braided.serve.settings import Limits
-from braided.store import decode
+from braided.serve.spec import state_from_checkpoint
 
 ITEMS = rows(700)
 
 
-def learned(items: list[dict[str, Any]], state: ModelState | None = None) -> ModelState:
-    state = state or ModelState("m", small_model(), Limits())
-    state._learn(records(items), live=True)
-    return state
-
-
-def reopened(state: ModelState) -> ModelState:
-    return ModelState.restored(decode(state.snapshot(), "m", *ESTIMATORS), Limits())
-
-
 def test_records_from_before_a_model_was_imported_are_told_apart(tmp_path: Path) -> None:
     taught(ITEMS[:300]).save(tmp_path / "model")
-    state = learned(ITEMS[300:500], state_from_checkpoint("m", (tmp_path / "model").read_bytes(), Limits()))
-    for one in (state, reopened(state), state_from_checkpoint("n", state.snapshot(), Limits())):
+    state = state_of(ITEMS[300:500], state_from_checkpoint("m", (tmp_path / "model").read_bytes(), Limits()))
+    for one in (state, saved_and_restored(state), state_from_checkpoint("n", state.snapshot(), Limits())):
         summary = one.stats.summary()
         assert (summary["records"], summary["records_before"]) == (200, 300)
         assert isinstance(one.model, MODLClassifier)
         assert one.model.records_learned == 500
-    assert learned(ITEMS[:20]).stats.summary()["records_before"] == 0
+    assert state_of(ITEMS[:20]).stats.summary()["records_before"] == 0
 
 
 def test_classes_are_those_that_were_counted() -> None:
-    state = learned(ITEMS[:400])
+    state = state_of(ITEMS[:400])
     wrong: Counter[str] = Counter()
     model = small_model()
     for item in ITEMS[:400]:
@@ -59,18 +45,18 @@ def test_classes_are_those_that_were_counted() -> None:
         assert abs(one["recall"] - (1 - wrong[label] / support[label])) < 1e-12
         assert abs(one["window_recall"] - one["recall"]) < 1e-12
     assert [one["label"] for one in state.stats.per_class(2)] == [one["label"] for one in found[:2]]
-    assert state.stats.tally.window_recall() == reopened(state).stats.tally.window_recall()
+    assert state.stats.tally.window_recall() == saved_and_restored(state).stats.tally.window_recall()
 
 
 def test_the_recall_of_the_last_records_is_of_them_alone() -> None:
-    state = learned(noisy_rows(3_000, change=2_000))
+    state = state_of(noisy_rows(3_000, change=2_000))
     found = state.stats.per_class(2)
     for which, low, high in (("recall", 0.75, 1.0), ("window_recall", 0.4, 0.6)):
         assert low < np.mean([one[which] for one in found]) < high
 
 
 def test_errors_over_a_window_are_those_of_its_records() -> None:
-    state = learned(ITEMS)
+    state = state_of(ITEMS)
     losses = []
     model = small_model()
     for item in ITEMS:
@@ -83,7 +69,7 @@ def test_errors_over_a_window_are_those_of_its_records() -> None:
         assert abs(together - np.mean(losses[int(record) - 140 : int(record)])) < 1e-12
         assert len(others) == 4
     assert found["rows"][-1][0] == 700
-    assert learned(ITEMS[:90]).stats.window_curve(_MAX_POINTS)["rows"] == []
+    assert state_of(ITEMS[:90]).stats.window_curve(_MAX_POINTS)["rows"] == []
 
 
 def test_where_an_alarm_stood_is_kept() -> None:

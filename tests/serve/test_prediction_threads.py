@@ -15,7 +15,7 @@ from help_serve import LINES, SMALL_SPEC, ndjson, records, rows, served_model, s
 from httpx import Client
 
 from braided.serve import events, handlers, metrics
-from braided.serve.prediction_threads import PredictionThreads
+from braided.serve.predictions import PredictionThreads
 from braided.serve.settings import Settings
 from braided.serve.worker import Worker
 
@@ -120,7 +120,7 @@ def test_figures_that_take_long_hold_up_nobody(
 def test_what_is_quick_is_predicted_on_the_loop_and_what_is_not_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = served_model(tmp_path, Settings(tmp_path))
+    worker = served_model(Settings(tmp_path))
     threads = PredictionThreads()
     here: list[bool] = []
     seconds = [0.0001]

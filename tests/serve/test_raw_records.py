@@ -7,22 +7,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import LINES, SMALL, SMALL_SPEC, HTTPProblem, ask, digest, digest_of, ndjson, serving
+from help_serve import (
+    LINES,
+    SMALL,
+    SMALL_SPEC,
+    HTTPProblem,
+    ask,
+    digest,
+    digest_of,
+    ndjson,
+    reopened,
+    served_model,
+    serving,
+)
 
 import braided
 from braided import MODLClassifier
 from braided.estimators import ESTIMATORS
-from braided.serve.backup import backup
-from braided.serve.commit_group import CommitGroup
-from braided.serve.disk import Disk
-from braided.serve.group_draft import GroupDraft
-from braided.serve.model_folder import ModelFolder, Recovery
-from braided.serve.model_spec import ModelSpec, model_from, state_from_checkpoint
-from braided.serve.model_state import ModelState
-from braided.serve.raw_records import RawRecordParser, RawRecords
+from braided.serve.maintain import backup
+from braided.serve.records import RawRecords, RecordParser
 from braided.serve.settings import Limits, Settings
-from braided.serve.worker import Worker
-from braided.serve.write_request import WriteRequest
+from braided.serve.spec import ModelSpec, model_from, state_from_checkpoint
+from braided.serve.state import ModelState
 from braided.store import decode, state_digest
 from braided.streams import Rules
 from command import braided as braided_
@@ -45,9 +51,9 @@ def items(n: int) -> list[dict[str, Any]]:
 ITEMS = items(90)
 
 
-def model() -> MODLClassifier:
-    rules = Rules(na=("-999",), max_features=1_000)
-    return MODLClassifier(learners=SMALL, max_features=1_000, max_classes=100, encode=braided.Encoder(rules))
+def model(max_features: int = 1_000, max_classes: int = 100) -> MODLClassifier:
+    rules = braided.Encoder(Rules(na=("-999",), max_features=max_features))
+    return MODLClassifier(learners=SMALL, max_features=max_features, max_classes=max_classes, encode=rules)
 
 
 def taught(n: int) -> MODLClassifier:
@@ -58,22 +64,16 @@ def taught(n: int) -> MODLClassifier:
 
 
 def raw(some: list[dict[str, Any]], labelled: bool = True) -> RawRecords:
-    parser = RawRecordParser(labelled, False, Limits())
+    parser = RecordParser(labelled, False, Limits(), raw=True)
     for item in some:
         parser.add(item if labelled else {"x": item["x"]})
-    return parser.done()
+    found = parser.done()
+    assert isinstance(found, RawRecords)
+    return found
 
 
 def rules_of(state: ModelState) -> Any:
     return decode(state.snapshot(), "it", *ESTIMATORS).metadata["encode"]
-
-
-def made(folder: Path, **changes: Any) -> Worker:
-    settings = Settings(folder, **{"segment_bytes": 4_000, "snapshot_records": 10**6, **changes})
-    state = ModelState("m", model(), settings.limits)
-    worker = Worker(state, ModelFolder.create(folder, state, settings, Disk()), Recovery(0, 0, []))
-    worker.start()
-    return worker
 
 
 def assert_is(state: ModelState, n: int) -> None:
@@ -144,22 +144,20 @@ def test_an_observed_record_is_read_by_the_rules_of_its_time(tmp_path: Path) -> 
     assert digest_of(content) == state_digest(plain)
 
 
-def test_a_restart_replays_the_journal_to_the_same_rules_and_bits(tmp_path: Path) -> None:
-    worker = made(tmp_path)
+def test_a_restart_replays_the_log_to_the_same_rules_and_bits(tmp_path: Path) -> None:
+    worker = served_model(Settings(tmp_path), model())
     for at in range(0, 90, 6):
         ask(worker, "learn", records=raw(ITEMS[at : at + 6]), client="me", sequence=at)
     assert_is(worker.state, 90)
     worker.stop(snapshot=False)
-    files = ModelFolder(tmp_path / "m", worker.settings, Disk())
-    state, recovery = files.open()
-    assert recovery.replayed == 90
-    assert_is(state, 90)
-    files.close()
+    found = reopened(worker.settings)
+    assert found.replayed == 90
+    assert_is(found.state, 90)
 
 
 @pytest.mark.parametrize("record", [0, 1, 14, 31, 32, 47, 89])
 def test_any_earlier_record_comes_back_with_the_rules_of_its_time(tmp_path: Path, record: int) -> None:
-    worker = made(tmp_path, keep="9999m")
+    worker = served_model(Settings(tmp_path), model())
     for at in range(0, 90, 10):
         ask(worker, "learn", records=raw(ITEMS[at : at + 10]))
     assert ask(worker, "restore", record=record)["records"] == record
@@ -167,8 +165,7 @@ def test_any_earlier_record_comes_back_with_the_rules_of_its_time(tmp_path: Path
     ask(worker, "learn", records=raw(ITEMS[record:]))
     assert_is(worker.state, 90)
     worker.stop(snapshot=False)
-    state = ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0]
-    assert_is(state, 90)
+    assert_is(reopened(worker.settings).state, 90)
 
 
 @pytest.mark.parametrize(
@@ -180,15 +177,40 @@ def test_any_earlier_record_comes_back_with_the_rules_of_its_time(tmp_path: Path
         ({"x": {f"c{i}": i for i in range(999)}, "y": "class 1"}, "would be number 1001"),
     ],
 )
-def test_a_refused_request_leaves_no_rule_behind(tmp_path: Path, bad: dict[str, Any], message: str) -> None:
-    worker = made(tmp_path)
+def test_a_request_with_a_value_that_cannot_be_read_leaves_no_rule_behind(
+    tmp_path: Path, bad: dict[str, Any], message: str
+) -> None:
+    worker = served_model(Settings(tmp_path), model())
     ask(worker, "learn", records=raw(ITEMS[:20]))
     with pytest.raises(HTTPProblem, match=message):
         ask(worker, "learn", records=raw([{"x": {"machine": "M-51", "new": "a"}, "y": "class 0"}, bad]))
     ask(worker, "learn", records=raw(ITEMS[20:30]))
     assert_is(worker.state, 30)
     worker.stop(snapshot=False)
-    assert_is(ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0], 30)
+    assert_is(reopened(worker.settings).state, 30)
+
+
+def test_a_request_that_the_model_refuses_teaches_nothing_but_its_rules_stay(tmp_path: Path) -> None:
+    worker = served_model(Settings(tmp_path), model(max_features=20, max_classes=3))
+    ask(worker, "learn", records=raw(ITEMS[:20]))
+    known, before = digest(worker.state), rules_of(worker.state)
+    refusals = []
+    for i in range(40):
+        strange = {"x": {"machine": f"new {i}"}, "y": "class 3"}
+        with pytest.raises(HTTPProblem) as refused:
+            ask(worker, "learn", records=raw([strange]))
+        refusals.append(refused.value.detail)
+    assert "3 classes" in refusals[0]
+    assert "would be number 21" in refusals[-1], "the rules do not grow beyond max_features"
+    assert digest(worker.state) == known
+    grown = rules_of(worker.state)
+    assert len(dict(before["categories"])["machine"]) < len(dict(grown["categories"])["machine"]) < 20
+    assert worker.version() == worker.state.stats.records == 20
+    ask(worker, "learn", records=raw(ITEMS[20:25]))
+    known, grown = digest(worker.state), rules_of(worker.state)
+    worker.stop(snapshot=False)
+    again = reopened(worker.settings).state
+    assert (digest(again), rules_of(again)) == (known, grown)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +225,12 @@ def test_a_refused_request_leaves_no_rule_behind(tmp_path: Path, bad: dict[str, 
 )
 def test_what_no_record_is_like_is_refused_before_it_is_queued(x: Any, message: str) -> None:
     with pytest.raises(HTTPProblem, match=message):
-        RawRecordParser(False, False, Limits()).add({"x": x})
+        RecordParser(False, False, Limits(), raw=True).add({"x": x})
 
 
 def test_nested_values_get_names_of_their_own() -> None:
-    parser = RawRecordParser(False, False, Limits())
-    parser.add({"x": {"pump": {"state": "on", "p": [1, None]}}})
-    assert parser.done().items == [{"pump.state": "on", "pump.p.0": 1, "pump.p.1": None}]
+    nested = {"x": {"pump": {"state": "on", "p": [1, None]}}}
+    assert raw([nested], labelled=False).items == [{"pump.state": "on", "pump.p.0": 1, "pump.p.1": None}]
 
 
 def test_a_model_without_rules_refuses_text_and_names_the_remedy(tmp_path: Path) -> None:
@@ -245,34 +266,19 @@ def test_a_rule_that_a_client_gives_wrongly_is_told_as_a_setting(encode: dict[st
     assert model_from(ModelSpec.model_validate({"encode": {"decimal": None, "na": ["-999"]}}), Limits())
 
 
-def test_a_frame_of_the_journal_is_the_same_after_it_was_read_and_its_beginning_has_its_own_rules() -> None:
-    state = ModelState("m", model_from(ModelSpec.model_validate(SPEC), Limits()), Limits())
-    draft = GroupDraft(state, Limits())
-    for at in (0, 10, 20):
-        draft.add(WriteRequest("learn", None, raw(ITEMS[at : at + 10])))
-    group = draft.group()
-    assert group is not None
-    assert CommitGroup.decode(group.encode()).growth == group.growth
-    first = group.first(15)
-    assert {step[0] for step in group.growth} > {step[0] for step in first.growth}
-    state.apply(1, CommitGroup.decode(first.encode()))
-    assert_is(state, 15)
-
-
 def test_an_import_is_held_to_the_limits_and_a_backup_keeps_the_rules(tmp_path: Path) -> None:
     content = _checkpoint(taught(90), tmp_path / "file")
     state = state_from_checkpoint("m", content, Limits())
     assert state.rules is not None
     assert state.rules.rules.max_features == 1_000
-    with pytest.raises(HTTPProblem, match="features, and this service allows 5"):
+    with pytest.raises(HTTPProblem, match="features in the checkpoint is 16, and this service allows 5"):
         state_from_checkpoint("m", content, Limits(features=5))
     with pytest.raises(HTTPProblem, match="characters: give 1 to 6"):
         state_from_checkpoint("m", content, Limits(text=6))
     with serving(tmp_path / "service") as http:
         http.put("/models/m/checkpoint", content=content, headers={"Content-Type": "application/octet-stream"})
         backup(Settings(tmp_path / "service"), tmp_path / "backup", lambda text: None)
-    kept = ModelFolder(tmp_path / "backup" / "models" / "m", Settings(tmp_path / "backup"), Disk()).last_good()[0]
-    assert rules_of(kept) == rules_of(state)
+    assert rules_of(reopened(Settings(tmp_path / "backup")).state) == rules_of(state)
 
 
 def test_a_file_is_run_and_its_raw_record_gets_the_same_bits_everywhere(tmp_path: Path) -> None:
@@ -308,14 +314,14 @@ def _checkpoint(of: MODLClassifier, path: Path) -> bytes:
 
 
 def test_a_raw_record_counts_as_its_weight_says(tmp_path: Path) -> None:
-    worker, expected = made(tmp_path), model()
+    worker, expected = served_model(Settings(tmp_path), model()), model()
     weighted = [{**item, "w": 1 + i % 3} for i, item in enumerate(ITEMS[:30])]
     ask(worker, "learn", records=raw(weighted))
     for item in weighted:
         expected.learn_one(item["x"], item["y"], item["w"])
     assert digest(worker.state) == state_digest(expected)
     worker.stop(snapshot=False)
-    assert digest(ModelFolder(tmp_path / "m", worker.settings, Disk()).open()[0]) == state_digest(expected)
+    assert digest(reopened(worker.settings).state) == state_digest(expected)
 
 
 def test_a_record_of_weight_zero_changes_neither_model_nor_rules(tmp_path: Path) -> None:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import pytest
-from help_serve import records, rows, small_model
+from help_serve import rows, saved_and_restored, small_model, state_of
 
 from braided import record
-from braided.estimators import ESTIMATORS
 from braided.kernels.tally import USUAL
-from braided.serve.model_state import ModelState
-from braided.serve.settings import Limits
-from braided.store import decode
-
-
-def learned(n: int, **settings: Any) -> ModelState:
-    state = ModelState("m", small_model(**settings), Limits())
-    state._learn(records(rows(n)), live=True)
-    return state
+from braided.serve.stats import Stats
 
 
 def test_the_figures_are_those_of_an_evaluation() -> None:
-    state = learned(400)
+    state = state_of(rows(400))
     history = record(small_model(), [(item["x"], item["y"]) for item in rows(400)])
     summary = state.stats.summary()
     assert summary["error"] == history.error
@@ -44,16 +34,15 @@ def test_the_figures_are_those_of_an_evaluation() -> None:
 def test_the_strip_begins_with_the_least_available() -> None:
     items = [{"x": {"a": 1.0} | ({"b": 1.0} if t % 2 else {}) | ({"c": 1.0} if t < 9 else {}), "y": t % 2}
              for t in range(100)]  # fmt: skip
-    state = ModelState("m", small_model(), Limits())
-    assert state.stats.strip(2) == []
-    state._learn(records(items), live=True)
+    assert Stats(["olr"], regression=False).strip(2) == []
+    state = state_of(items)
     assert state.stats.strip(2) == [["c", [0.18, 0.0]], ["b", [0.5, 0.5]]]
 
 
 def test_a_restart_keeps_the_plain_guesses() -> None:
-    straight = learned(300)
-    again = ModelState.restored(decode(straight.snapshot(), "new", *ESTIMATORS), Limits())
+    straight = state_of(rows(300))
+    again = saved_and_restored(straight)
     for state in (straight, again):
-        state._learn(records(rows(310)[300:]), live=True)
+        state_of(rows(310)[300:], state)
     assert again.stats.summary()["plain_guesses"] == straight.stats.summary()["plain_guesses"]
     assert again.stats.curve(400) == straight.stats.curve(400)

@@ -18,14 +18,19 @@ from typing import Any
 import pytest
 from help_serve import SMALL_SPEC, http, rows, served, serving, tokens_of
 from httpx import Client
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Router
 
+from braided.cli.settings_file import read_options
 from braided.errors import BraidedError
 from braided.serve.access_log import AccessLog
-from braided.serve.command import Running, reloader
+from braided.serve.command import Running
 from braided.serve.feed import FeedSettings
+from braided.serve.middleware import Observed
+from braided.serve.operations import Operation
 from braided.serve.security import read_tokens
 from braided.serve.settings import Limits, Settings
-from braided.serve.settings_file import read_options
 
 ITEMS = rows(5)
 READ_PUMPS, LEARN_PUMP, ADMINISTER_FANS, READ_ALL, WRITE = (
@@ -173,26 +178,29 @@ def test_requests_are_counted_by_route_and_status(client: Client) -> None:
     client.get("/models/pump-1/nowhere/secret-path", headers=READ_ALL)
     text = client.get("/metrics", headers=READ_ALL).text
     route = 'method="GET",route="/models/{name}/clients/{client}"'
-    assert f'braided_requests_total{{{route},status="404"}} 1.0' in text
-    counted = next(
-        line for line in text.splitlines() if line.startswith(f'braided_requests_total{{{route},status="200"')
-    )
-    assert float(counted.rpartition(" ")[2]) >= 2
+    counted = dict(line.rsplit(" ", 1) for line in text.splitlines())
+    assert float(counted[f'braided_request_seconds_count{{{route},status="200"}}']) >= 2
     assert f'braided_request_seconds_bucket{{le="+Inf",{route},status="404"}} 1.0' in text
     assert f'braided_request_seconds_count{{{route},status="404"}} 1.0' in text
     assert 'route="none",status="404"' in text
     assert "secret-path" not in text
-    assert "braided_connections " in text
+    assert "braided_requests_in_flight" in text
+
+
+async def _never(request: Request) -> Response:
+    raise AssertionError
 
 
 def test_the_access_log_has_a_line_per_request_and_no_token(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     running = Running(Settings(tmp_path, token_file=token_file(tmp_path), access_log=str(path)))
-    admission = running.admission
-    grant = admission.tokens.grant(LEARN_PUMP["Authorization"])
-    scope = {"client": ("10.0.0.1", 5), "grant": grant, "path_params": {"name": "pump-1"}, "method": "POST"}
-    admission.note(scope, "/models/{name}/learn", "POST", 200, 17, 0.0025)
-    admission.note({"client": None}, "none", "other", 401, 5, 0.1)
+    scope = {
+        "client": ("10.0.0.1", 5), "grant": running.policy.tokens.grant(LEARN_PUMP["Authorization"]),
+        "path_params": {"name": "pump-1"}, "method": "POST",
+    }  # fmt: skip
+    observed = Observed(Router(), running.policy, [Operation("POST", "/models/{name}/learn", _never, "learn")])
+    observed._note(scope, 200, 17, 0.0025)
+    Observed(Router(), running.policy)._note({"client": None, "method": "?"}, 401, 5, 0.1)
     running.close()
     first, second = (json.loads(line) for line in path.read_text().splitlines())
     assert first.pop("time") == pytest.approx(time.time(), abs=600)
@@ -201,6 +209,7 @@ def test_the_access_log_has_a_line_per_request_and_no_token(tmp_path: Path) -> N
         "bytes": 17, "milliseconds": 2.5, "token": "line 3", "scope": "learn",
     }  # fmt: skip
     assert (second["token"], second["scope"], second["model"], second["status"]) == (None, None, None, 401)
+    assert (second["route"], second["method"]) == ("none", "other")
     with pytest.raises(BraidedError, match="access-log"):
         AccessLog(str(tmp_path / "none" / "file"))
 
@@ -227,9 +236,12 @@ def test_reloading_takes_tokens_limits_and_log_or_nothing(tmp_path: Path, caplog
     first = Settings(tmp_path, token_file=path)
     running = Running(first)
     wanted = [first]
-    reload = reloader(running, lambda: wanted[0])
+
+    def reload() -> None:
+        running.reload(lambda: wanted[0])
+
     fresh = {"Authorization": "Bearer a-fresh-token-0123456789"}["Authorization"]
-    assert running.admission.tokens.grant(fresh) is None
+    assert running.policy.tokens.grant(fresh) is None
 
     token_file(tmp_path, "read a-fresh-token-0123456789\n")
     wanted[0] = Settings(
@@ -241,16 +253,16 @@ def test_reloading_takes_tokens_limits_and_log_or_nothing(tmp_path: Path, caplog
         thread.start()
         thread.join(60)
         assert not thread.is_alive()
-    assert running.admission.tokens.grant(fresh) is not None
-    assert running.admission.tokens.grant(WRITE["Authorization"]) is None
-    limits = running.admission.limits
-    assert limits is running.connections.limits is running.service.settings.limits
+    assert running.policy.tokens.grant(fresh) is not None
+    assert running.policy.tokens.grant(WRITE["Authorization"]) is None
+    limits = running.policy.limits
+    assert limits is running.service.settings.limits
     assert (limits.records, limits.in_flight, limits.observations) == (7, 3, Limits().observations)
     assert running.service.settings.port == first.port
-    assert running.admission.access_log is not None
+    assert running.policy.access_log is not None
     assert "port, observations will change with the next start" in caplog.text
 
-    kept = (running.admission.tokens, running.service.settings, running.admission.access_log)
+    kept = (running.policy.tokens, running.service.settings, running.policy.access_log)
     for text, other in (
         ("read short\n", wanted[0]),
         (FILE, Settings(tmp_path, access_log=str(tmp_path / "no" / "log"))),
@@ -260,7 +272,7 @@ def test_reloading_takes_tokens_limits_and_log_or_nothing(tmp_path: Path, caplog
         caplog.clear()
         reload()
         assert "nothing was changed" in caplog.text
-        assert (running.admission.tokens, running.service.settings, running.admission.access_log) == kept
+        assert (running.policy.tokens, running.service.settings, running.policy.access_log) == kept
     running.close()
 
 

@@ -10,15 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from help_serve import SMALL_SPEC, FaultyDisk, ask, records, rows, served_model, serving, small_model
+from help_serve import (
+    SMALL_SPEC,
+    ask,
+    records,
+    rows,
+    saved_and_restored,
+    served_model,
+    serving,
+    small_model,
+)
 from httpx import Client
 
 from braided.estimators import ESTIMATORS
-from braided.serve import model_state, service
-from braided.serve.commit_group import CommitEntry, CommitGroup
-from braided.serve.model_state import ModelState
+from braided.serve import service
+from braided.serve import state as state_module
+from braided.serve.requests import WriteRequest
 from braided.serve.settings import Limits, Settings
-from braided.serve.write_request import WriteRequest
+from braided.serve.state import ModelState
+from braided.serve.storage import Storage
 from braided.store import decode, encode
 
 ITEMS = rows(30)
@@ -59,9 +69,16 @@ def predictions_are_answered(client: Client) -> None:
         assert client.post("/models/m/predict", content=LONG, headers=JSON, timeout=20).status_code == 200
 
 
-def test_a_disk_that_hangs_holds_up_no_prediction(tmp_path: Path, held: Held) -> None:
-    disk = FaultyDisk(lambda operation, number: held() if operation == "sync" else None)
-    with serving(tmp_path / "state", disk=disk) as client, ThreadPoolExecutor(20) as pool:
+def test_a_disk_that_hangs_holds_up_no_prediction(tmp_path: Path, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = Storage._note
+
+    def note_slowly(storage: Storage, *numbers: int) -> None:
+        held()  # in a transaction, as in a commit that waits for the disk
+        note(storage, *numbers)
+
+    monkeypatch.setattr(Storage, "_note", note_slowly)
+    monkeypatch.setattr(service.files, "sync_path", lambda path: held())
+    with serving(tmp_path / "state") as client, ThreadPoolExecutor(20) as pool:
         assert client.put("/models/m", json=SMALL_SPEC).status_code == 201
         assert client.post("/models/m/learn", json={"records": ITEMS}).status_code == 200
         held.hold()
@@ -104,8 +121,8 @@ def test_a_model_that_is_being_written_holds_up_no_prediction(
         held()
         return encode(*what)
 
-    monkeypatch.setattr(model_state, "encode", encode_slowly)
-    worker = served_model(tmp_path, Settings(tmp_path, snapshot_records=60))
+    worker = served_model(Settings(tmp_path, snapshot_records=60))
+    monkeypatch.setattr(state_module, "encode", encode_slowly)
     ask(worker, "learn", records=records(ITEMS))
     held.hold()
     answer: Future[Any] = Future()
@@ -117,15 +134,14 @@ def test_a_model_that_is_being_written_holds_up_no_prediction(
     asked = records(ITEMS[:3], False)
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(worker.predict, asked).result(timeout=20)[1][0]["version"] in (30, 60)
-        assert pool.submit(worker.predict_one, RECORD["x"]).result(timeout=20)[1]["version"] in (30, 60)
+        assert pool.submit(worker.predict_one, RECORD["x"]).result(timeout=20)[1][0]["version"] in (30, 60)
     held.released.set()
     answer.result(timeout=30)
     worker.stop()
 
 
 def wait(state: ModelState, id_: str, x: dict[str, float], at: float) -> None:
-    entries = [CommitEntry("observe", 1, id=id_, time=at)]
-    state.apply(state.number + 1, CommitGroup(entries, records([{"x": x}], labelled=False), at))
+    state.apply([WriteRequest("observe", None, records([{"x": x}], labelled=False), id=id_, time=at)])
 
 
 def test_an_id_that_comes_again_is_that_of_the_later_record() -> None:
@@ -142,9 +158,9 @@ def test_records_that_wait_are_in_a_snapshot_and_their_values_not_in_its_text() 
         state = ModelState("m", small_model(), Limits())
         for i in range(count):
             wait(state, f"id {i}", {f"f{j}": i + j / 3 for j in range(i % 4)}, float(i))
-        found = decode(state.snapshot(), "snapshot", *ESTIMATORS)
-        assert "0.333" not in json.dumps(found.metadata["serve"]["late"])
-        restored = ModelState.restored(found, Limits())
+        kept = decode(state.snapshot(), "snapshot", *ESTIMATORS).metadata["serve"]
+        assert "0.333" not in json.dumps(kept["late"])
+        restored = saved_and_restored(state)
         assert [one.key for one in restored.late.entries()] == [f"id {i}" for i in range(count)]
         for before, after in zip(state.late.entries(), restored.late.entries(), strict=True):
             assert before.records is not None

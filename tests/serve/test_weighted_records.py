@@ -1,4 +1,4 @@
-"""Weights in the service: of one record, of several, in lines and with late labels; journalled, and read back."""
+"""Weights in the service: of one record, of several, in lines and with late labels; logged, and read back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from help_serve import LINES, SMALL_SPEC, digest_of, ndjson, rows, serving, small_model
+from help_serve import (
+    LINES,
+    SMALL_SPEC,
+    ask,
+    digest,
+    digest_of,
+    label_of,
+    ndjson,
+    records,
+    reopened,
+    rows,
+    served_model,
+    serving,
+    small_model,
+)
 
-from braided.serve.commit_group import CommitEntry, CommitGroup
-from braided.serve.records import RecordParser, joined
-from braided.serve.settings import Limits
+from braided.serve.settings import Settings
+from braided.serve.storage import Storage
 from braided.store import state_digest
 
 ITEMS = rows(80)
@@ -39,7 +52,7 @@ def test_the_service_learns_weights_as_in_process_and_again_after_a_restart(tmp_
         assert digest_of(client.get("/models/m/checkpoint").content) == state_digest(model)
         assert client.get("/models/m").json()["records"] == 80
         assert client.get("/models/m").json()["version"] == sum(w > 0 for w in WEIGHTS)
-        # Back to the start, and forth through the journal.
+        # Back to the start, and forth by the same records.
         assert client.post("/models/m/restore", json={"record": 0}).status_code == 200
         assert client.post("/models/m/learn", json={"records": weighted(0, 80)}).json()["learned"] == 80
     with serving(tmp_path / "state") as client:
@@ -64,29 +77,22 @@ def test_what_is_no_weight_is_refused_and_nothing_learned(tmp_path: Path, w: Any
 def test_the_document_of_the_service_knows_weights(tmp_path: Path) -> None:
     with serving(tmp_path / "state") as client:
         schemas = client.get("/openapi.json").json()["components"]["schemas"]
-    for name in ("LabelledRecord", "LearnOne", "LabelRequest"):
+    for name in ("LabelledRecord", "LearnOne", "Label"):
         assert schemas[name]["properties"]["w"]["minimum"] == 0
         assert "w" not in schemas[name]["required"]
 
 
-def parsed(items: list[dict[str, Any]]) -> Any:
-    parser = RecordParser(True, False, Limits())
-    for item in items:
-        parser.add(item)
-    return parser.done()
-
-
-def test_a_frame_keeps_weights_and_one_without_is_as_it_was() -> None:
-    plain, heavy = parsed(ITEMS[:3]), parsed(weighted(3, 6))
-    assert plain.weights is None
-    both = joined([plain, heavy])
-    assert both.weights is not None
-    assert both.weights.tolist() == [1.0, 1.0, 1.0, *WEIGHTS[3:6]]
-    group = CommitGroup([CommitEntry("learn", 6)], both, 1.0)
-    again = CommitGroup.decode(group.encode())
-    assert again.records.weights is not None
-    assert again.records.weights.tolist() == both.weights.tolist()
-    assert again.first(4).records.weights.tolist() == both.weights[:4].tolist()  # type: ignore[union-attr]
-    before = CommitGroup([CommitEntry("learn", 3)], plain, 1.0).encode()
-    assert b"weights" not in before
-    assert CommitGroup.decode(before).records.weights is None
+def test_the_log_keeps_weights_and_says_where_there_are_none(tmp_path: Path) -> None:
+    settings = Settings(tmp_path)
+    worker = served_model(settings)
+    ask(worker, "learn", records=records(ITEMS[:3]))
+    ask(worker, "learn", records=records(weighted(3, 6)))
+    ask(worker, "observe", records=records(ITEMS[6:7], False), id="a")
+    ask(worker, "label", id="a", records=label_of(ITEMS[6]["y"], 2.5))
+    known = digest(worker.state)
+    worker.stop(snapshot=False)
+    storage = Storage.open(settings.models / "m.db")
+    logged = [request.records.weights for request, *_ in storage.requests(0) if request.records is not None]
+    storage.close()
+    assert [None if one is None else one.tolist() for one in logged] == [None, WEIGHTS[3:6], None, [2.5]]
+    assert digest(reopened(settings).state) == known

@@ -10,8 +10,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.console import Console
 
-from braided import extras
+from braided import checks, extras
 from braided.cli.options import DataDirOption, JsonOption, QuietOption, teller, with_options
+from braided.cli.settings_file import read_options
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
 from braided.serve.settings import Limits, Settings
@@ -50,7 +51,6 @@ def serve(
 
 def _with_file(given: Settings, path: Path, context: typer.Context) -> Settings:
     """The settings with those of a file, but for what the command line says."""
-    settings_file = extras.require("braided.serve.settings_file", "serve")
     hints = {name: (kind, hint) for kind in (Settings, Limits) for name, hint in get_type_hints(kind).items()}
     # An option is called otherwise than its field, as --dir is the folder.
     fields = {option.opts[0].lstrip("-").replace("-", "_"): str(option.name) for option in context.command.params}
@@ -58,41 +58,111 @@ def _with_file(given: Settings, path: Path, context: typer.Context) -> Settings:
     kinds = {name: hints[field][1] for name, field in fields.items()}
     kinds = {name: kind if kind in (int, float) else str for name, kind in kinds.items()}
     found: dict[type, dict[str, Any]] = {Settings: {}, Limits: {}}
-    for name, value in settings_file.read_options(path, kinds).items():
+    for name, value in read_options(path, kinds).items():
         kind, hint = hints[fields[name]]
         if getattr(context.get_parameter_source(fields[name]), "name", "") == "DEFAULT":
             found[kind][fields[name]] = Path(value) if hint in (Path, Path | None) else value
     return dataclasses.replace(given, **found[Settings], limits=dataclasses.replace(given.limits, **found[Limits]))
 
 
+def _databases(folder: Path, model: str | None) -> list[Path]:
+    """The databases in a folder, or that of one model."""
+    found = [path for path in extras.require("braided.serve.service", "serve").databases(folder)
+             if model in (None, path.stem)]  # fmt: skip
+    if model is not None and not found:
+        raise BraidedError(f"{folder}: holds no model {model!r}: see the files in {folder / 'models'}")
+    return found
+
+
 @app.command()
 def repair(
     folder: _FolderArgument,
     model: Annotated[str | None, typer.Option(help="The model to repair; without it, all are looked at.")] = None,
-    remedy: Annotated[
-        str | None, typer.Option("--do", help="What to do: one of those that the look has shown.")
-    ] = None,
+    remedy: Annotated[str | None, typer.Option("--do", help="rebuild, set-aside or retry, as the look shows.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which models cannot be opened and why, and mend one of them. What is taken away is kept in DIR/aside."""
-    extras.require("braided.serve.maintenance", "serve").repair(folder, model, remedy, as_json)
+    """Show which models are damaged or cannot be opened, and mend one of them. What is taken away is in DIR/aside."""
+    maintain = extras.require("braided.serve.maintain", "serve")
+    service, settings = extras.require("braided.serve.service", "serve"), Settings(folder)
+    paths = _databases(folder, model)
+    if remedy is None:
+        findings = [maintain.look(path, settings) for path in paths]
+        if as_json:
+            typer.echo(json.dumps([dataclasses.asdict(finding) for finding in findings]))
+        else:
+            for finding in findings:
+                for line in _described(finding, folder, maintain.REMEDIES):
+                    typer.echo(printable(line))
+        if any(finding.problem is not None or finding.damage for finding in findings):
+            raise typer.Exit(1)
+        return
+    checks.choice("--do", remedy, maintain.REMEDIES)
+    if model is None:
+        raise BraidedError(f"--do {remedy} needs --model: say which one to repair")
+    with service.folder_lock(folder):
+        found = maintain.look(paths[0], settings)
+        if remedy not in found.remedies:
+            possible = ", ".join(found.remedies) or "nothing, as it can be opened and nothing is damaged"
+            raise BraidedError(f"model {model}: --do {remedy} would not help: what can be done is {possible}")
+        done = maintain.mend(paths[0], settings, remedy)
+    typer.echo(json.dumps({"model": model, "done": done}) if as_json else f"{model}: {done}")
+    if remedy == "retry" and found.records is None:
+        typer.echo(f"braided: model {model} cannot be opened yet: {found.problem}", err=True)
+        raise typer.Exit(1)
+
+
+def _described(finding: Any, folder: Path, remedies: dict[str, str]) -> list[str]:
+    """What a look has shown, in lines."""
+    state = finding.problem or (
+        f"ok, {finding.records} records" if not finding.damage else f"{finding.records} records"
+    )
+    lines = [f"{finding.name}: {state}", *(f"  {line}" for line in finding.damage if line != finding.problem)]
+    if finding.remedies:
+        lines.append("  it can be repaired while the service is stopped:")
+    for remedy, records in finding.remedies.items():
+        left = f" ({records} records are left)" if records is not None else ""
+        lines.append(f"  braided serve repair {folder} --model {finding.name} --do {remedy}")
+        lines.append(f"      {remedies[remedy]}{left}")
+    return lines
 
 
 @app.command()
 def restore(
     folder: _FolderArgument,
     model: Annotated[str, typer.Option(help="The model.")],
-    at: Annotated[
+    to: Annotated[
         str | None,
         typer.Option(
-            help="When it had learned so many records, or a time such as 2026-03-01T10:00Z; without it, what there is "
-            "to go back to is shown."
+            help="When it had learned so many records, or a time such as 2026-03-01T10:00Z; without it, the snapshots "
+            "are shown, since the first of which it can go back to any record."
         ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring a model of a service that is stopped back to an earlier record. POST .../restore does it while it runs."""
-    extras.require("braided.serve.maintenance", "serve").restore(folder, model, at, as_json)
+    maintain = extras.require("braided.serve.maintain", "serve")
+    recovery = extras.require("braided.serve.recovery", "serve")
+    (path,) = _databases(folder, model)
+    if to is None:
+        found = maintain.snapshots(path)
+        if as_json:
+            typer.echo(json.dumps({"model": model, "snapshots": found}))
+            return
+        typer.echo(f"{model}: snapshots, the oldest first; it can go back to any record since the first")
+        for one in found:
+            typer.echo(f"  record {one['records']}, {recovery.utc(one['time'])}")
+        return
+    record, at = int(to) if to.isascii() and to.isdigit() else None, None
+    if record is None:
+        try:
+            at = recovery.time_of(to)
+        except (ValueError, OverflowError):
+            raise BraidedError(
+                f"--to is {to!r}: give a number of records, or a time such as 2026-03-01T10:00Z"
+            ) from None
+    done = maintain.restore(path, Settings(folder), record, at)
+    text = f"{model}: went back from record {done['records_before']} to record {done['records']}"
+    typer.echo(json.dumps(done) if as_json else text)
 
 
 @app.command()
@@ -102,7 +172,13 @@ def backup(
     as_json: JsonOption = False,
 ) -> None:
     """Copy all models, while they are served or not, and check the copies."""
-    extras.require("braided.serve.maintenance", "serve").backup(folder, target, as_json)
+    maintain = extras.require("braided.serve.maintain", "serve")
+    found = maintain.backup(Settings(folder), target, lambda text: None if as_json else typer.echo(printable(text)))
+    typer.echo(json.dumps({"target": str(target), "records": found}) if as_json else f"the copies are in {target}")
+    if unopened := [name for name, records in found.items() if records is None]:
+        names = ", ".join(unopened)
+        typer.echo(f"braided: {names} cannot be opened, here as there: see braided serve repair", err=True)
+        raise typer.Exit(1)
 
 
 @with_options(ReadingOptions, "reading")

@@ -6,39 +6,43 @@ import asyncio
 import contextlib
 import re
 import secrets
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import orjson
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from braided.errors import BraidedError
 from braided.estimators.base import BY, COLUMN
+from braided.records import Records
 from braided.serve import metrics, ndjson
-from braided.serve.endpoint import JSON, NDJSON, OCTETS, content_type
 from braided.serve.events import Events
-from braided.serve.history import time_of
 from braided.serve.live_page import live_page
-from braided.serve.model_spec import ModelSpec
-from braided.serve.prediction_answers import PREDICT_CHUNK
-from braided.serve.prediction_threads import PredictionThreads
-from braided.serve.problems import HTTPProblem, shown
-from braided.serve.raw_records import RawRecords
-from braided.serve.records import RecordParser, Records, check_text, decode_json, is_plain
+from braided.serve.middleware import Policy, content_type
+from braided.serve.operations import JSON, NDJSON, OCTETS
+from braided.serve.predictions import PREDICT_CHUNK, PredictionThreads
+from braided.serve.problems import HTTPProblem, shown, too_busy
+from braided.serve.records import RawRecords, check_text, checked_label, checked_weight, decode_json, is_plain
+from braided.serve.recovery import time_of
+from braided.serve.requests import WriteRequest
 from braided.serve.security import EVERYBODY, Grant
 from braided.serve.service import Service, brief, details
 from braided.serve.settings import Limits
+from braided.serve.spec import ModelSpec
+from braided.serve.storage import Storage, read_only
 from braided.serve.worker import Worker
-from braided.serve.write_request import WriteRequest
 
 #: A longer body is decoded in a thread, so that others need not wait for it.
 _LONG_BODY = 2**16
 _MAX_SEQUENCE = 2**53
-#: Each holds a whole model in memory, and the model's writer for a moment.
-_MAX_EXPORTS = _MAX_IMPORTS = 4
+#: Checkpoints that go out or come in at the same time: each holds a whole model in memory.
+_MAX_CHECKPOINTS = 4
 #: Threads that gather figures.
 _FIGURE_THREADS = 2
 
@@ -55,25 +59,24 @@ class Handlers:
     ----------
     service
         The models.
+    policy
+        What requests are held to; it counts them as well.
     stopping
         Set when the service stops.
     """
 
-    def __init__(self, service: Service, stopping: asyncio.Event) -> None:
+    def __init__(self, service: Service, policy: Policy, stopping: asyncio.Event) -> None:
         self.service = service
+        self.policy = policy
         self.stopping = stopping
         # The figures of many or wide models take long to gather: not on the event loop, and not in asyncio's threads,
-        # which are few.
+        # which are few. Making a model writes to disk, one at a time.
         self._figures = ThreadPoolExecutor(_FIGURE_THREADS, "figures")
+        self._model_changes = ThreadPoolExecutor(1, "model changes")
         self.events_source = Events(service, stopping, self._figures)
         self._predictions = PredictionThreads()
         self._page, self._policy = live_page()
-        self._exports = self._imports = 0
-        # Making a model compiles and writes to disk. One at a time, and in a thread of its own: those of asyncio are
-        # few, and a prediction with a long body needs one.
-        self._model_changes = ThreadPoolExecutor(1, "model changes")
-        #: What is told of requests and connections beside the models' figures.
-        self.traffic: metrics.Traffic | None = None
+        self._checkpoints = 0
 
     def close(self) -> None:
         """End the threads, once nobody asks any more."""
@@ -115,7 +118,7 @@ class Handlers:
 
     async def _write(self, worker: Worker, kind: Any, **what: Any) -> Any:
         """Hand a request to the model's writer and wait."""
-        request = WriteRequest(kind, asyncio.get_running_loop().create_future(), **what)
+        request = WriteRequest(kind, asyncio.get_running_loop().create_future(), **{"time": time.time(), **what})
         worker.submit(request)
         return await request.future
 
@@ -142,15 +145,13 @@ class Handlers:
 
     async def metrics(self, request: Request) -> Response:
         """The figures for Prometheus."""
-        text = await self._gathered(metrics.exposition, self.service, self.traffic, _grant(request))
+        text = await self._gathered(metrics.exposition, self.service, self.policy, _grant(request))
         return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: each model's figures whenever they have changed."""
         if self.events_source.listeners >= self.limits.event_streams:
-            raise HTTPProblem(
-                429, f"{self.events_source.listeners} pages listen already: close one", {"Retry-After": "5"}
-            )
+            raise too_busy(f"{self.events_source.listeners} pages listen already")
         events = self.events_source.stream(request.receive, _grant(request))
         return ndjson.StreamedAnswer(events, "text/event-stream", self.limits.request_seconds)
 
@@ -180,30 +181,49 @@ class Handlers:
         await self._change(self.service.delete, request.path_params["name"], request.query_params.get("confirm"))
         return Response(status_code=204)
 
+    @contextlib.contextmanager
+    def _one_of_few(self) -> Iterator[None]:
+        if self._checkpoints >= _MAX_CHECKPOINTS:
+            raise too_busy(f"{self._checkpoints} checkpoints go out or come in")
+        self._checkpoints += 1
+        try:
+            yield
+        finally:
+            self._checkpoints -= 1
+
     async def export(self, request: Request) -> Response:
         """The model as a checkpoint, for `MODLClassifier.load` or another service.
 
         It is whole: figures, clients' sequence numbers and records that wait for their label are in it.
         """
         worker = self._worker(request)
-        if self._exports >= _MAX_EXPORTS:
-            raise HTTPProblem(429, f"{self._exports} exports are being made: try again later", {"Retry-After": "1"})
-        self._exports += 1
-        try:
+        with self._one_of_few():
             content = await self._write(worker, "export")
-        finally:
-            self._exports -= 1
         name = f'attachment; filename="{worker.state.name}.braided"'
         return Response(content, media_type=OCTETS, headers={"Content-Disposition": name})
 
+    async def load(self, request: Request) -> Response:
+        """Make a model from a checkpoint, to go on where it stands."""
+        if content_type(request.scope) != OCTETS:
+            raise HTTPProblem(415, f"the content type is {shown(content_type(request.scope))}: send {OCTETS}")
+        with self._one_of_few():
+            content = await request.body()
+            worker = await self._change(self.service.create_from_checkpoint, request.path_params["name"], content)
+        return answer(await self._gathered(details, worker), 201)
+
     async def history(self, request: Request) -> Response:
-        """The snapshots to which the model can go back; after those that are whole, to any record."""
+        """The snapshots of the model. It can go back to any record since the oldest."""
         worker = self._worker(request)
+
+        def gather() -> Any:
+            with contextlib.closing(read_only(worker.storage.path)) as connection:
+                return [one.document() for one in Storage(worker.storage.path, connection=connection).snapshots()]
+
         try:
-            kept = await self._gathered(lambda: worker.folder.history().kept())
-        except OSError as error:  # it is being deleted, or its disk fails
-            raise HTTPProblem(503, f"the model's files cannot be listed: {error.strerror or 'try again'}") from None
-        return answer({"records": worker.state.stats.records, "snapshots": [one.document() for one in kept]})
+            snapshots = await self._gathered(gather)
+        except (BraidedError, sqlite3.Error):  # it is being deleted, or its disk fails
+            raise HTTPProblem(503, "the model's database cannot be read: try again") from None
+        return answer({"records": worker.state.stats.records, "snapshots": snapshots})
 
     async def restore(self, request: Request) -> Response:
         """Bring the model back to what it was when it had learned so many records, or at a time.
@@ -213,20 +233,6 @@ class Handlers:
         worker = self._worker(request)
         record, at = moment_of(await self._json(request))
         return answer(await self._write(worker, "restore", record=record, at=at))
-
-    async def load(self, request: Request) -> Response:
-        """Make a model from a checkpoint, to go on where it stands."""
-        if content_type(request.scope) != OCTETS:
-            raise HTTPProblem(415, f"the content type is {shown(content_type(request.scope))}: send {OCTETS}")
-        if self._imports >= _MAX_IMPORTS:
-            raise HTTPProblem(429, f"{self._imports} imports are under way: try again later", {"Retry-After": "1"})
-        self._imports += 1
-        try:
-            content = await request.body()
-            worker = await self._change(self.service.create_from_checkpoint, request.path_params["name"], content)
-        finally:
-            self._imports -= 1
-        return answer(await self._gathered(details, worker), 201)
 
     async def predict(self, request: Request) -> Response:
         """Predict one record, several, or a stream of lines. Changes nothing, unless a record has an ID of its own.
@@ -239,8 +245,8 @@ class Handlers:
             return await ndjson.predict(request, worker, self._predictions, self.limits, self.stopping, level)
         document = await self._json(request)
         if worker.state.rules is None and worker.state.key is None and is_plain(document, worker.state.features):
-            classes, answer_to_one = await self._predictions.one(worker, document["x"])
-            return answer({"classes": classes, "predictions": [answer_to_one]})
+            classes, found = await self._predictions.one(worker, document["x"])
+            return answer({"classes": classes, "predictions": found})
         level, name = None, None
         if isinstance(document, dict):
             document = dict(document)
@@ -250,7 +256,7 @@ class Handlers:
         if name is not None and len(records) > 1:
             raise HTTPProblem(422, f"id is {shown(name)} of {len(records)} records: give it with one record")
         classes, found = await self._predict(worker, records, level)
-        kept = {} if name is None else await self._write(worker, "observe", records=records, id=name, time=time.time())
+        kept = {} if name is None else await self._write(worker, "observe", records=records, id=name)
         return answer({**kept, "classes": classes, "predictions": found})
 
     def _own_id(self, request: Request, name: Any) -> str | None:
@@ -271,7 +277,7 @@ class Handlers:
         if by not in BY:
             raise HTTPProblem(422, f"by is {shown(by)}: give one of {', '.join(BY)}")
         records = await self._records([await self._json(request)], worker, labelled=False)
-        return answer(await self._predictions.explain(worker, records, by))
+        return answer(await self._predictions.in_thread(worker, lambda: worker.explain(records, by)))
 
     async def _predict(
         self, worker: Worker, records: Records | RawRecords, level: float | None = None
@@ -308,7 +314,7 @@ class Handlers:
         worker = self._worker(request)
         records = await self._records([await self._json(request)], worker, labelled=False)
         classes, (found,) = await self._predictions.chunk(worker, records)
-        kept = await self._write(worker, "observe", records=records, id=secrets.token_hex(12), time=time.time())
+        kept = await self._write(worker, "observe", records=records, id=secrets.token_hex(12))
         return answer({**kept, "classes": classes, "prediction": found})
 
     async def label(self, request: Request) -> Response:
@@ -318,10 +324,10 @@ class Handlers:
         if not isinstance(document, dict) or document.keys() - {"w"} != {"id", "y"}:
             raise HTTPProblem(422, f'the body is {shown(document)}: give {{"id": "...", "y": label}}')
         id_ = check_text(document["id"], "id", self.limits.text)
-        parser = RecordParser(True, worker.state.regression, self.limits)
-        y = parser.label(document["y"], 0)
-        w = parser.weight(document["w"], 0) if "w" in document else None
-        return answer(await self._write(worker, "label", id=id_, label=y, w=w))
+        y = checked_label(document["y"], 0, worker.state.regression, self.limits)
+        weights = np.array([checked_weight(document["w"], 0)]) if "w" in document else None
+        label = Records((), np.empty((1, 0)), [y], weights)
+        return answer(await self._write(worker, "label", records=label, id=id_))
 
     async def client(self, request: Request) -> Response:
         """The sequence number with which a client should go on; 0 for one that is not known."""

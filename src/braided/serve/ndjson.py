@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -13,23 +14,20 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from braided.serve.endpoint import NDJSON
-from braided.serve.prediction_answers import PREDICT_CHUNK
-from braided.serve.prediction_threads import PredictionThreads
+from braided.serve.operations import NDJSON
+from braided.serve.predictions import PREDICT_CHUNK, PredictionThreads
 from braided.serve.problems import HTTPProblem
-from braided.serve.raw_records import RawRecordParser
 from braided.serve.records import RecordParser, decode_json
+from braided.serve.requests import StreamBatches, WriteRequest
 from braided.serve.settings import Limits
 from braided.serve.worker import Worker
-from braided.serve.write_request import StreamBatches, WriteRequest
 
 log = logging.getLogger("braided.serve")
-#: Records learned by one commit, at most.
-BATCH = 100
-#: Batches of one stream that may be on their way through the journal.
-_WINDOW = 16
+#: Records learned by one commit, at most; and batches of one stream that may be on their way through the log.
+BATCH, _WINDOW = 100, 16
 #: Bytes of lines read before others get their turn; each turn costs a wait for Python's lock.
 _TURN_BYTES = 2**13
+_EMPTY = "the stream holds no record: send one per line"
 
 
 class StreamedAnswer(Response):
@@ -64,8 +62,7 @@ async def lines(request: Request, limits: Limits, stopping: asyncio.Event) -> As
     A line has to be complete in time from its first byte on: bytes alone keep no stream alive. Between two lines a
     stream may be silent for as long.
     """
-    rest = bytearray()
-    source = request.stream()
+    rest, source = bytearray(), request.stream()
     clock = asyncio.get_running_loop().time
     stop = asyncio.ensure_future(stopping.wait())
     since = clock()
@@ -81,7 +78,7 @@ async def lines(request: Request, limits: Limits, stopping: asyncio.Event) -> As
             if len(rest) > limits.line_bytes or any(len(line) > limits.line_bytes for line in whole):
                 raise HTTPProblem(413, f"a line is longer than {limits.line_bytes} bytes: send less at a time")
             if whole:
-                yield whole
+                yield [line for line in whole if line.strip()]
                 since = clock()  # the time that others took is not the client's
     finally:
         stop.cancel()
@@ -105,102 +102,12 @@ async def _part(
         following.cancel()
 
 
-def line(answer: dict[str, Any]) -> bytes:
-    """An answer as a line."""
+def _line(answer: dict[str, Any]) -> bytes:
     encoded: bytes = orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
     return encoded
 
 
-async def learn(
-    request: Request, worker: Worker, limits: Limits, client: str | None, sequence: int, stopping: asyncio.Event
-) -> Response:
-    """Learn a stream; one line of answer for each batch that is durable, and one with the problem if there is one.
-
-    The first batch decides the status of the answer.
-    """
-    answers: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue(_WINDOW)
-    taking = asyncio.create_task(_take(request, worker, limits, client, sequence, answers, stopping))
-    try:
-        first = await (await answers.get())
-    except BaseException:
-        taking.cancel()
-        raise
-
-    async def parts() -> AsyncGenerator[bytes, None]:
-        answer = first
-        try:
-            while answer is not None:
-                yield line(answer)
-                answer = await (await answers.get())
-        except HTTPProblem as problem:
-            yield line({"problem": problem.document()})
-        finally:
-            taking.cancel()
-
-    return StreamedAnswer(parts(), NDJSON, limits.request_seconds)
-
-
-async def _take(
-    request: Request,
-    worker: Worker,
-    limits: Limits,
-    client: str | None,
-    sequence: int,
-    answers: asyncio.Queue[asyncio.Future[Any]],
-    stopping: asyncio.Event,
-) -> None:
-    """Read the stream, and queue a future for each batch; the last one holds None, or the problem that ended it."""
-    loop = asyncio.get_running_loop()
-    end: asyncio.Future[Any] = loop.create_future()
-    batches = StreamBatches()
-    count = read = 0
-
-    async def commit(parser: RecordParser | RawRecordParser) -> None:
-        nonlocal sequence
-        records = parser.done()
-        future: asyncio.Future[Any] = loop.create_future()
-        # After a batch that was refused, no one asks for the answers to those behind it.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        write = WriteRequest("learn", future, records, client, sequence, stream=batches)
-        sequence += len(records)
-        await _submit(worker, write, limits)
-        await answers.put(future)
-
-    def fresh() -> RecordParser | RawRecordParser:
-        return worker.state.parser(True, limits)
-
-    try:
-        async with contextlib.aclosing(lines(request, limits, stopping)) as groups:
-            async for group in groups:
-                parser = fresh()
-                for text in group:
-                    if not text.strip():
-                        continue
-                    count += 1
-                    _add(parser, text, count)
-                    if len(parser) == BATCH:
-                        await commit(parser)
-                        parser = fresh()
-                    read += len(text)
-                    if read >= _TURN_BYTES:
-                        read = 0
-                        await asyncio.sleep(0)
-                if len(parser):
-                    await commit(parser)
-        if count == 0:
-            raise HTTPProblem(422, "the stream holds no record: send one per line")
-        end.set_result(None)
-    except HTTPProblem as problem:
-        end.set_exception(problem)
-    except ClientDisconnect:  # no one reads the answer
-        end.set_result(None)
-    except Exception:
-        log.exception("model %s: a stream failed", worker.state.name)
-        end.set_exception(HTTPProblem(500, "the service made a mistake: its log says more"))
-    await answers.put(end)
-
-
-def _add(parser: RecordParser | RawRecordParser, text: bytes, number: int) -> None:
+def _add(parser: RecordParser, text: bytes, number: int) -> None:
     """Take in a line, or refuse it by its number."""
     try:
         parser.add(decode_json(text, "the line"))
@@ -208,18 +115,116 @@ def _add(parser: RecordParser | RawRecordParser, text: bytes, number: int) -> No
         raise HTTPProblem(problem.status, f"line {number}: {problem.detail}") from None
 
 
-async def _submit(worker: Worker, write: WriteRequest, limits: Limits) -> None:
-    """Queue a batch, waiting for room: a stream is held back rather than refused."""
-    deadline = asyncio.get_running_loop().time() + limits.request_seconds
-    while True:
+async def _answered(source: AsyncGenerator[bytes, None], limits: Limits) -> Response:
+    """Parts as an answer: the first one decides its status, and a problem after that is its last line."""
+    first = await anext(source, None)
+    if first is None:
+        raise ClientDisconnect
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        async with contextlib.aclosing(source):
+            yield first
+            try:
+                async for part in source:
+                    yield part
+            except HTTPProblem as problem:
+                yield _line({"problem": problem.document()})
+
+    return StreamedAnswer(parts(), NDJSON, limits.request_seconds)
+
+
+async def learn(
+    request: Request, worker: Worker, limits: Limits, client: str | None, sequence: int, stopping: asyncio.Event
+) -> Response:
+    """Learn a stream; one line of answer for each batch that is durable."""
+    answers: asyncio.Queue[asyncio.Future[Any]] = asyncio.Queue(_WINDOW)
+    batches = _Batches(worker, limits, client, sequence, answers)
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        taking = asyncio.create_task(batches.take(request, stopping))
         try:
-            worker.submit(write)
+            while (answer := await (await answers.get())) is not None:
+                yield _line(answer)
+        finally:
+            taking.cancel()
+
+    return await _answered(parts(), limits)
+
+
+class _Batches:
+    """A stream of records on their way into the log: a future for each batch goes into a queue.
+
+    The last future holds None, or the problem that ended the stream.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        limits: Limits,
+        client: str | None,
+        sequence: int,
+        answers: asyncio.Queue[asyncio.Future[Any]],
+    ) -> None:
+        self.worker = worker
+        self.limits = limits
+        self.client = client
+        self.sequence = sequence
+        self.answers = answers
+        self.stream = StreamBatches()
+
+    async def take(self, request: Request, stopping: asyncio.Event) -> None:
+        """Read the stream to its end."""
+        end: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            await self._take(request, stopping)
+            end.set_result(None)
         except HTTPProblem as problem:
-            if problem.status != 429 or asyncio.get_running_loop().time() > deadline:
-                raise
-            await asyncio.sleep(0.02)
-        else:
-            return
+            end.set_exception(problem)
+        except ClientDisconnect:  # no one reads the answer
+            end.set_result(None)
+        except Exception:
+            log.exception("model %s: a stream failed", self.worker.state.name)
+            end.set_exception(HTTPProblem(500, "the service made a mistake: its log says more"))
+        await self.answers.put(end)
+
+    async def _take(self, request: Request, stopping: asyncio.Event) -> None:
+        count = read = 0
+        async with contextlib.aclosing(lines(request, self.limits, stopping)) as groups:
+            async for group in groups:
+                parser = self.worker.state.parser(True, self.limits)
+                for text in group:
+                    count += 1
+                    _add(parser, text, count)
+                    if len(parser) == BATCH:
+                        await self._submit(parser)
+                        parser = self.worker.state.parser(True, self.limits)
+                    read += len(text)
+                    if read >= _TURN_BYTES:
+                        read = 0
+                        await asyncio.sleep(0)
+                if len(parser):
+                    await self._submit(parser)
+        if count == 0:
+            raise HTTPProblem(422, _EMPTY)
+
+    async def _submit(self, parser: RecordParser) -> None:
+        """Queue a batch, waiting for room: a stream is held back rather than refused."""
+        loop = asyncio.get_running_loop()
+        records, future = parser.done(), loop.create_future()
+        # After a batch that was refused, no one asks for the answers to those behind it.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        write = WriteRequest("learn", future, records, self.client, self.sequence, time=time.time(), stream=self.stream)
+        self.sequence += len(records)
+        deadline = loop.time() + self.limits.request_seconds
+        while True:
+            try:
+                self.worker.submit(write)
+                break
+            except HTTPProblem as problem:
+                if problem.status != 429 or loop.time() > deadline:
+                    raise
+                await asyncio.sleep(0.02)
+        await self.answers.put(future)
 
 
 async def predict(
@@ -235,11 +240,9 @@ async def predict(
     With a level, each says how sure it is.
     """
 
-    async def answers() -> AsyncGenerator[bytes, None]:
-        count = 0
-        classes: list[Any] | None = None
-        async for group in lines(request, limits, stopping):
-            texts = [text for text in group if text.strip()]
+    async def parts() -> AsyncGenerator[bytes, None]:
+        count, classes = 0, None
+        async for texts in lines(request, limits, stopping):
             for start in range(0, len(texts), PREDICT_CHUNK):
                 parser = worker.state.parser(False, limits)
                 for text in texts[start : start + PREDICT_CHUNK]:
@@ -248,20 +251,9 @@ async def predict(
                 known, found = await threads.chunk(worker, parser.done(), level)
                 if not worker.state.regression and known != classes:
                     found[0]["classes"] = classes = known
-                yield b"".join(line(answer) for answer in found)
+                yield b"".join(map(_line, found))
                 await asyncio.sleep(0)
         if count == 0:
-            raise HTTPProblem(422, "the stream holds no record: send one per line")
+            raise HTTPProblem(422, _EMPTY)
 
-    source = answers()
-    first = await anext(source)
-
-    async def parts() -> AsyncGenerator[bytes, None]:
-        yield first
-        try:
-            async for part in source:
-                yield part
-        except HTTPProblem as problem:
-            yield line({"problem": problem.document()})
-
-    return StreamedAnswer(parts(), NDJSON, limits.request_seconds)
+    return await _answered(parts(), limits)

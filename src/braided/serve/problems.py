@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
+from braided.fleet.cache import KeysLostError, KeysNotWrittenError
+
+log = logging.getLogger("braided.serve")
 PROBLEM = "application/problem+json"
-#: Headers of every answer.
-SAFE_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-]
 
 
 class HTTPProblem(Exception):  # noqa: N818 (the standard calls it that)
@@ -43,15 +43,16 @@ class HTTPProblem(Exception):  # noqa: N818 (the standard calls it that)
         >>> HTTPProblem(404, "no model 'a': create it first").document()
         {'title': 'Not Found', 'status': 404, 'detail': "no model 'a': create it first"}
         """
-        try:
-            title = HTTPStatus(self.status).phrase
-        except ValueError:
-            title = "Refused"
-        return {"title": title, "status": self.status, "detail": self.detail, **self.members}
+        return {"title": HTTPStatus(self.status).phrase, "status": self.status, "detail": self.detail, **self.members}
 
     def body(self) -> bytes:
         """The document as bytes."""
         return json.dumps(self.document()).encode()
+
+
+def too_busy(detail: str) -> HTTPProblem:
+    """A refusal for now."""
+    return HTTPProblem(429, f"{detail}: try again later", {"Retry-After": "1"})
 
 
 def shown(value: Any) -> str:
@@ -61,3 +62,21 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):  # an integer of 5,000 digits cannot be printed
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+@contextmanager
+def key_errors_as_problems() -> Iterator[None]:
+    """Within this, keys of a fleet that the disk does not take or give back are problems; the log has the paths."""
+    try:
+        yield
+    except KeysNotWrittenError as error:
+        log.error("%s", error)
+        detail = (
+            "keys that are too many for memory cannot be put on disk: nothing of this request was learned, predictions "
+            "go on; free some space and send it again"
+        )
+        raise HTTPProblem(507, detail) from None
+    except KeysLostError as error:
+        log.error("%s", error)
+        detail = "a key's file cannot be read: other keys go on; restart the service, which has the key in its database"
+        raise HTTPProblem(503, detail) from None

@@ -2,107 +2,127 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict
 
-Label = str | bool | int | float
+Value = str | bool | int | float
 Weight = Annotated[float, Field(ge=0, description="How much the record counts; 1 if left out, and 0 to learn nothing.")]
-_STRICT = ConfigDict(extra="forbid")
+Level = Annotated[float, Field(gt=0, lt=1)]
+Features = dict[str, float | bool | str | None]
+_strict = with_config(ConfigDict(extra="forbid"))
 
 
-class ProblemDocument(BaseModel):
-    """A refusal (RFC 9457)."""
+class ProblemDocument(TypedDict):
+    """A refusal (RFC 9457); `detail` is one sentence: the thing, the value, the remedy."""
 
     title: str
     status: int
-    detail: str = Field(description="One sentence: the thing, the value, the remedy.")
+    detail: str
 
 
-class Record(BaseModel):
+@_strict
+class Record(TypedDict):
     """Feature names to numbers; an absent name and null both mean missing. Text is for models made with `encode`."""
 
-    model_config = _STRICT
-    x: dict[str, float | bool | str | None]
+    x: Features
 
 
+@_strict
 class LabelledRecord(Record):
     """A record to learn."""
 
-    y: Label
-    w: Weight = 1.0
+    y: Value
+    w: NotRequired[Weight]
 
 
-class RecordList(BaseModel):
-    """Several records."""
-
-    model_config = _STRICT
-    records: list[Record] = Field(min_length=1)
+class _Sure(TypedDict):
+    interval: NotRequired[Annotated[Level, Field(description="Of numbers: bounds that hold it with this probability.")]]
+    set: NotRequired[Annotated[Level, Field(description="Of classes: labels that hold the right one with it.")]]
 
 
-class _HowSure(BaseModel):
-    interval: float | None = Field(
-        default=None, gt=0, lt=1, description="For a regression: bounds that hold the value with this probability."
-    )
-    set: float | None = Field(
-        default=None, gt=0, lt=1, description="For a classification: labels that hold the right one with it."
-    )
+@_strict
+class PredictOne(_Sure):
+    """A record to predict. With an `id` it waits for its label, which may come later under that ID."""
+
+    x: Features
+    id: NotRequired[Annotated[str, Field(min_length=1)]]
 
 
-class PredictOne(Record, _HowSure):
-    """A record to predict."""
-
-    id: str | None = Field(
-        default=None, min_length=1, description="Keeps the record for its label, which may come later under this ID."
-    )
-
-
-class PredictSeveral(RecordList, _HowSure):
+@_strict
+class PredictSeveral(_Sure):
     """Several records to predict."""
 
-
-class _Idempotent(BaseModel):
-    client: str | None = Field(default=None, description="With a sequence number, a retry does not teach twice.")
-    sequence: int | None = Field(default=None, ge=0, description="Number of the first record, counted by the client.")
+    records: Annotated[list[Record], Field(min_length=1)]
 
 
-class LabelledRecordList(_Idempotent):
-    """Several records to learn, in this order, all or none."""
-
-    model_config = _STRICT
-    records: list[LabelledRecord] = Field(min_length=1)
+class _Idempotent(TypedDict):
+    client: NotRequired[Annotated[str, Field(description="With a sequence number, a retry does not teach twice.")]]
+    sequence: NotRequired[Annotated[int, Field(ge=0, description="Number of the first record, counted by the client.")]]
 
 
+@_strict
 class LearnOne(_Idempotent):
     """One record to learn."""
 
-    model_config = _STRICT
-    x: dict[str, float | bool | str | None]
-    y: Label
-    w: Weight = 1.0
+    x: Features
+    y: Value
+    w: NotRequired[Weight]
 
 
-class LabelRequest(BaseModel):
+@_strict
+class LearnSeveral(_Idempotent):
+    """Several records to learn, in this order, all or none."""
+
+    records: Annotated[list[LabelledRecord], Field(min_length=1)]
+
+
+@_strict
+class Label(TypedDict):
     """The label of a record that was observed."""
 
-    model_config = _STRICT
     id: str
-    y: Label
-    w: Weight = 1.0
+    y: Value
+    w: NotRequired[Weight]
 
 
-class Prediction(BaseModel):
-    """A class with the probabilities of all, or a value; and how many records the model had learned."""
+@_strict
+class Restore(TypedDict):
+    """The moment to go back to: a number of records, or a time in ISO 8601 (UTC if it has no offset)."""
+
+    record: NotRequired[Annotated[int, Field(ge=0)]]
+    time: NotRequired[str]
+
+
+class Prediction(TypedDict):
+    """A label with the probabilities of all, or a value; `version` is how many records the model had learned."""
 
     version: int
-    label: Label | None = None
-    probabilities: list[float | None] | None = None
-    value: float | None = None
-    interval: list[float | None] | None = None
-    set: list[Label] | None = None
+    label: NotRequired[Value | None]
+    probabilities: NotRequired[list[float | None]]
+    value: NotRequired[float | None]
+    interval: NotRequired[list[float | None]]
+    set: NotRequired[list[Value]]
 
 
-class FeatureEffect(BaseModel):
+class Predictions(TypedDict):
+    """One prediction per record; probabilities are in the order of `classes`."""
+
+    classes: list[Value]
+    predictions: list[Prediction]
+    id: NotRequired[str]
+
+
+class Observed(TypedDict):
+    """A prediction, and the ID under which its label may come."""
+
+    id: str
+    classes: list[Value]
+    prediction: Prediction
+
+
+class FeatureEffect(TypedDict):
     """What a feature adds to the probability of each class, or to the value, and to the log-odds of each class.
 
     That is the prediction less the mean of those with other values from the feature's own distribution.
@@ -113,7 +133,7 @@ class FeatureEffect(BaseModel):
     log_odds: list[float | None]
 
 
-class FeaturePart(BaseModel):
+class FeaturePart(TypedDict):
     """A feature's part of the linear learner's score of each class, or of the value, and how sure it is."""
 
     feature: str
@@ -122,107 +142,85 @@ class FeaturePart(BaseModel):
     estimated: bool
 
 
-class LearnerShare(BaseModel):
+class LearnerShare(TypedDict):
     """A learner's share of the final score."""
 
     name: str
     share: float | None
 
 
-class Explained(BaseModel):
-    """Why a record is predicted as it is; the largest effects come first."""
+class Explained(TypedDict):
+    """Why a record is predicted as it is; the largest effects come first. `learner` is the one that `parts` are of."""
 
     version: int
-    label: Label | None = None
-    probability: float | None = None
-    value: float | None = None
-    classes: list[Label]
+    label: NotRequired[Value | None]
+    probability: NotRequired[float | None]
+    value: NotRequired[float | None]
+    classes: list[Value]
     effects: list[FeatureEffect]
-    learner: str | None = Field(description="The linear learner that parts are of.")
+    learner: str | None
     parts: list[FeaturePart]
     shares: list[LearnerShare]
 
 
-class Predictions(BaseModel):
-    """One prediction per record; probabilities are in the order of `classes`."""
+class Learned(TypedDict):
+    """What is durable now: records of this request that were learned, and those that had been learned before.
 
-    classes: list[Label]
-    predictions: list[Prediction]
-    id: str | None = None
+    `records` are those that the model has been taught in all, and `next` is the client's next sequence number.
+    """
 
-
-class Observed(BaseModel):
-    """A prediction, and the ID under which its label may come."""
-
-    id: str
-    classes: list[Label]
-    prediction: Prediction
+    learned: int
+    duplicates: int
+    records: int
+    next: NotRequired[int]
 
 
-class Learned(BaseModel):
-    """What is durable now."""
-
-    learned: int = Field(description="Records of this request that were learned.")
-    duplicates: int = Field(description="Records of this request that had been learned before.")
-    records: int = Field(description="Records that the model has been taught in all.")
-    next: int | None = Field(default=None, description="The client's next sequence number.")
-
-
-class ClientState(BaseModel):
-    """Where a client stands."""
+class Client(TypedDict):
+    """Where a client stands: its next sequence number."""
 
     client: str
     next: int
 
 
-class Health(BaseModel):
+class Health(TypedDict):
     """`degraded` while something is wrong with some models, which are named with what it is."""
 
     status: str
-    models: dict[str, str] = {}
+    models: NotRequired[dict[str, str]]
 
 
-class RestoreTo(BaseModel):
-    """The moment to go back to: one of both."""
+class Restored(TypedDict):
+    """What the model is now: records that it has been taught, and had been before it went back."""
 
-    model_config = _STRICT
-    record: int | None = Field(default=None, ge=0, description="When it had learned so many records.")
-    time: str | None = Field(default=None, description="ISO 8601; UTC if it has no offset.")
-
-
-class Restored(BaseModel):
-    """What the model is now."""
-
-    records: int = Field(description="Records that it has been taught.")
-    records_before: int = Field(description="Records that it had been taught before it went back.")
+    records: int
+    records_before: int
     version: int
 
 
-class HistorySnapshot(BaseModel):
-    """A snapshot that can be gone back to."""
+class HistorySnapshot(TypedDict):
+    """A snapshot: the number of its last request, the records learned by then, and when (seconds since 1970)."""
 
-    frame: int
+    request: int
     records: int
-    time: float = Field(description="Seconds since 1970.")
-    whole: bool = Field(description="Whether every record after it can be gone back to as well.")
+    time: float
 
 
-class RestorePoints(BaseModel):
-    """What a model can go back to, the oldest first."""
+class History(TypedDict):
+    """The snapshots of a model, the oldest first. It can go back to any record since the oldest."""
 
     records: int
     snapshots: list[HistorySnapshot]
 
 
-class Quarantined(BaseModel):
+class Quarantined(TypedDict):
     """A model that could not be opened."""
 
     name: str
     reason: str
 
 
-class ModelBrief(BaseModel):
-    """A model in a list."""
+class ModelBrief(TypedDict):
+    """A model in a list; `alarm` says so while the error of the last records is far above what it usually was."""
 
     name: str
     task: str
@@ -230,32 +228,35 @@ class ModelBrief(BaseModel):
     error_is: str
     error: float | None
     window_error: float | None
-    alarm: str | None = Field(description="While the error of the last records is far above what it usually was.")
+    alarm: str | None
     records_per_second: float
     features: int
     trouble: str | None
 
 
-class ModelList(BaseModel):
+class ModelList(TypedDict):
     """All models."""
 
     models: list[ModelBrief]
     quarantined: list[Quarantined]
 
 
+@with_config(ConfigDict(extra="allow"))
 class ModelDetails(ModelBrief):
-    """A model by itself."""
+    """A model by itself; `records_before` it had learned before it came here, and they have no figures.
 
-    model_config = ConfigDict(extra="allow")
-    features: int = 0
-    records_before: int = Field(description="Records that it had learned before it came here; they have no figures.")
+    `encode` says how each column is read, of a model that takes raw records; `key`, `keys` and `keys_in_memory` are
+    told of a fleet.
+    """
+
+    records_before: int
     plain_guesses: list[dict[str, Any]]
     learners: list[dict[str, Any]]
     availability: list[dict[str, Any]]
-    classes: list[Label]
+    classes: list[Value]
     version: int
     resets: int
-    encode: dict[str, Any] | None = Field(description="How each column is read, of a model that takes raw records.")
-    key: str | None = Field(default=None, description="Of a fleet, the field of a record that is its key.")
-    keys: int | None = Field(default=None, description="Of a fleet, how many keys have learned something.")
-    keys_in_memory: int | None = Field(default=None, description="Those of them that are in memory.")
+    encode: dict[str, Any] | None
+    key: NotRequired[str]
+    keys: NotRequired[int]
+    keys_in_memory: NotRequired[int]

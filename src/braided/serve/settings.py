@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,20 +10,22 @@ from typing import Annotated, Literal
 from typer import Option
 
 from braided import checks
-from braided.serve.keep import keep_rules
+from braided.errors import BraidedError
 
 Durability = Literal["sync", "interval", "none"]
+_SECONDS = {"m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_RULE = re.compile(r"(\d{1,4})([mhdw])")
 
 
 @dataclass(frozen=True)
 class Limits:
     """Bounds on what a client may send, and on what the service keeps for it.
 
-    What has no option on the command line is told here: `line_bytes` of one line of an NDJSON stream, whose length as a
-    whole has no bound; `weights`, numbers that a model may come to hold once it has all its features and classes;
-    `text`, characters of a feature's name, a label, a key or a client's name; `fleet_weights`, numbers that the models
-    of all keys of a fleet may come to hold; `queue_records` that wait to be learned by one
-    model; `event_streams`, live pages; `clients`, names whose sequence numbers a model remembers.
+    These have no option on the command line: `line_bytes` of one line of an NDJSON stream, whose length as a whole has
+    no bound; `weights`, numbers that a model may come to hold once it has all its features and classes; `text`,
+    characters of a feature's name, a label, a key or a client's name; `fleet_weights`, numbers that the models of all
+    keys of a fleet may come to hold; `queue_records` that wait to be learned by one model; `event_streams`, live
+    pages; `clients`, names whose sequence numbers a model remembers.
     """
 
     body_bytes: Annotated[int, Option("--max-body", help="Bytes of a request's body.")] = 8 * 2**20
@@ -30,56 +33,39 @@ class Limits:
     line_bytes: int = 2**20
     records: Annotated[int, Option("--max-records", help="Records in one request.")] = 1_000
     models: Annotated[int, Option("--max-models", help="Models.")] = 16
-    features: Annotated[int, Option("--max-features", help="Features of a model; one may be created with less.")] = (
-        1_000
-    )
-    classes: Annotated[int, Option("--max-classes", help="Classes of a model; one may be created with less.")] = 100
+    features: Annotated[int, Option("--max-features", help="Features of a model; a model may ask for fewer.")] = 1_000
+    classes: Annotated[int, Option("--max-classes", help="Classes of a model; a model may ask for fewer.")] = 100
     weights: int = 20_000_000
-    keys: Annotated[int, Option("--max-keys", help="Keys of a fleet; one may be created with less.")] = 10_000
+    keys: Annotated[int, Option("--max-keys", help="Keys of a fleet; a fleet may ask for fewer.")] = 10_000
     fleet_weights: int = 25_000_000
     text: int = 200
     in_flight: Annotated[int, Option("--max-in-flight", help="Requests answered at the same time.")] = 256
     queue_records: int = 20_000
     event_streams: int = 16
     request_seconds: Annotated[
-        float,
-        Option(
-            help="Seconds for one request; for a stream, without a byte, and from the first byte of a line to its end."
-        ),
+        float, Option(help="Seconds for one request; in a stream, for one line and for the pause before it.")
     ] = 30.0
     observations: Annotated[int, Option("--observe-count", help="Observed records that may wait for their label.")] = (
         10_000
     )
     observation_seconds: Annotated[float, Option("--observe-seconds", help="Seconds that they may wait.")] = 86_400.0
     clients: int = 1_000
-    connections: Annotated[
-        int, Option("--max-connections", help="Connections; then the one that is idle for longest is closed.")
-    ] = 512
-    writer_share: Annotated[
-        float, Option(help="Share of the requests at the same time that is kept for those that change a model.")
-    ] = 0.25
+    writer_share: Annotated[float, Option(help="Share of the requests in flight kept for those that write.")] = 0.25
     address_share: Annotated[
         float,
-        Option(
-            help="Share of connections and of requests that one address may have; those that read and those that "
-            "change a model are counted apart. 1 behind a proxy."
-        ),
+        Option(help="Share of requests in flight that one address may have; reads and writes apart. 1 behind a proxy."),
     ] = 0.5
-    token_share: Annotated[float, Option(help="Share of requests that one token may have, counted likewise.")] = 0.5
+    token_share: Annotated[float, Option(help="Share that one token may have, counted likewise.")] = 0.5
 
     def __post_init__(self) -> None:
-        checks.sizes(
-            self, 1, "body_bytes", "checkpoint_bytes", "line_bytes", "records", "models", "features", "classes",
-            "weights", "keys", "fleet_weights", "text", "in_flight", "queue_records", "event_streams", "observations",
-            "clients", "connections",
-        )  # fmt: skip
+        checks.sizes(self, 1, *(each.name for each in fields(self) if type(each.default) is int))
         checks.above(self, 0.0, "request_seconds", "observation_seconds", "address_share", "token_share")
         checks.at_most(self, 1.0, "address_share", "token_share")
         checks.share(self, "writer_share")
 
     @property
     def reading(self) -> int:
-        """Requests at once that only read."""
+        """Requests in flight that only read."""
         return max(1, self.in_flight - int(self.in_flight * self.writer_share))
 
 
@@ -95,35 +81,56 @@ class Settings:
     ] = None
     durability: Annotated[
         Durability,
-        Option(
-            help="sync: on disk before it is acknowledged; interval: at most --interval later; none: when the system "
-            "sees fit, which survives the end of the process but not of the machine."
-        ),
-    ] = "sync"
+        Option(help="sync: on disk before it is acknowledged; interval: at most --interval later; none: when the "
+               "system sees fit, which survives the end of the process but not of the machine."),
+    ] = "sync"  # fmt: skip
     interval_seconds: Annotated[
         float, Option("--interval", help="Seconds between two syncs, with --durability interval.")
     ] = 1.0
     snapshot_seconds: Annotated[float, Option(help="Seconds between snapshots of a model that learns.")] = 60.0
     snapshot_records: Annotated[int, Option(help="Records between snapshots.")] = 100_000
-    segment_bytes: Annotated[int, Option(help="Length at which a new journal file begins.")] = 2**24
     keep: Annotated[
         str,
-        Option(
-            help="Snapshots that stay, with the journal since the oldest, so that a model can be brought back: the "
-            "first one of each of the last 24 hours and 7 days, or `none` but the last two."
-        ),
-    ] = "24h,7d"
-    keep_bytes: Annotated[int, Option(help="Bytes that they may take per model; the oldest go first.")] = 2**28
+        Option(help="Snapshots that stay, with every record since the oldest, so that a model can be brought back: the "
+               "first one of each of the last 24 hours and 7 days, or `none` but the last two."),
+    ] = "24h,7d"  # fmt: skip
+    keep_bytes: Annotated[int, Option(help="Bytes that these may take per model; the oldest go first.")] = 2**28
     limits: Limits = field(default_factory=Limits)
     access_log: Annotated[str | None, Option(help="File for a line of JSON per request; - is standard output.")] = None
 
     def __post_init__(self) -> None:
         checks.one_of(self, "durability", ("sync", "interval", "none"))
         checks.above(self, 0.0, "interval_seconds", "snapshot_seconds")
-        checks.sizes(self, 1, "snapshot_records", "segment_bytes")
-        checks.sizes(self, 0, "keep_bytes")
+        checks.sizes(self, 1, "snapshot_records")
+        checks.sizes(self, 0, "keep_bytes", "port")
         keep_rules(self.keep)
-        checks.sizes(self, 0, "port")
+
+    @property
+    def models(self) -> Path:
+        """The folder of the databases."""
+        return self.folder / "models"
+
+    @property
+    def keys(self) -> Path:
+        """Where fleets put the keys that do not fit into memory, in files without names."""
+        return self.folder / "keys"
+
+
+def keep_rules(text: str) -> list[tuple[int, int]]:
+    """Rules such as `24h,7d`, or `none`: the first snapshot in each of the last so many spans of so many seconds.
+
+    >>> keep_rules("24h,7d")
+    [(24, 3600), (7, 86400)]
+    """
+    rules = []
+    for part in text.split(",") if text != "none" else []:
+        match = _RULE.fullmatch(part.strip())
+        if match is None:
+            raise BraidedError(
+                f"keep is {text!r}: give how many minutes (m), hours (h), days (d) or weeks (w), as in 24h,7d, or none"
+            )
+        rules.append((int(match[1]), _SECONDS[match[2]]))
+    return rules
 
 
 #: What may be changed while the service runs; of the limits, all but those by which observed records were dropped.
@@ -140,6 +147,6 @@ def changeable(now: Settings, wanted: Settings) -> Settings:
 def waits_for_restart(now: Settings, wanted: Settings) -> list[str]:
     """Names of settings that differ and cannot be changed while the service runs."""
     kept = changeable(now, wanted)
-    found = [each.name for each in fields(Settings) if each.name != "limits"]
-    differ = [name for name in found if getattr(kept, name) != getattr(wanted, name)]
-    return differ + [name for name in _FIXED_LIMITS if getattr(kept.limits, name) != getattr(wanted.limits, name)]
+    differ = [each.name for each in fields(Settings) if getattr(kept, each.name) != getattr(wanted, each.name)]
+    limits = [name for name in _FIXED_LIMITS if getattr(kept.limits, name) != getattr(wanted.limits, name)]
+    return [name for name in differ if name != "limits"] + limits

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.evaluation.alarm import ErrorAlarm
 from braided.evaluation.availability import Places
+from braided.evaluation.latest import Latest
 from braided.evaluation.tally import WINDOW, Tally
 from braided.kernels.tally import ANSWER, LEARNERS, USUAL
-from braided.records import Predictions
-from braided.serve.alarm import ErrorAlarm
-from braided.serve.latest import Latest
-from braided.serve.records import Records
+from braided.records import Predictions, Records
 from braided.store import checked, prefixed, unprefixed
 
 _RECENT = 20
@@ -46,7 +45,7 @@ class Stats:
     Examples
     --------
     >>> stats = Stats(["olr"], regression=False)
-    >>> records = Records(["t"], np.array([1, 0]), np.array([0]), np.array([20.5]), ["idle", "busy"])
+    >>> records = Records(("t",), np.array([[20.5], [np.nan]]), ["idle", "busy"])
     >>> said = Predictions(np.array([[0.0, 0.0], [1.0, 0.0]]), np.array([[-1.0], [0.0]]))
     >>> stats.update(said, records, ["idle", "busy"])
     >>> summary = stats.summary()
@@ -79,17 +78,17 @@ class Stats:
         with self.lock:
             self._count_present(records)
             self._remember(progress, records, classes)
-            losses = self.tally.add(progress, records.labels, classes)
+            losses = self.tally.add(progress, records.known_targets, classes)
             self.alarm.add(losses[:, ANSWER])
             if timed:
                 self._learned.append((time.monotonic(), len(records)))
                 self._forget_old()
 
     def _count_present(self, records: Records) -> None:
-        counts = np.bincount(records.columns, minlength=len(records.names))
-        places = self._places.count(records.names, counts)
-        rows = np.repeat(np.arange(len(records)), records.counts)
-        self._latest.count(rows, places[records.columns], len(self._places.places), self.records, len(records))
+        present = ~np.isnan(records.values)
+        places = self._places.count(records.names, present.sum(axis=0))
+        rows, columns = np.nonzero(present)
+        self._latest.count(rows, places[columns], len(self._places.places), self.records, len(records))
 
     def keep_features(self, names: Collection[str]) -> None:
         """Forget all features but these."""
@@ -102,7 +101,7 @@ class Stats:
     def _remember(self, progress: Predictions, records: Records, classes: list[Any]) -> None:
         start = max(len(records) - _RECENT, 0)
         for place in range(start, len(records)):
-            row, label = progress.values[place], records.labels[place]
+            row, label = progress.values[place], records.known_targets[place]
             entry: dict[str, Any] = {"record": self.records + place + 1, "label": label}
             if self.tally.regression:
                 entry["predicted"] = finite(row[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from braided.serve.alarm import ErrorAlarm
+from braided.evaluation.alarm import ErrorAlarm
 
 RANDOM = np.random.default_rng(0)
 
