@@ -46,7 +46,7 @@ def test_blocks_do_not_change_what_is_read(
     path = tmp_path / "d.csv"
     path.write_text(end.join(lines), newline="")
     with monkeypatch.context() as patched:
-        patched.setattr(csv, "_plain_numbers", lambda *_: None)
+        patched.setattr(csv._Reading, "plain", lambda *_: None)
         slow = records(path, patched, 2**20)
     for block in (200, 1_000, 5_000):
         fast = records(path, monkeypatch, block)

@@ -6,7 +6,6 @@ import csv
 import re
 from collections.abc import Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -17,13 +16,14 @@ from braided.errors import BraidedError
 from braided.records import Records
 from braided.streams import text_files
 from braided.streams.base import BATCH
-from braided.streams.decimal import POWERS, parse_lines
-from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
+from braided.streams.encode.chunk import BadRecord, Chunk, Piece
 from braided.streams.encode.encoder import Encoder
 from braided.streams.encode.missing import MISSING
 from braided.streams.encode.rules import Rules
 from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 
+#: Below this, every whole number is a float of its own.
+_EXACT = 2**53
 #: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")
 _QUOTED = re.compile(r'"[^"]*"')
@@ -76,13 +76,18 @@ def rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str] 
     while True:
         try:
             for fields in reader:
-                if reader.line_num == 1 and _SAID.fullmatch(delimiter.join(fields)):
-                    continue
-                if len(fields) > 1 or (fields and fields[0].strip()):
+                if not _is_blank(fields) and not _says_delimiter(reader.line_num, fields, delimiter):
                     yield reader.line_num, fields
             return
         except csv.Error as error:
             yield reader.line_num, f"not readable as CSV ({error}): mend the line"
+
+
+def misfit(fields: list[str] | str, n: int) -> str | None:
+    """What is wrong with a row of fields, where n are expected."""
+    if isinstance(fields, str):
+        return fields
+    return None if len(fields) == n else f"{len(fields)} fields where {n} are expected: mend the line"
 
 
 def header_below(opening: list[tuple[int, list[str] | str]]) -> int | None:
@@ -118,12 +123,6 @@ class Layout:
         turned = list(zip(*rows, strict=True))
         columns: dict[Hashable, Any] = {self.names[i]: turned[i] for i in self.features}
         return Chunk(source, places, columns, turned[self.target], spelled=True, after=after, table=True)
-
-    def misfit(self, fields: list[str] | str) -> str | None:
-        """What is wrong with a row of fields."""
-        if isinstance(fields, str) or len(fields) == len(self.names):
-            return fields if isinstance(fields, str) else None
-        return f"{len(fields)} fields where {len(self.names)} are expected: mend the line"
 
 
 def layout(
@@ -193,9 +192,8 @@ class CSVStream(FileStream):
     def chunks(self, encoder: Encoder) -> Generator[Piece]:
         """The records.
 
-        Once the kinds are known and all are numeric, blocks of plain numbers alone are read by compiled code, with the
-        same values; any other block is read by Python, which knows missing values, words and what to say about a bad
-        line.
+        Once the columns are known to be numbers, lines of plain numbers alone are read by NumPy, with the same values.
+        Others are read by the csv module, which knows quotes and what is wrong with a line.
         """
         encoding = self._encoding()
         delimiter = self._delimiter(encoding)
@@ -205,48 +203,125 @@ class CSVStream(FileStream):
             encoder.found["header"] = str(shape.below)
         encoder.target = shape.names[shape.target]
         shape = replace(shape, features=shape.features[: self.n_features])
-        kept = tuple(shape.names[i] for i in shape.features)
+        kept = [shape.names[i] for i in shape.features]
+        reading = _Reading(str(self.path), delimiter, shape)
         blocks, before = text_files.blocks(self.path, encoding), 0
         for block in blocks:
-            plain = None
-            if before and encoder.all_numbers(kept):
-                plain = _plain_numbers(block, delimiter, shape)
-            if plain is not None:
-                values, labels = plain
-                for start in range(0, len(labels), BATCH):
-                    yield Records(kept, values[start : start + BATCH], labels[start : start + BATCH])
-                before += len(labels)
-                continue
             # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.
-            quoted = b'"' in block
-            lines = text_files.lines_of(chain([block], blocks) if quoted else [block], self.path, before)
-            checked = self._checked(lines, delimiter, shape, before)
-            yield from in_chunks(checked, partial(shape.chunk, str(self.path)))
-            before += max(block.count(b"\n"), 1)
-
-    def _checked(
-        self, lines: Iterable[str], delimiter: str, shape: Layout, before: int
-    ) -> Iterator[tuple[int, list[str]] | BadRecord]:
-        """Rows of fields without the header, each with its line; `before` lines were read before these."""
-        for line, fields in islice(rows(lines, delimiter), int(shape.header and before == 0), None):
-            wrong = shape.misfit(fields)
-            if wrong is None:
-                yield before + line, fields  # type: ignore[misc]
-            else:
-                yield BadRecord(f"{self.path}:{before + line}", wrong)
+            if b'"' in block:
+                yield from reading.rows(text_files.lines_of(chain([block], blocks), self.path, before), before)
+                return
+            lines = text_files.decoded(block, self.path, before).splitlines(keepends=True)
+            for start in range(0, len(lines), BATCH):
+                part = lines[start : start + BATCH]
+                plain = reading.plain(part, before + start) if before + start and encoder.all_numbers(kept) else None
+                if plain is not None:
+                    yield plain
+                else:
+                    yield from reading.rows(part, before + start)
+            before += len(lines)
 
 
-def _plain_numbers(block: bytes, delimiter: str, shape: Layout) -> tuple[NDArray[np.float64], list[Any]] | None:
-    """Values and labels of a block in which all that is read is plain numbers and labels are whole; else None."""
-    wanted = np.zeros(len(shape.names), dtype=np.bool_)
-    wanted[[*shape.features, shape.target]] = True
-    bits = np.empty((block.count(b"\n") + 1, int(wanted.sum())), dtype=np.uint64)
-    n = parse_lines(np.frombuffer(block, dtype=np.uint8), ord(delimiter), wanted, POWERS, bits)
-    if n < 0:
+class _Reading:
+    """Lines of a file to columns of cells."""
+
+    def __init__(self, source: str, delimiter: str, shape: Layout) -> None:
+        self.source = source
+        self.delimiter = delimiter
+        self.shape = shape
+        #: Whether labels were whole numbers so far, and whether fields were empty.
+        self._whole_labels, self._gaps = True, False
+
+    def plain(self, lines: list[str], before: int) -> Chunk | Records | None:
+        """Lines of numbers, some of them missing, but for the label; None if they are not."""
+        shape = self.shape
+        if any(line.count(self.delimiter) != len(shape.names) - 1 for line in lines):
+            return None
+        names = [shape.names[i] for i in shape.features]
+        values = None
+        if self._whole_labels:
+            values = self._numbers(lines, [*shape.features, shape.target])
+            labels = np.array([0.5]) if values is None else values[:, -1]
+            self._whole_labels = bool((labels == np.trunc(labels)).all() and (np.abs(labels) < _EXACT).all())
+            if values is not None and self._whole_labels and not np.isnan(values).any():
+                return Records(tuple(names), values[:, :-1], labels.astype(np.int64).tolist())
+        if values is None:
+            values = self._numbers(lines, shape.features)
+        if values is None:
+            return None
+        place = shape.target - len(shape.names)  # from the end, where it mostly is
+        words = [line.rsplit(self.delimiter, -place)[place].strip() for line in lines]
+        columns: dict[Hashable, Any] = dict(zip(names, values.T, strict=False))
+        places = range(before + 1, before + 1 + len(lines))
+        return Chunk(self.source, places, columns, words, spelled=True, table=True)
+
+    def _numbers(self, lines: list[str], places: list[int]) -> NDArray[np.float64] | None:
+        """Some columns of lines, NaN for an empty field, if all fields of them are finite numbers or empty."""
+        usecols = None if places == list(range(len(self.shape.names))) else places
+        for filled in (self._gaps, True):
+            some = _with_gaps(lines, self.delimiter) if filled else lines
+            try:
+                values = np.loadtxt(some, delimiter=self.delimiter, usecols=usecols, comments=None, ndmin=2)
+            except ValueError:
+                if filled:
+                    break
+                continue
+            self._gaps = filled
+            return values if len(values) == len(lines) and not np.isinf(values).any() else None
         return None
-    numbers = bits[:n].view(np.float64)
-    place = int(wanted[: shape.target].sum())
-    labels = numbers[:, place]
-    if (np.abs(labels) >= 2**53).any() or (labels != np.trunc(labels)).any():
-        return None
-    return np.delete(numbers, place, axis=1), labels.astype(np.int64).tolist()
+
+    def rows(self, lines: Iterable[str], before: int) -> Iterator[Chunk | BadRecord]:
+        """Any lines; `before` came before them, none before the header."""
+        reader = csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=True)
+        header, n = self.shape.header and before == 0, len(self.shape.names)
+        places: list[int] = []
+        taken: list[list[str]] = []
+        while True:
+            wrong = None
+            try:
+                for fields in reader:
+                    if len(fields) == n:
+                        if header:
+                            header = False
+                            continue
+                        places.append(before + reader.line_num)
+                        taken.append(fields)
+                        if len(taken) == BATCH:
+                            break
+                    elif not _is_blank(fields) and not (
+                        before == 0 and _says_delimiter(reader.line_num, fields, self.delimiter)
+                    ):
+                        wrong = misfit(fields, n)
+                        break
+                else:
+                    break
+            except csv.Error as error:
+                wrong = f"not readable as CSV ({error}): mend the line"
+            if taken:
+                yield self.shape.chunk(self.source, places, taken)
+                places, taken = [], []
+            if wrong is not None:
+                yield BadRecord(f"{self.source}:{before + reader.line_num}", wrong)
+        if taken:
+            yield self.shape.chunk(self.source, places, taken)
+
+
+def _with_gaps(lines: list[str], delimiter: str) -> list[str]:
+    r"""Lines with `nan` in empty fields.
+
+    >>> _with_gaps([",,1\n", "2,,\n"], ",")
+    ['nan,nan,1', '2,nan,nan']
+    """
+    text, between = "\n" + "".join(lines), f"{delimiter}nan{delimiter}"
+    text = text.replace(2 * delimiter, between).replace(2 * delimiter, between)
+    for end in ("\r", "\n"):
+        text = text.replace(f"{delimiter}{end}", f"{delimiter}nan{end}")
+    return text.replace(f"\n{delimiter}", f"\nnan{delimiter}")[1:].splitlines()
+
+
+def _is_blank(fields: list[str]) -> bool:
+    return not fields or (len(fields) == 1 and not fields[0].strip())
+
+
+def _says_delimiter(line: int, fields: list[str], delimiter: str) -> bool:
+    return line == 1 and _SAID.fullmatch(delimiter.join(fields)) is not None

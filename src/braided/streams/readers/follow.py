@@ -245,7 +245,7 @@ class FollowStream(LiveStream):
 
         def records() -> Iterator[tuple[Any, str | None]]:
             for _, fields in csv.rows(tail, chosen):
-                wrong = shape.misfit(fields)
+                wrong = csv.misfit(fields, len(shape.names))
                 if isinstance(fields, str) and self._ended() and not tail.ready():
                     continue  # a quoted field that is open at the end of what there is waits like any other line
                 if not (shape.header and [field_.strip() for field_ in fields] == shape.names):
