@@ -448,3 +448,44 @@ def test_a_storage_error_leaves_nothing_behind(settings: Settings) -> None:
         storage.append([WriteRequest("learn", records=records(rows(500)))])
     storage.close()
     assert isinstance(reopened(settings), Recovered)
+
+
+def test_a_refusal_that_could_not_be_noted_is_noted_with_the_next_request(settings: Settings) -> None:
+    items = rows(40)
+    worker = served_model(settings)
+    teach(worker, items[:10])
+    disk = failing(worker)
+    disk.fails = lambda statement: no_room() if statement.startswith("UPDATE requests") else None
+    with pytest.raises(HTTPProblem) as refused:
+        ask(worker, "learn", records=records([{"x": {f"n{i}": 1.0 for i in range(1_000)}, "y": 1}]))
+    assert refused.value.status == 507
+    disk.fails = lambda statement: None
+    teach(worker, items[10:])
+    worker.stop(snapshot=False)
+    assert digest(reopened(settings).state) == state_digest(taught(items))
+
+
+def test_other_limits_on_waiting_records_hold_from_the_start_on(tmp_path: Path) -> None:
+    items = rows(20)
+
+    def observe(worker: Worker, first: int) -> None:
+        for i in range(first, first + 10):
+            ask(worker, "observe", records=records(items[i : i + 1], False), id=f"id {i}")
+
+    few = Settings(tmp_path, limits=Limits(observations=3))
+    worker = served_model(few)
+    ask(worker, "learn", records=records(items[:1]))
+    worker.stop()
+    many = Settings(tmp_path, limits=Limits(observations=50))
+    worker = serve_again(many)
+    observe(worker, 0)
+    assert ask(worker, "label", id="id 0", records=label_of("class 0"))["learned"] == 1
+    worker.stop(snapshot=False)
+    assert len(reopened(many).state.late) == 9
+    worker = serve_again(many)
+    ask(worker, "restore", record=1)
+    observe(worker, 10)
+    assert len(worker.state.late) >= 10
+    known = [one.key for one in worker.state.late.entries()]
+    worker.stop(snapshot=False)
+    assert [one.key for one in reopened(many).state.late.entries()] == known

@@ -56,7 +56,9 @@ def replay(storage: Storage, found: Recovered, request: WriteRequest, limits: Li
     """Apply a request of the log; to go back to an earlier moment makes another state."""
     if request.kind != "restore":
         return found.state.apply([request], live=False)[0]
+    before = found.state.limits
     found.state = state_at(storage, request.back_to, request.part, limits, keys)
+    found.state.use(before)
     found.state.number, found.state.time = request.number, request.time
     return {}
 

@@ -141,6 +141,8 @@ class Storage:
         self.name, self.uid, self.created = path.name.removesuffix(SUFFIX), "", 0.0
         #: Numbers of the last request, and of the last one whose outcome is known.
         self.last = self.decided = 0
+        #: Outcomes that could not be written yet.
+        self._owed: list[tuple[int, int, str | None]] = []
         self._checkpoint_due = 0.0
         self.connection = connection or sqlite3.connect(
             path, timeout=0.0, isolation_level=None, check_same_thread=False
@@ -234,8 +236,10 @@ class Storage:
                    request.back_to, request.part, growth, _packed(request.records), learned, None)  # fmt: skip
             rows.append((*row, crc(*row)))
         with self._transaction():
+            self._write_owed()
             self.connection.executemany(f"INSERT INTO requests VALUES ({', '.join('?' * 14)})", rows)
             self._note(self.last + len(rows), self.last)
+        self._owed.clear()
         self.decided = self.last
         for request in requests:
             self.last += 1
@@ -245,13 +249,18 @@ class Storage:
         """Note, before they are answered, the requests that learned fewer records than they have or were refused."""
         if not self.writes:
             return
+        self._owed += outcomes
         with self._transaction():
-            for number, learned, refused in outcomes:
-                row = self.connection.execute(f"SELECT {_REQUEST} FROM requests WHERE number = ?", (number,)).fetchone()
-                self.connection.execute(
-                    "UPDATE requests SET learned = ?, refused = ?, crc = ? WHERE number = ?",
-                    (learned, refused, crc(*row[:-2], learned, refused), number),
-                )
+            self._write_owed()
+        self._owed.clear()
+
+    def _write_owed(self) -> None:
+        for number, learned, refused in self._owed:
+            row = self.connection.execute(f"SELECT {_REQUEST} FROM requests WHERE number = ?", (number,)).fetchone()
+            self.connection.execute(
+                "UPDATE requests SET learned = ?, refused = ?, crc = ? WHERE number = ?",
+                (learned, refused, crc(*row[:-2], learned, refused), number),
+            )
 
     def note_decided(self) -> None:
         """Note that every request is decided, without a wait for the disk.
@@ -263,7 +272,9 @@ class Storage:
             self.connection.execute("PRAGMA synchronous = OFF")
             try:
                 with self._transaction():
+                    self._write_owed()
                     self._note(self.last, self.last)
+                self._owed.clear()
                 self.decided = self.last
             finally:
                 self.connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")

@@ -96,8 +96,6 @@ class Worker(ModelReader):
         self._saved_records = self.state.stats.records
         self._unsynced = False
         self._snapshot_due = time.monotonic() + settings.snapshot_seconds
-        if self.state.use(settings.limits):
-            self._saved_number = -1  # which records wait has changed without a request that says so
         self._sync_due = time.monotonic() + settings.interval_seconds
         self._idle_due = 0.0
         self._thread = threading.Thread(target=self._run, name=f"learn {self.state.name}", daemon=True)
@@ -129,6 +127,10 @@ class Worker(ModelReader):
 
     def _run(self) -> None:
         try:
+            before = self.state.limits
+            # Which records wait changes without a request that says so: a snapshot has to.
+            if self.state.use(self.settings.limits) and not self._snapshot():
+                self.state.use(before)
             while self._turn():
                 pass
             if self._snapshot_at_end and self.state.number != self._saved_number and not self.broken:
@@ -201,7 +203,7 @@ class Worker(ModelReader):
         ):
             self._snapshot()
 
-    def _snapshot(self, restored: bool = False) -> None:
+    def _snapshot(self, restored: bool = False) -> bool:
         """Write a snapshot; a failure is logged, and tried again later: the log still has everything."""
         self._snapshot_due = time.monotonic() + self.settings.snapshot_seconds
         state = self.state
@@ -211,6 +213,7 @@ class Worker(ModelReader):
             # Whoever starts from it will hold it to the rules for what is restored.
             ModelState.restored(decode(content, "of the snapshot", *MODEL_KINDS), state.limits, self.settings.keys)
             self._saved_number = state.number
+            self._saved_records = state.stats.records
             self.snapshots += 1
             if not restored:  # until the next one, an older snapshot leads here through what the model went back to
                 self.storage.prune(keep_rules(self.settings.keep), self.settings.keep_bytes)
@@ -218,8 +221,10 @@ class Worker(ModelReader):
             log.error("model %s: no snapshot could be written: %s", state.name, error)
             if isinstance(error, StorageError) and error.full:
                 self.on_full()
-        # Also after a failure: a model that learns fast on a full disk would try with every group.
-        self._saved_records = state.stats.records
+            # Without this, a model that learns fast on a full disk would try with every group.
+            self._saved_records = state.stats.records
+            return False
+        return True
 
     def _commit(self, requests: list[WriteRequest]) -> None:
         """Log what changes something, apply it, answer."""
@@ -317,6 +322,7 @@ class Worker(ModelReader):
             log.exception("model %s: its history cannot be read", self.state.name)
             answer = HTTPProblem(500, "the model's history cannot be read, and nothing was changed: the log says more")
         else:
+            state.use(self.state.limits)
             state.number, state.time = request.number, request.time
             self.state = state
             self.commits += 1
