@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from braided import BraidedError, Fleet
+from braided.encode.saved import summary
 from braided.estimators import ESTIMATORS
 from braided.fleet import KIND
 from braided.records import Records
@@ -33,7 +34,6 @@ from braided.serve.settings import Limits
 from braided.serve.spec import state_from_checkpoint
 from braided.serve.state import MODEL_KINDS, ModelState
 from braided.store import decode, encode
-from braided.streams.encode.saved import summary
 from crafted_changes import Parts, change_arrays, change_directory, change_metadata
 from crafted_sources import (
     FOLDER,

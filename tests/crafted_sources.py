@@ -16,6 +16,7 @@ from river import drift
 
 from braided import Encoder, Fleet, MODLClassifier, MODLRegressor, presets
 from braided.combiners import COMBINERS
+from braided.encode.rules import ReadingCounts, Rules
 from braided.evaluation import Evaluation
 from braided.fleet import KIND, SHARES
 from braided.learners import LEARNERS, FourierConfig, HedgeConfig, LinearConfig, LogisticConfig, MLPConfig, SetConfig
@@ -29,7 +30,6 @@ from braided.serve.requests import WriteRequest
 from braided.serve.settings import Limits
 from braided.serve.state import ModelState
 from braided.store import encode
-from braided.streams.encode.rules import ReadingCounts, Rules
 
 #: Of a file of predictions.
 MACHINES = ("pump", 7, True)

@@ -51,10 +51,10 @@ braided.spark: fleet_stream prepare read_fleet
 braided.store: state_digest
 braided.streams: ArrayStream IterableStream Limited MASKS Masked Peeked Rules SQLStream Stream open_stream
     read_whole shuffled
-braided.streams.encode.chunk: BadRecord Chunk
-braided.streams.encode.encoder: Encoder
-braided.streams.encode.plan: Plan
-braided.streams.encode.rules: ReadingCounts
+braided.encode.chunk: BadRecord Chunk
+braided.encode.encoder: Encoder
+braided.encode.plan: Plan
+braided.encode.rules: ReadingCounts
 braided.streams.open: open_stream
 braided.streams.readers.arff: ARFFStream
 braided.streams.readers.arrow: ArrowStream

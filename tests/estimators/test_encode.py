@@ -16,12 +16,12 @@ import pytest
 
 import braided
 from braided import BraidedError, MODLClassifier, MODLRegressor
+from braided.encode.encoder import Encoder
+from braided.encode.number_form import PLAIN
+from braided.encode.saved import pack_encoder
 from braided.learners import LogisticConfig
 from braided.store import decode, encode, state_digest
 from braided.streams import Rules
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.number_form import PLAIN
-from braided.streams.encode.saved import pack_encoder
 
 RAW = [
     {"machine": "M-07", "at": "2026-03-01 10:00", "t": "20.5", "ok": "yes"},

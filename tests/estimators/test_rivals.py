@@ -11,12 +11,12 @@ import pytest
 from river import base, forest, linear_model, multiclass, preprocessing
 
 from braided import record, zoo
+from braided.encode.rules import ReadingCounts, Rules
 from braided.estimators.river import RiverClassifier
 from braided.evaluation import Evaluation
 from braided.run.target import NumericTargets
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Stream, open_stream, read_whole, shuffled
-from braided.streams.encode.rules import ReadingCounts, Rules
 from braided.zoo import ModelOptions, names_for
 from braided.zoo.rivals import ColumnImputer
 

@@ -10,11 +10,11 @@ import pytest
 from help_fleet import CLASSIFICATION, NAMES, REGRESSION, TASKS, fleet, records, stream
 
 from braided import BraidedError, Fleet, MODLClassifier
+from braided.encode.encoder import Encoder as RawEncoder
+from braided.encode.saved import pack_encoder
 from braided.fleet import SHARES
 from braided.records import Records
 from braided.store import decode, encode, state_digest
-from braided.streams.encode.encoder import Encoder as RawEncoder
-from braided.streams.encode.saved import pack_encoder
 
 SHARING = [share for share in SHARES if share != "none"]
 

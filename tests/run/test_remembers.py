@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from braided import BraidedError, MODLClassifier, MODLRegressor
+from braided.encode.saved import restored_encoder
 from braided.run import Job, RunOptions
 from braided.store import state_digest
-from braided.streams.encode.saved import restored_encoder
 
 FIELDS = ["machine", "timestamp", "t", "state"]
 

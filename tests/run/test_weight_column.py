@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from braided import MODLClassifier, zoo
+from braided.encode.rules import ReadingCounts
+from braided.encode.saved import summary
 from braided.errors import BraidedError
 from braided.run import Job, ReadingOptions, RunOptions
 from braided.serve.feed import FeedSettings, json_lines
 from braided.store import state_digest
-from braided.streams.encode.rules import ReadingCounts
-from braided.streams.encode.saved import summary
 from command import braided
 from conftest import made_up
 

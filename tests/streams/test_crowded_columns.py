@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
+from braided.encode.encoder import Encoder
+from braided.encode.rules import ReadingCounts
 from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.rules import ReadingCounts
 
 
 def orders(n: int, different: int = 10**9) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
+from braided.encode.chunk import Chunk
 from braided.records import Records
 from braided.streams import Rules, open_stream, read_whole, text_files
-from braided.streams.encode.chunk import Chunk
 from braided.streams.readers import csv
 from braided.streams.readers.csv import CSVStream, Layout
 

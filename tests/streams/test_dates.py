@@ -13,11 +13,11 @@ import pytest
 from kinds import pyarrow
 
 from braided import BraidedError
+from braided.encode.dates import DURATION, SHAPES, TIME, DateForm
+from braided.encode.encoder import Encoder
 from braided.records import Records
 from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole
-from braided.streams.encode.dates import DURATION, SHAPES, TIME, DateForm
-from braided.streams.encode.encoder import Encoder
 
 #: A Friday, day 5 of its year, 10:20.
 FORMS = [

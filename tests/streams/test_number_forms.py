@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from braided.encode.number_form import PLAIN, NumberForm, recognised
+from braided.encode.plan import ColumnPlan
 from braided.streams import Rules, open_stream, read_whole
-from braided.streams.encode.number_form import PLAIN, NumberForm, recognised
-from braided.streams.encode.plan import ColumnPlan
 
 
 def plan_of(path: Path, words: list[str], between: str = ";") -> tuple[ColumnPlan, list[str]]:

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
+from braided.encode.encoder import Encoder
+from braided.encode.number_form import PLAIN
+from braided.encode.plan import ColumnPlan, Plan
 from braided.records import Records, join
 from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole, text_files
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.number_form import PLAIN
-from braided.streams.encode.plan import ColumnPlan, Plan
 
 
 def looked_at(path: Path, content: str | bytes, /, **rules: Any) -> tuple[Records, Plan]:

@@ -18,11 +18,11 @@ import pytest
 from kinds import COLOURS, NAMES, WRITERS, as_arff, as_csv, as_json, made_up_records, pyarrow, zstd
 
 from braided import BraidedError
+from braided.encode.chunk import Chunk
 from braided.records import Records
 from braided.report.table import misfits
 from braided.run import Job, RunOptions
 from braided.streams import IterableStream, Rules, open_stream, read_whole, text_files
-from braided.streams.encode.chunk import Chunk
 
 RECORDS = made_up_records(1_300)
 
@@ -133,7 +133,7 @@ def test_what_is_read_does_not_depend_on_how_it_is_cut(tmp_path: Path) -> None:
 
 
 def test_hashing_is_the_same_in_every_process() -> None:
-    code = "from braided.streams.encode.categories import bucket; print(bucket('grün', 1000), bucket('a', 7))"
+    code = "from braided.encode.categories import bucket; print(bucket('grün', 1000), bucket('a', 7))"
     outputs = {
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True,

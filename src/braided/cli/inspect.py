@@ -11,12 +11,12 @@ from rich.console import Console
 
 from braided.brokers.address import is_broker
 from braided.cli.options import DataDirOption, JsonOption, teller, with_options
+from braided.encode.chunk import CHUNK_RECORDS
 from braided.errors import BraidedError
 from braided.estimators.params import CLASSIFICATION
 from braided.run.options import IDOption, KeyOption, ReadingOptions
 from braided.run.target import LOOKED_AT, guessed, labels_of, spelling
 from braided.streams import Peeked
-from braided.streams.encode.chunk import CHUNK_RECORDS
 from braided.streams.passwords import without_password
 from braided.streams.readers.broker import BrokerStream
 

@@ -11,12 +11,12 @@ from braided.datasets.images import CifarStream, IdxStream
 from braided.datasets.imnist import DeformedDigits
 from braided.datasets.locate import Located, locate
 from braided.datasets.protocol import PAPER_SETTINGS
+from braided.encode.cells import Cells
+from braided.encode.chunk import BadRecord, Chunk, Piece, in_chunks
+from braided.encode.encoder import Encoder
 from braided.records import Labels, Records
 from braided.streams import text_files
 from braided.streams.base import ArrayStream, Stream, read_whole
-from braided.streams.encode.cells import Cells
-from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
-from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import FileStream
 from braided.streams.readers.csv import CSVStream
 from braided.streams.readers.libsvm import LibsvmStream

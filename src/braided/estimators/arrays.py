@@ -17,8 +17,8 @@ from braided.records import Records
 from braided.values import as_number, as_weight, shown
 
 if TYPE_CHECKING:
+    from braided.encode.encoder import Encoder as RawEncoder
     from braided.estimators.frames import Frame
-    from braided.streams.encode.encoder import Encoder as RawEncoder
 
 Floats = NDArray[np.float64]
 _ARRAYS = (np.ndarray, list, tuple)

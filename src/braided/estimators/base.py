@@ -28,10 +28,10 @@ from braided.store import read, write
 from braided.values import as_weight, shown
 
 if TYPE_CHECKING:
+    from braided.encode.encoder import Encoder as RawEncoder
     from braided.estimators.drift import Detector
     from braided.estimators.explain import Explanation
     from braided.estimators.frames import Frame
-    from braided.streams.encode.encoder import Encoder as RawEncoder
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, NDArray[Any]]
@@ -89,9 +89,9 @@ class MODL(base.Estimator):
         encode = self.encode
         if encode is False:
             return None
+        from braided.encode.encoder import Encoder as RawEncoder
+        from braided.encode.rules import Rules
         from braided.estimators.encoder import Encoder
-        from braided.streams.encode.encoder import Encoder as RawEncoder
-        from braided.streams.encode.rules import Rules
 
         if isinstance(encode, Encoder):
             return encode._settled.copy()
@@ -368,7 +368,7 @@ class MODL(base.Estimator):
         with self.lock:
             metadata, arrays = self.core.snapshot()
             if self.encoder is not None:
-                from braided.streams.encode.saved import pack_encoder
+                from braided.encode.saved import pack_encoder
 
                 metadata["encode"] = pack_encoder(self.encoder)
             return metadata, arrays
@@ -401,8 +401,8 @@ class MODL(base.Estimator):
         """The inverse of `snapshot`; what could not have come from there is refused."""
         arguments = ModelParams.of_metadata(metadata, learners).arguments(cls.task)
         if metadata.get("encode") is not None:
+            from braided.encode.saved import restored_encoder
             from braided.estimators.encoder import Encoder
-            from braided.streams.encode.saved import restored_encoder
 
             arguments["encode"] = Encoder._around(restored_encoder(metadata["encode"]))
         model = cls(**arguments)

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 from river import base
 
+from braided.encode import encoder as streams
+from braided.encode.chunk import CHUNK_RECORDS
+from braided.encode.flatten import flatten
+from braided.encode.plan import Plan
+from braided.encode.rules import DEFAULT_RULES, Rules
 from braided.errors import BraidedError
 from braided.estimators import frames
-from braided.streams.encode import encoder as streams
-from braided.streams.encode.chunk import CHUNK_RECORDS
-from braided.streams.encode.flatten import flatten
-from braided.streams.encode.plan import Plan
-from braided.streams.encode.rules import DEFAULT_RULES, Rules
 from braided.values import shown
 
 

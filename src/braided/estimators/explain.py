@@ -27,7 +27,7 @@ from braided.kernels.inputs import FILLED, has_planes
 from braided.learners import LinearRegression, LogisticRegression
 
 if TYPE_CHECKING:
-    from braided.streams.encode.encoder import Encoder
+    from braided.encode.encoder import Encoder
 
 Floats = NDArray[np.float64]
 Groups = Mapping[Hashable, Sequence[Hashable]]

@@ -16,10 +16,10 @@ from narwhals import Series
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
+from braided.encode.cells import Cells
+from braided.encode.flatten import flat_columns, is_nested
 from braided.errors import BraidedError
 from braided.estimators.names import column_names, plain_name
-from braided.streams.encode.cells import Cells
-from braided.streams.encode.flatten import flat_columns, is_nested
 from braided.values import as_number, encode_takes, is_missing
 
 Floats = NDArray[np.float64]

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from braided.encode.encoder import Encoder
+from braided.encode.flatten import flatten
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.params import REGRESSION
@@ -20,8 +22,6 @@ from braided.evaluation.history import History
 from braided.evaluation.summary import error_text
 from braided.fleet import Fleet
 from braided.records import Labels, Records
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.flatten import flatten
 from braided.values import as_number, key_text
 
 _CHUNK = 500

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from river import base
 
 from braided import checks
+from braided.encode.encoder import Encoder as RawEncoder
+from braided.encode.saved import pack_encoder
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, cards
 from braided.estimators.arrays import column_of, frame_of, is_sparse, n_records, records_of
@@ -27,8 +29,6 @@ from braided.fleet.key_learners import KeyLearners
 from braided.fleet.separate import KeyModels
 from braided.records import Predictions, Records, join_predictions
 from braided.store import REMEDY, checked, pack_name, parts_of, prefixed, read, unpack_name, unprefixed, write
-from braided.streams.encode.encoder import Encoder as RawEncoder
-from braided.streams.encode.saved import pack_encoder
 from braided.values import as_weight, key_text, shown
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ class Fleet(base.Wrapper[Any], base.Estimator):
     def snapshot(self, encode: dict[str, Any] | None = None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Everything needed to go on exactly from here: JSON metadata and named arrays.
 
-        With `encode`, what makes numbers of raw records (`streams.encode.saved.pack_encoder`), the fleet that is
+        With `encode`, what makes numbers of raw records (`encode.saved.pack_encoder`), the fleet that is
         restored takes such.
         """
         with self._lock:

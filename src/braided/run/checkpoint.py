@@ -13,6 +13,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from braided import checks, presets
+from braided.encode.plan import Plan
+from braided.encode.rules import ReadingCounts
+from braided.encode.saved import pack_encoder
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS
 from braided.estimators.base import MODL
@@ -35,9 +38,6 @@ from braided.store import (
     unprefixed,
     write,
 )
-from braided.streams.encode.plan import Plan
-from braided.streams.encode.rules import ReadingCounts
-from braided.streams.encode.saved import pack_encoder
 from braided.streams.fingerprint import fingerprint
 
 Arrays = dict[str, NDArray[Any]]

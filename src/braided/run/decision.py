@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
+from braided.encode.plan import listed
 from braided.errors import BraidedError
 from braided.estimators.decision import BALANCED, Decision
-from braided.streams.encode.plan import listed
 from braided.values import shown
 
 #: A file of costs that is longer is not one.

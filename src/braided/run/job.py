@@ -14,6 +14,8 @@ from braided import zoo
 from braided.brokers.address import is_broker, public
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.locate import locate
+from braided.encode.chunk import CHUNK_RECORDS
+from braided.encode.rules import ReadingCounts
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.params import CLASSIFICATION, REGRESSION
@@ -31,8 +33,6 @@ from braided.run.predictions import PredictionFile, Written
 from braided.run.target import LOOKED_AT, NumericTargets, guessed, labels_of, spelling
 from braided.store import state_digest
 from braided.streams import MASKS, ArrayStream, Limited, Peeked, Stream, read_whole, shuffled
-from braided.streams.encode.chunk import CHUNK_RECORDS
-from braided.streams.encode.rules import ReadingCounts
 from braided.streams.named import named_streams
 from braided.streams.readers.broker import BrokerStream
 from braided.streams.readers.live import LiveStream

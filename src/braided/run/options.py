@@ -15,6 +15,7 @@ from braided.brokers.address import is_broker
 from braided.combiners import COMBINERS
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.protocol import PAPER_SETTINGS
+from braided.encode.rules import ReadingCounts
 from braided.errors import BraidedError
 from braided.estimators.decision import DECISION_PARAMETERS, DECISIONS, LIKELIEST
 from braided.estimators.drift import DETECTORS, build
@@ -26,7 +27,6 @@ from braided.late import MAX_COUNT, MAX_SECONDS, LateLabels
 from braided.run import decision as decisions
 from braided.run.weight import WeightColumn
 from braided.streams import MASKS, Rules, Stream, open_stream
-from braided.streams.encode.rules import ReadingCounts
 from braided.streams.passwords import without_password
 
 AUTO = "auto"

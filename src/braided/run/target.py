@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from braided.encode import cells
+from braided.encode.number_form import PLAIN, NumberForm
+from braided.encode.rules import ReadingCounts
+from braided.encode.units import Unit, unit_of, without_unit
 from braided.errors import BraidedError
 from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.records import Labels, Records
 from braided.streams import Stream
 from braided.streams.base import labels_before, records_before
-from braided.streams.encode import cells
-from braided.streams.encode.number_form import PLAIN, NumberForm
-from braided.streams.encode.rules import ReadingCounts
-from braided.streams.encode.units import Unit, unit_of, without_unit
 from braided.values import shown
 
 #: How many records are looked at, from the first on.

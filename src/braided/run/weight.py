@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from braided.encode.plan import listed
+from braided.encode.rules import ReadingCounts
 from braided.errors import BraidedError
 from braided.records import Labels, Records
 from braided.streams import Stream
 from braided.streams.base import labels_before, records_before
-from braided.streams.encode.plan import listed
-from braided.streams.encode.rules import ReadingCounts
 from braided.values import shown
 
 

@@ -22,6 +22,10 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from braided import checks
 from braided.brokers.address import is_broker
+from braided.encode.number_form import PLAIN
+from braided.encode.raw import RawRecord
+from braided.encode.rules import ReadingCounts
+from braided.encode.saved import pack_encoder, summary
 from braided.errors import BraidedError
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.params import CLASSIFICATION, REGRESSION, TASKS
@@ -34,10 +38,6 @@ from braided.serve.security import token_lines
 from braided.store import encode
 from braided.streams import Peeked, Stream
 from braided.streams.base import only_records
-from braided.streams.encode.number_form import PLAIN
-from braided.streams.encode.raw import RawRecord
-from braided.streams.encode.rules import ReadingCounts
-from braided.streams.encode.saved import pack_encoder, summary
 from braided.streams.fingerprint import fingerprint
 from braided.streams.named import named_streams
 from braided.streams.passwords import without_password

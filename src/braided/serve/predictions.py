@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from braided.encode.saved import summary
 from braided.estimators import MODLClassifier, MODLRegressor
 from braided.estimators.base import COLUMN
 from braided.estimators.explain import Explanation, by_column
@@ -21,7 +22,6 @@ from braided.serve.problems import HTTPProblem, key_errors_as_problems
 from braided.serve.records import RawRecords, encoded
 from braided.serve.state import ModelState
 from braided.serve.stats import finite
-from braided.streams.encode.saved import summary
 
 #: Records that are predicted between two looks at what else there is to do.
 PREDICT_CHUNK = 16

@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 import numpy as np
 import orjson
 
+from braided.encode.encoder import Encoder
+from braided.encode.flatten import flatten
+from braided.encode.saved import pack_step
+from braided.encode.settled import Step
 from braided.errors import BraidedError
 from braided.records import Records
 from braided.serve.problems import HTTPProblem, shown
 from braided.serve.settings import Limits
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.flatten import flatten
-from braided.streams.encode.saved import pack_step
-from braided.streams.encode.settled import Step
 from braided.values import key_text
 
 #: Cells of the table that the records of a request make, with a column for every name among them.

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from braided import presets
 from braided.combiners import COMBINERS
+from braided.encode.saved import given_rules, restored_encoder
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
@@ -29,7 +30,6 @@ from braided.serve.records import check_text, checked_key, checked_label
 from braided.serve.settings import Limits
 from braided.serve.state import MODEL_KINDS, Model, ModelState, restored_model
 from braided.store import REMEDY, Checkpoint, checked, decode, unpack_name, unpack_names
-from braided.streams.encode.saved import given_rules, restored_encoder
 
 BRAID, START, NONE = SHARES
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.encode.saved import checked_step, pack_encoder
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
@@ -25,7 +26,6 @@ from braided.serve.requests import WriteRequest
 from braided.serve.settings import Limits
 from braided.serve.stats import Stats
 from braided.store import REMEDY, Checkpoint, checked, encode, prefixed, reject_malformed, unprefixed
-from braided.streams.encode.saved import checked_step, pack_encoder
 
 Model = MODLClassifier | MODLRegressor | Fleet
 #: What a snapshot may be of.

@@ -1,8 +1,8 @@
 """Whether a write-ahead log of SQLite was damaged, rather than broken off in its last write.
 
 SQLite takes the first frame that is not sound for the end of the log. After a kill or a power cut that is right. After
-a flipped bit, commits that were acknowledged would be gone without a word. Each commit is on disk before the next one
-is written, so that a frame from after the commit that the unsound frame belongs to shows the difference.
+a flipped bit, commits that were acknowledged would be gone without a word. With synchronous=FULL each commit is on disk
+before the next one is written: a frame from after the commit that the unsound frame belongs to shows the difference.
 """
 
 from __future__ import annotations

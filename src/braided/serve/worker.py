@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from braided.encode.encoder import Encoder
 from braided.errors import BraidedError
 from braided.serve.predictions import ModelReader
 from braided.serve.problems import HTTPProblem, key_errors_as_problems, too_busy
@@ -21,7 +22,6 @@ from braided.serve.settings import Settings, keep_rules
 from braided.serve.state import MODEL_KINDS, ModelState
 from braided.serve.storage import DamageError, Storage, StorageError
 from braided.store import decode
-from braided.streams.encode.encoder import Encoder
 
 log = logging.getLogger("braided.serve")
 #: How many records a group commit has at most.

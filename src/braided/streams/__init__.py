@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from braided.encode.rules import Rules
     from braided.streams.base import ArrayStream, Peeked, Stream, read_whole
-    from braided.streams.encode.rules import Rules
     from braided.streams.masks import MASKS, Masked
     from braided.streams.open import open_stream
     from braided.streams.readers.iterable import IterableStream
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from braided.streams.transform import Limited, shuffled
 
 _MODULES = {
-    "base": ("ArrayStream", "Peeked", "Stream", "read_whole"),
+    "streams.base": ("ArrayStream", "Peeked", "Stream", "read_whole"),
     "encode.rules": ("Rules",),
-    "masks": ("MASKS", "Masked"),
-    "open": ("open_stream",),
-    "readers.iterable": ("IterableStream",),
-    "readers.sql": ("SQLStream",),
-    "transform": ("Limited", "shuffled"),
+    "streams.masks": ("MASKS", "Masked"),
+    "streams.open": ("open_stream",),
+    "streams.readers.iterable": ("IterableStream",),
+    "streams.readers.sql": ("SQLStream",),
+    "streams.transform": ("Limited", "shuffled"),
 }
 __all__ = [
     "MASKS", "ArrayStream", "IterableStream", "Limited", "Masked", "Peeked", "Rules", "SQLStream", "Stream",
@@ -33,5 +33,5 @@ def __getattr__(name: str) -> Any:
     """Names are imported when they are asked for: `import braided` needs none of them, and starts sooner."""
     for module, names in _MODULES.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+            return getattr(importlib.import_module(f"braided.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from braided.brokers.address import is_broker, parse
+from braided.encode.rules import Rules
 from braided.errors import BraidedError
 from braided.streams import text_files
 from braided.streams.base import Stream
-from braided.streams.encode.rules import Rules
 from braided.streams.named import named_streams
 from braided.streams.passwords import without_password
 from braided.streams.readers import sql

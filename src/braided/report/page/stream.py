@@ -8,6 +8,7 @@ from html import escape
 
 import numpy as np
 
+from braided.encode.plan import Plan
 from braided.evaluation import History
 from braided.evaluation.key_tally import ENOUGH, FIRST
 from braided.report import plot
@@ -16,7 +17,6 @@ from braided.report.page.subject import Subject
 from braided.report.plot.over_time import mean_throughput, rows_of_strip
 from braided.report.provenance import provenance
 from braided.report.table import ages_rows, counted, keys_over_time_rows, keys_rows, keys_words
-from braided.streams.encode.plan import Plan
 
 #: Columns of the stream that are listed.
 _MAX_COLUMNS = 200

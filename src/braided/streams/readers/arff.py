@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from braided.encode.cells import BadCell, Kind
+from braided.encode.chunk import BadRecord, Chunk, Piece, in_chunks
+from braided.encode.encoder import Encoder
 from braided.errors import BraidedError
 from braided.streams import text_files
-from braided.streams.encode.cells import BadCell, Kind
-from braided.streams.encode.chunk import BadRecord, Chunk, Piece, in_chunks
-from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import FileStream, target_place
 from braided.values import shown
 

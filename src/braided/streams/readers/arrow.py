@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from braided.encode.cells import Cells, Kind
+from braided.encode.chunk import CHUNK_RECORDS, Chunk, Piece
+from braided.encode.encoder import Encoder
 from braided.errors import BraidedError
 from braided.extras import require
 from braided.streams import text_files
-from braided.streams.encode.cells import Cells, Kind
-from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
-from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import FileStream, target_place
 from braided.streams.readers.mappings import unnested
 

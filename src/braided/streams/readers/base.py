@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Self
 
+from braided.encode.chunk import Piece
+from braided.encode.encoder import Encoder
+from braided.encode.plan import listed
+from braided.encode.raw import RawRecord
+from braided.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 from braided.errors import BraidedError
 from braided.records import Labels, Records
-from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.plan import listed
-from braided.streams.encode.raw import RawRecord
-from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 
 #: Column names that are taken for the target when none is named.
 TARGET_NAMES = ("target", "label", "class", "y")

@@ -14,13 +14,13 @@ from braided.brokers.address import Address, public
 from braided.brokers.base import Message
 from braided.brokers.connect import source_of
 from braided.brokers.outage import CONNECT_S
+from braided.encode.chunk import CHUNK_RECORDS, BadRecord, LabelPiece, Piece, at
+from braided.encode.encoder import Encoder
+from braided.encode.rules import Rules
 from braided.errors import BraidedError
 from braided.records import Labels, join_labels
 from braided.store import reject_malformed
 from braided.streams import text_files
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, LabelPiece, Piece, at
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.rules import Rules
 from braided.streams.readers import jsonl
 from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.live import POLL_S, LiveStream

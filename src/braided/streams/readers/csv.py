@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.encode.chunk import BadRecord, Chunk, Piece
+from braided.encode.encoder import Encoder
+from braided.encode.missing import MISSING
+from braided.encode.rules import Rules
 from braided.errors import BraidedError
 from braided.records import Records
 from braided.streams import text_files
 from braided.streams.base import BATCH
-from braided.streams.encode.chunk import BadRecord, Chunk, Piece
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.missing import MISSING
-from braided.streams.encode.rules import Rules
 from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 
 #: Below this, every whole number is a float of its own.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from braided.encode.chunk import Piece
+from braided.encode.encoder import Encoder
 from braided.errors import BraidedError
-from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import EncodedStream
 
 

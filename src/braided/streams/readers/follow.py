@@ -10,11 +10,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from braided.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Piece
+from braided.encode.encoder import Encoder
 from braided.errors import BraidedError
 from braided.records import Labels, Records
 from braided.streams import text_files
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Piece
-from braided.streams.encode.encoder import Encoder
 from braided.streams.readers import csv, jsonl
 from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.folder import files_in

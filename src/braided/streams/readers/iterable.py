@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from braided.encode.chunk import Piece
+from braided.encode.encoder import Encoder
 from braided.errors import BraidedError
-from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder
 from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.mappings import Splitter, chunked
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from braided.encode.chunk import Piece
+from braided.encode.encoder import Encoder
+from braided.encode.rules import Rules
 from braided.errors import BraidedError
-from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.rules import Rules
 from braided.streams.readers.base import EncodedStream
 from braided.streams.readers.mappings import Splitter, chunked
 

@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from braided.encode.cells import as_feature, as_label
+from braided.encode.chunk import Piece
+from braided.encode.encoder import Encoder
+from braided.encode.rules import ReadingCounts
 from braided.errors import BraidedError
 from braided.records import Records
 from braided.streams import text_files
 from braided.streams.base import BATCH
-from braided.streams.encode.cells import as_feature, as_label
-from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.rules import ReadingCounts
 from braided.streams.readers.base import FileStream
 from braided.values import shown
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from braided.encode.chunk import Piece
+from braided.encode.encoder import Encoder
+from braided.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 from braided.errors import BraidedError
 from braided.records import Labels, Records
 from braided.store import reject_malformed
-from braided.streams.encode.chunk import Piece
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
 
 #: Seconds between two looks.
 POLL_S = 0.1

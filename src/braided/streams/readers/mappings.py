@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from braided.encode.cells import BadCell, Cells
+from braided.encode.chunk import BadRecord, Chunk, LabelPiece, at, in_chunks
+from braided.encode.encoder import Encoder
+from braided.encode.flatten import NESTED, flat_columns, flatten, is_nested
 from braided.errors import BraidedError
 from braided.records import Labels
-from braided.streams.encode.cells import BadCell, Cells
-from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, at, in_chunks
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.flatten import NESTED, flat_columns, flatten, is_nested
 from braided.streams.readers.base import TARGET_NAMES
 from braided.values import shown, sorted_names
 

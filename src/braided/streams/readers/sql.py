@@ -11,11 +11,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from braided.encode.chunk import CHUNK_RECORDS, Chunk, Piece
+from braided.encode.encoder import Encoder
+from braided.encode.rules import Rules
 from braided.errors import BraidedError
 from braided.extras import require
-from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk, Piece
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.rules import Rules
 from braided.streams.readers.base import EncodedStream, target_place
 from braided.streams.readers.mappings import unnested
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
+from braided.encode import cells
+from braided.encode.cells import Cells, plain
+from braided.encode.chunk import Chunk
+from braided.encode.keys import key_problem
+from braided.encode.number_form import NumberForm
+from braided.encode.rules import Rules
+from braided.encode.weights import weight_of
 from braided.errors import BraidedError
 from braided.records import Records
-from braided.streams.encode import cells
-from braided.streams.encode.cells import Cells, plain
-from braided.streams.encode.chunk import Chunk
-from braided.streams.encode.keys import key_problem
-from braided.streams.encode.number_form import NumberForm
-from braided.streams.encode.rules import Rules
-from braided.streams.encode.weights import weight_of
 
 
 class RawRecord(NamedTuple):

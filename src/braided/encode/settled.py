@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import astuple, replace
 from typing import Any, Self
 
-from braided.streams.encode import words
-from braided.streams.encode.categories import Categories
-from braided.streams.encode.cells import Kind
-from braided.streams.encode.dates import DateForm
-from braided.streams.encode.number_form import PLAIN, number_form, recognised
-from braided.streams.encode.plan import Plan
-from braided.streams.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
-from braided.streams.encode.units import Unit
+from braided.encode import words
+from braided.encode.categories import Categories
+from braided.encode.cells import Kind
+from braided.encode.dates import DateForm
+from braided.encode.number_form import PLAIN, number_form, recognised
+from braided.encode.plan import Plan
+from braided.encode.rules import DEFAULT_RULES, ReadingCounts, Rules
+from braided.encode.units import Unit
 
 #: One thing that is settled: `["kind", column, kind]`, `["date", column, *form]`, `["unit", column, before, after]` or
 #: `["category", column, value]`.

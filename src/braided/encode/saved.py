@@ -6,15 +6,15 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import astuple
 from typing import Any, get_args, get_type_hints
 
+from braided.encode.cells import Kind
+from braided.encode.dates import SHAPES, DateForm
+from braided.encode.encoder import Encoder
+from braided.encode.number_form import SEPARATORS, number_form
+from braided.encode.rules import Rules
+from braided.encode.settled import MAX_DROPPED, Step
+from braided.encode.units import LONGEST
 from braided.errors import BraidedError
 from braided.store import MAX_COUNT, REMEDY, checked, pack_name, reject_malformed, unpack_name
-from braided.streams.encode.cells import Kind
-from braided.streams.encode.dates import SHAPES, DateForm
-from braided.streams.encode.encoder import Encoder
-from braided.streams.encode.number_form import SEPARATORS, number_form
-from braided.streams.encode.rules import Rules
-from braided.streams.encode.settled import MAX_DROPPED, Step
-from braided.streams.encode.units import LONGEST
 
 _WHAT = "the checkpoint's column rules"
 _TYPES = {name: hint for name, hint in get_type_hints(Rules).items() if name != "tell"}

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.records import Records
-from braided.streams.encode.cells import (
+from braided.encode.cells import (
     Cells,
     Kind,
     as_category,
@@ -22,9 +21,9 @@ from braided.streams.encode.cells import (
     numbers,
     plain_numbers,
 )
-from braided.streams.encode.chunk import Chunk
-from braided.streams.encode.dates import DateForm, may_be_a_code
-from braided.streams.encode.number_form import (
+from braided.encode.chunk import Chunk
+from braided.encode.dates import DateForm, may_be_a_code
+from braided.encode.number_form import (
     PLAIN,
     NumberForm,
     like_thousands,
@@ -33,8 +32,9 @@ from braided.streams.encode.number_form import (
     signed_otherwise,
     spelled,
 )
-from braided.streams.encode.plan import ColumnPlan
-from braided.streams.encode.rules import Rules
+from braided.encode.plan import ColumnPlan
+from braided.encode.rules import Rules
+from braided.records import Records
 from braided.values import shown
 
 #: Fewer values than this say nothing about what a column is.

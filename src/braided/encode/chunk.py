@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.encode.cells import Cells
 from braided.records import Labels, Records
-from braided.streams.encode.cells import Cells
 
 #: Records in a chunk at most, and records from which the kinds of columns are seen.
 CHUNK_RECORDS = 500

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.streams.encode.cells import as_category
+from braided.encode.cells import as_category
 
 _WORD = re.compile(r"\w+")
 #: Words of one text that are read.

@@ -15,20 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.encode import cells, first_look, words
+from braided.encode.cells import Cells, Kind
+from braided.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Misfit, Piece
+from braided.encode.flatten import flatten
+from braided.encode.keys import check_key, key_misfits, keyed
+from braided.encode.kinds import ColumnKinds
+from braided.encode.missing_codes import without_missing
+from braided.encode.plan import listed
+from braided.encode.raw import RawRecord, raw_records
+from braided.encode.settled import MAX_DROPPED
+from braided.encode.units import without_unit
+from braided.encode.weights import check_column, labelled, learned, runs, weight_of, weights_of
 from braided.errors import BraidedError
 from braided.records import Labels, Records, join, join_labels
-from braided.streams.encode import cells, first_look, words
-from braided.streams.encode.cells import Cells, Kind
-from braided.streams.encode.chunk import CHUNK_RECORDS, BadRecord, Chunk, LabelPiece, Misfit, Piece
-from braided.streams.encode.flatten import flatten
-from braided.streams.encode.keys import check_key, key_misfits, keyed
-from braided.streams.encode.kinds import ColumnKinds
-from braided.streams.encode.missing_codes import without_missing
-from braided.streams.encode.plan import listed
-from braided.streams.encode.raw import RawRecord, raw_records
-from braided.streams.encode.settled import MAX_DROPPED
-from braided.streams.encode.units import without_unit
-from braided.streams.encode.weights import check_column, labelled, learned, runs, weight_of, weights_of
 from braided.values import shown
 
 _LONGEST_NAME = 1_000

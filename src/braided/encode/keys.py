@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from braided.encode.cells import BadCell
+from braided.encode.chunk import BadRecord, Chunk, LabelPiece, Misfit
+from braided.encode.plan import listed
 from braided.errors import BraidedError
 from braided.records import Records
-from braided.streams.encode.cells import BadCell
-from braided.streams.encode.chunk import BadRecord, Chunk, LabelPiece, Misfit
-from braided.streams.encode.plan import listed
 from braided.values import key_text
 
 #: A record's key as its text, None if it is missing, or why there can be none.

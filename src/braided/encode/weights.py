@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.encode.cells import lacks_label, plain
+from braided.encode.chunk import Chunk, Misfit
+from braided.encode.missing_codes import loose_number
 from braided.errors import BraidedError
-from braided.streams.encode.cells import lacks_label, plain
-from braided.streams.encode.chunk import Chunk, Misfit
-from braided.streams.encode.missing_codes import loose_number
 from braided.values import is_missing, shown
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from braided.encode import cells
+from braided.encode.cells import Cells
+from braided.encode.chunk import BadRecord, LabelPiece, Piece
+from braided.encode.rules import Rules
 from braided.records import Records
-from braided.streams.encode import cells
-from braided.streams.encode.cells import Cells
-from braided.streams.encode.chunk import BadRecord, LabelPiece, Piece
-from braided.streams.encode.rules import Rules
 
 
 def without_missing(piece: Piece, rules: Rules, target: Hashable | None) -> Any:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from braided import checks
+from braided.encode import dates
+from braided.encode.number_form import SEPARATORS
+from braided.encode.plan import Plan
 from braided.errors import BraidedError
-from braided.streams.encode import dates
-from braided.streams.encode.number_form import SEPARATORS
-from braided.streams.encode.plan import Plan
 from braided.values import shown
 
 ENCODINGS = ("onehot", "hash", "refuse")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from braided.streams.encode.cells import Cells, as_category
+from braided.encode.cells import Cells, as_category
 
 _MISSING, _UNKNOWN = -1, -2
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from braided.streams.encode.missing import MISSING
+from braided.encode.missing import MISSING
 
 #: What may stand between thousands; a space of any width counts as one.
 SEPARATORS = (",", ".", " ", "'")

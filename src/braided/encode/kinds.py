@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.encode import cells, first_look
+from braided.encode.cells import Cells, Kind
+from braided.encode.chunk import CHUNK_RECORDS, Chunk
+from braided.encode.dates import form_of
+from braided.encode.number_form import recognised
+from braided.encode.plan import ColumnPlan, Plan
+from braided.encode.settled import Settled
+from braided.encode.units import Unit, unit_of, without_unit
+from braided.encode.weights import learned, runs
 from braided.errors import BraidedError
 from braided.records import Records
-from braided.streams.encode import cells, first_look
-from braided.streams.encode.cells import Cells, Kind
-from braided.streams.encode.chunk import CHUNK_RECORDS, Chunk
-from braided.streams.encode.dates import form_of
-from braided.streams.encode.number_form import recognised
-from braided.streams.encode.plan import ColumnPlan, Plan
-from braided.streams.encode.settled import Settled
-from braided.streams.encode.units import Unit, unit_of, without_unit
-from braided.streams.encode.weights import learned, runs
 from braided.values import shown
 
 

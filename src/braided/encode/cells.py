@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from braided.encode import dates
+from braided.encode.missing import MISSING
+from braided.encode.number_form import PLAIN, NumberForm, spelled
 from braided.errors import BraidedError
-from braided.streams.encode import dates
-from braided.streams.encode.missing import MISSING
-from braided.streams.encode.number_form import PLAIN, NumberForm, spelled
 from braided.values import is_missing, number_of, shown
 
 _NUMBERS = frozenset({float, int, bool, type(None)})

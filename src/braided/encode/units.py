@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from braided.streams.encode.missing import MISSING
+from braided.encode.missing import MISSING
 
 _CURRENCIES = "$€£¥₹"
 #: What stands before a number: a sign of money, or letters for it and a space.
