@@ -47,7 +47,7 @@ def test_the_plan_alone_and_before_a_run(orders: Path) -> None:
     ]  # fmt: skip
     assert "dropped: 121 different values in 121 records; --hash customer keeps it" in plan
     assert "weight    number, 1 missing" in plan
-    assert "decimal commas, recognised" in plan
+    assert "decimal commas, as the first records" in plan
     run = braided("run", str(orders), "--model", "majority", "--json")
     assert run.stderr == plan
     document = json.loads(braided("inspect", str(orders), "--json").stdout)
@@ -111,10 +111,12 @@ def test_lines_above_the_header_get_a_note_and_no_other_hints(tmp_path: Path) ->
     done = braided("inspect", str(path), code=2)
     plan = done.stdout
     assert "--na" not in done.stderr
-    assert "  the header seems to be in line 4: leave out the lines above it, as tail -n +4 does\n" in plan
+    assert "  the header seems to be in line 4: give --skip-rows 3 if it is\n" in plan
     assert "hint" not in plan
+    skipped = braided("inspect", str(path), "--skip-rows", "3").stdout
     path.write_text(table)
-    assert "the header" not in braided("inspect", str(path)).stdout
+    assert braided("inspect", str(path)).stdout == skipped
+    assert "the header" not in skipped
     path.write_text("a,b,\nred,blue,1\n")
     assert "the header" not in braided("inspect", str(path)).stdout
 
@@ -216,7 +218,7 @@ def test_the_report_has_the_plan(orders: Path, tmp_path: Path) -> None:
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<h2>How it was read</h2>" in page
     assert "<td>placed</td><td>date (day first, as .age, .hour" in page
-    assert "decimal commas, recognised from the first records" in page
+    assert "decimal commas, as the first records and the semicolons show" in page
 
 
 def test_a_table_of_the_paper_says_that_its_figures_are_scaled_and_shows_deviations_of_several_seeds() -> None:

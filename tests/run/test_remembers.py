@@ -98,7 +98,7 @@ def test_columns_that_are_left_out_are_no_features(tmp_path: Path) -> None:
 def test_units_are_remembered(tmp_path: Path) -> None:
     rows = "".join(f'{i % 9}.5 kg,"${1 + i % 7},{i % 10}00.25",{i % 2}\n' for i in range(60))
     (tmp_path / "d.csv").write_text("mass,price,y\n" + rows)
-    run(tmp_path / "d.csv", tmp_path / "saved")
+    run(tmp_path / "d.csv", tmp_path / "saved", unit=("mass", "price"), thousands=",")
     model = MODLClassifier.load(tmp_path / "saved")
     assert model.feature_names == ["mass", "price"]
     said = model.predict_proba_one({"mass": "3.5 kg", "price": "$2,300.25"})

@@ -249,7 +249,7 @@ def test_a_model_made_for_an_ordinary_file_takes_its_records(server: Server, tmp
     file.write_text("\n".join(ORDINARY) + "\n")
     model = f"{server.url}/models/ordinary"
     done = braided("feed", str(file), "--to", model, "--create")
-    assert "decimal commas, recognised" in done.stderr
+    assert "decimal commas, as the first records" in done.stderr
     assert "the model takes raw records" in done.stderr
     assert "120 records sent" in done.stdout
     about = http.get(model).json()["encode"]

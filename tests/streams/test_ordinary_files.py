@@ -36,10 +36,10 @@ def column(plan: Plan, name: str) -> ColumnPlan:
     ("text", "rules", "values"),
     [
         ("a;b;y\n1,5;2;u\n0,25;3;v\n", {}, [[1.5, 2], [0.25, 3]]),
-        ("a;y\n1.234,5;u\n2,5;v\n", {}, [[1234.5], [2.5]]),
-        ("a;b;y\n1,5;1.234;u\n2,25;1.012.345;v\n", {}, [[1.5, 1234], [2.25, 1012345]]),
-        ("a\ty\n1 234,5\tu\n-2,5\tv\n", {}, [[1234.5], [-2.5]]),
-        ('a,y\n"1,234.5",u\n"12,345",v\n', {}, [[1234.5], [12345]]),
+        ("a;y\n1.234,5;u\n2,5;v\n", {"decimal": ",", "thousands": "."}, [[1234.5], [2.5]]),
+        ("a;b;y\n1,5;1.234;u\n2,25;1.012.345;v\n", {"decimal": ",", "thousands": "."}, [[1.5, 1234], [2.25, 1012345]]),
+        ("a\ty\n1 234,5\tu\n-2,5\tv\n", {"decimal": ",", "thousands": " "}, [[1234.5], [-2.5]]),
+        ('a,y\n"1,234.5",u\n"12,345",v\n', {"thousands": ","}, [[1234.5], [12345]]),
         ('a,y\n"1,5",u\n"2,5",v\n', {"decimal": ","}, [[1.5], [2.5]]),
         ("a;y\n1,234;u\n2,345;v\n", {"decimal": ","}, [[1.234], [2.345]]),
         ("a;y\n1,234;u\n2,345;v\n", {"thousands": ","}, [[1234], [2345]]),
@@ -61,7 +61,7 @@ def test_what_is_not_sure_is_left_alone_with_a_hint(tmp_path: Path) -> None:
     _, plan = looked_at(tmp_path / "d.csv", 'a,y\n"1,5",u\n"2,5",v\n')
     assert column(plan, "a").read_as == "category"
     _, plan = looked_at(tmp_path / "d.csv", "a;y\n1,5;u\n2,5;v\n")
-    assert plan.notes == ("decimal commas, recognised from the first records; `decimal='.'` says otherwise",)
+    assert plan.notes == ("decimal commas, as the first records and the semicolons show; `decimal='.'` says otherwise",)
 
 
 def test_a_later_number_of_another_spelling_is_no_other_number(tmp_path: Path) -> None:
@@ -333,14 +333,18 @@ def test_numbers_are_read_as_python_does_unless_they_are_spelled_otherwise() -> 
 )
 def test_numbers_with_a_unit_are_numbers(words: list[str], unit: str, values: list[float], tmp_path: Path) -> None:
     text = "a,y\n" + "".join(f'"{word}",{i % 2}\n' for i, word in enumerate(words * 6))
-    read, plan = looked_at(tmp_path / "d.csv", text)
+    spelled = {"thousands": ","} if "," in words[0] else {}
+    _, plan = looked_at(tmp_path / "d.csv", text)
+    some = ", ".join([word for word in words if word not in ("", "n/a")])
+    assert plan.columns[0].hint == f"looks like numbers with a unit, such as {some}: give `unit=['a']`"
+    read, plan = looked_at(tmp_path / "d.csv", text, unit=("a",), **spelled)
     assert read.names == ("a",)
     np.testing.assert_array_equal(read.values[:, 0], values * 6)
     assert (plan.columns[0].read_as, plan.columns[0].note) == ("number", f"in {unit}")
     kept, _ = looked_at(tmp_path / "d.csv", text, category=("a",))
     assert f"a={words[0]}" in kept.names
     with pytest.raises(BraidedError, match=r"d.csv:20: column 'a' is '5 parsecs': features must be numbers"):
-        looked_at(tmp_path / "d.csv", text + "5 parsecs,1\n")
+        looked_at(tmp_path / "d.csv", text + "5 parsecs,1\n", unit=("a",), **spelled)
 
 
 @pytest.mark.parametrize(

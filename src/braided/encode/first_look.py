@@ -34,6 +34,7 @@ from braided.encode.number_form import (
 )
 from braided.encode.plan import ColumnPlan
 from braided.encode.rules import Rules
+from braided.encode.units import unit_of
 from braided.records import Records
 from braided.values import shown
 
@@ -70,7 +71,7 @@ def why_dropped(name: Hashable, cells: Cells, form: NumberForm) -> str:
     """What to say of a column of identifiers."""
     found = is_identifier(cells)
     assert found is not None
-    if hint := _spelling_hint(cells, form):
+    if hint := _spelling_hint(name, cells, form):
         return f"{hint}; `hashed={[str(name)]!r}` keeps it as it is"
     words = [len(word.split()) for cell in cells if (word := as_category(cell)) is not None]
     if sum(words) >= _WORDS * len(words):
@@ -78,8 +79,11 @@ def why_dropped(name: Hashable, cells: Cells, form: NumberForm) -> str:
     return f"{found[0]} different values in {found[1]} records; `hashed={[str(name)]!r}` keeps it"
 
 
-def _spelling_hint(cells: Cells, form: NumberForm) -> str:
-    """What to say of a column of numbers whose spelling is not sure."""
+def _spelling_hint(name: Hashable, cells: Cells, form: NumberForm) -> str:
+    """What to say of a column of numbers whose spelling is not sure, or that have a unit."""
+    if unit_of(cells) is not None:
+        some = ", ".join(list(dict.fromkeys(word for cell in cells if (word := as_category(cell))))[:3])
+        return f"looks like numbers with a unit, such as {some}: give `unit={[str(name)]!r}`"
     words = spelled(cells)
     if not words:
         odd = signed_otherwise(cells)
@@ -246,7 +250,7 @@ def _category_plan(
     elif values > rules.most_categories:
         note = f"the first {rules.most_categories:,} have a feature each, the others share {rules.hash_buckets}"
     if not hashed and not said:  # what is said to be a category may look like numbers
-        hint = _spelling_hint(cells, form) or _odd_word(name, cells, form)
+        hint = _spelling_hint(name, cells, form) or _odd_word(name, cells, form)
     return ColumnPlan(str(name), "category", missing, values, rules.hash_buckets if hashed else None, note, hint)
 
 
@@ -296,13 +300,9 @@ def settings_notes(form: NumberForm, found: dict[str, Any], rules: Rules) -> lis
     """What was recognised of the spelling and the file, for the plan."""
     notes = []
     if line := found.get("header"):
-        notes.append(f"the header seems to be in line {line}: leave out the lines above it, as tail -n +{line} does")
+        notes.append(f"the header seems to be in line {line}: give `skip_rows={int(line) - 1}` if it is")
     if found.get("encoding", "utf-8") != "utf-8" and rules.encoding is None:
         notes.append(f"text in {found['encoding']}, recognised from its bytes; `encoding` says otherwise")
     if form is not PLAIN and form.decimal == "," and rules.decimal is None:
-        notes.append("decimal commas, recognised from the first records; `decimal='.'` says otherwise")
-    if form.thousands and rules.thousands is None:
-        notes.append(
-            f"{form.thousands!r} between thousands, recognised from the first records; `thousands=''` says not"
-        )
+        notes.append("decimal commas, as the first records and the semicolons show; `decimal='.'` says otherwise")
     return notes

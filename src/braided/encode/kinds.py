@@ -74,16 +74,12 @@ class ColumnKinds(Settled):
             self.form = recognised(spelled, self.found.get("delimiter"), self.rules.decimal, self.rules.thousands)
 
     def _bare(self, sample: list[Chunk]) -> tuple[dict[Hashable, Cells], dict[Hashable, Unit]]:
-        """The columns of the first records without units, and the units of those that have one.
-
-        Columns of which a user, or the file, says what they are have none.
-        """
-        said = {*self.rules.text, *self.rules.hashed, *self.rules.category, *self._declared}
+        """The columns of the first records without units, and the units of those that have one."""
         columns: dict[Hashable, Cells] = {}
         units: dict[Hashable, Unit] = {}
         for name in dict.fromkeys(name for chunk in sample for name in chunk.columns):
             column = _joined(sample, name)
-            unit = unit_of(column) if self.rules.recognise and name not in said else None
+            unit = unit_of(column, least=1) if str(name) in self.rules.unit else None
             if unit is not None:
                 units[name] = unit
             columns[name] = without_unit(column, unit)

@@ -23,8 +23,6 @@ _SIGNED_OTHERWISE = re.compile(r"(\d[^-()]*)-|\((\d[^-()]*)\)", re.ASCII)
 _ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}", re.ASCII)
 #: A column is one of numbers if at least this share of its values are.
 _SHARE = 0.9
-#: Words of a column that show how its numbers are spelled, where one alone would not.
-_ENOUGH = 3
 
 
 @dataclass(frozen=True)
@@ -151,24 +149,20 @@ def readings(words: Sequence[str], form: NumberForm) -> list[tuple[NumberForm, s
 def recognised(
     columns: Sequence[Sequence[str]], delimiter: str | None, decimal: str | None, thousands: str | None
 ) -> NumberForm:
-    """The form of the words that `number_words` found in a file's first records; `PLAIN` unless another is sure.
+    """The form of the words that `number_words` found in a file's first records.
 
-    Decimal commas are recognised where fields are not separated by commas themselves. What is given is taken.
+    It is as given. Where nothing is said, decimals have commas if fields are separated by semicolons, and some number
+    has a comma and none a point.
 
-    >>> recognised([["1,5", "1.234,25"]], ";", None, None)
-    NumberForm(decimal=',', thousands='.')
-    >>> recognised([["1,5", "1.5"]], ";", None, None), recognised([["1,234"]], ";", None, None) == PLAIN
-    (NumberForm(decimal='.', thousands=''), True)
+    >>> recognised([["1,5", "7"]], ";", None, None), recognised([["1,5", "7"]], "|", None, None) == PLAIN
+    (NumberForm(decimal=',', thousands=''), True)
     """
     words = [word for column in columns if not _are_pairs(column) for word in column]
     point = any("." in word and not _GROUPED_BY["."].fullmatch(word) for word in words)
     comma = any("," in word and not _GROUPED_BY[","].fullmatch(word) for word in words)
     if decimal is None:
-        decimal = "," if comma and not point and delimiter != "," and thousands != "," else "."
-    if thousands is None:
-        # Where commas separate fields and points decimals, a comma between digits can be nothing else.
-        thousands = _thousands(columns, decimal, "," if delimiter == "," and point else "")
-    return number_form(decimal, thousands)
+        decimal = "," if delimiter == ";" and comma and not point and thousands != "," else "."
+    return number_form(decimal, thousands or "")
 
 
 def _are_pairs(words: Sequence[str]) -> bool:
@@ -179,33 +173,3 @@ def _are_pairs(words: Sequence[str]) -> bool:
     behind = [word.partition(",")[2] for word in words if "," in word]
     ends = any(len(part) > 1 and part.endswith("0") for part in behind)
     return ends and len(set(map(len, behind))) > 1 and not any(part.startswith("0") for part in behind)
-
-
-def _thousands(columns: Sequence[Sequence[str]], decimal: str, sure: str) -> str:
-    """What stands between thousands where words show it, or must, and none with the same mark speaks against it."""
-    for mark in SEPARATORS:
-        if mark == decimal:
-            continue
-        form = NumberForm(decimal, mark)
-        marks = {" ": _SPACES, "'": _APOSTROPHES}.get(mark, mark)
-        with_mark = [[word for word in column if any(m in word for m in marks)] for column in columns]
-        fit = all(form.plain(word) is not None for words in with_mark for word in words)
-        shown = any(_shows_thousands(*pair, form) for pair in zip(columns, with_mark, strict=True))
-        if fit and (shown or (mark == sure and any(with_mark))):
-            return mark
-    return ""
-
-
-def _shows_thousands(column: Sequence[str], with_mark: Sequence[str], form: NumberForm) -> bool:
-    """Whether a column's words with a mark have thousands for sure: 1,234 alone could be a fraction, or a code.
-
-    It shows if decimals follow, if there are two groups, or if the column's smaller numbers have no mark. Groups
-    between spaces, as those of telephones, must be of numbers of different lengths.
-    """
-    if any(form.decimal in word for word in with_mark):
-        return True
-    lengths = {sum(map(str.isdigit, word)) for word in with_mark}
-    if max(lengths, default=0) > 6 and (form.thousands != " " or len(lengths) > 1):
-        return True
-    wholes = [len(word.lstrip("+-")) for word in column if _is_whole(word)]
-    return min(len(with_mark), len(wholes)) >= _ENOUGH and max(wholes) <= 3

@@ -68,7 +68,10 @@ class Rules:
     day_first
         Whether 1/2/2024 is in February; None: seen from the first records, or an error where they do not show it.
     decimal, thousands
-        How numbers are spelled in text; None: recognised from the first records where it is unmistakable.
+        How numbers are spelled in text. None: points before decimals, or commas where fields are separated by
+        semicolons and the first records have no points; nothing between thousands.
+    unit
+        Columns of numbers with a unit, such as $1,234 or 12.5 kg, which is taken off.
     na
         What stands for a missing value beside the usual: `VALUE` in every column but the target's, `COLUMN=VALUE` in
         one.
@@ -113,6 +116,7 @@ class Rules:
     weight: str | None = None
     category: tuple[str, ...] = ()
     key: str | None = None
+    unit: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -144,7 +148,9 @@ class Rules:
     def named_columns(self) -> list[tuple[str, str]]:
         """The columns that settings name, each with the setting."""
         found = [
-            (setting, name) for setting in ("drop", "text", "hashed", "category") for name in getattr(self, setting)
+            (setting, name)
+            for setting in ("drop", "text", "hashed", "category", "unit")
+            for name in getattr(self, setting)
         ]
         return found + [("na", column) for column, _ in map(_split_na, self.na) if column]
 

@@ -92,6 +92,7 @@ class ReadingOptions:
             "lines."
         ),
     ] = None
+    skip_rows: Annotated[int, Option(help="Lines at the beginning of a CSV file, such as a title, to pass over.")] = 0
     query: Annotated[str | None, Option(help="SQL, for sqlite:///FILE and postgresql://...")] = None
     categories: Annotated[
         str,
@@ -131,11 +132,15 @@ class ReadingOptions:
         Option("--na", help="VALUE or COLUMN=VALUE: what stands for a missing value, beside the usual. Repeatable."),
     ] = ()
     decimal: Annotated[
-        str | None, Option(help="A point or a comma; if not given, told from the first records where it is sure.")
-    ] = None
-    thousands: Annotated[
-        str | None, Option(help="What stands between thousands; if not given, told from the first records likewise.")
-    ] = None
+        str | None,
+        Option(help="A point or a comma. If not given, a comma where semicolons separate fields and no point speaks "
+               "against it."),
+    ] = None  # fmt: skip
+    thousands: Annotated[str | None, Option(help="What stands between thousands; if not given, nothing.")] = None
+    unit: Annotated[
+        tuple[str, ...],
+        Option("--unit", help="Take off the unit of the numbers in this column, as in $1,234 or 12.5 kg. Repeatable."),
+    ] = ()
     encoding: Annotated[
         str | None, Option(help="Of a text file: utf-8, latin-1, utf-16, ...; if not given, told from its bytes.")
     ] = None
@@ -173,12 +178,21 @@ class ReadingOptions:
             encoding=self.encoding,
             weight=self.weight,
             category=self.category,
+            unit=self.unit,
         )
 
     def open(self, stream: str, data_dir: Path | None, rules: Rules, **more: Any) -> Stream:
         """The stream of that name or address; `more` as of `open_stream`."""
         return open_stream(
-            stream, data_dir, self.target, self.header, delimiter=self.delimiter, query=self.query, rules=rules, **more
+            stream,
+            data_dir,
+            self.target,
+            self.header,
+            delimiter=self.delimiter,
+            skip_rows=self.skip_rows,
+            query=self.query,
+            rules=rules,
+            **more,
         )
 
     def weighted(self, stream: Stream, counts: ReadingCounts | None = None) -> Stream:

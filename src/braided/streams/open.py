@@ -43,6 +43,7 @@ def open_stream(
     header: bool | None = None,
     *,
     delimiter: str | None = None,
+    skip_rows: int = 0,
     query: str | None = None,
     follow: bool = False,
     idle: float | None = None,
@@ -68,6 +69,8 @@ def open_stream(
     header, delimiter
         Of CSV files: whether the first line names the columns, and what stands between fields. None: seen from the
         first lines.
+    skip_rows
+        Lines at the beginning of a CSV file, such as a title, which are not read.
     query
         SQL, for a data base.
     follow, idle
@@ -87,6 +90,12 @@ def open_stream(
         return BrokerStream(parse(source), **live)
     path = Path(source)
     reader = partial(_open_file, target=target, header=header, delimiter=delimiter, rules=rules, record_id=record_id)
+    if skip_rows:
+        if skip_rows < 0 or follow or not path.is_file():
+            raise BraidedError(
+                f"`skip_rows` is {skip_rows}: give a number of lines from 0 on, of a CSV file with an end"
+            )
+        reader = partial(reader, skip_rows=skip_rows)
     if follow:
         if not path.exists():
             raise BraidedError(f"`follow` {source}: there is no such file or folder: give one that is there")
@@ -177,6 +186,7 @@ def _open_file(
     delimiter: str | None,
     rules: Rules,
     record_id: str | None = None,
+    skip_rows: int = 0,
 ) -> EncodedStream:
     """The reader of a file, by its name's ending, else by how it begins."""
     if not path.is_file():
@@ -189,7 +199,7 @@ def _open_file(
 
     def as_csv() -> EncodedStream:
         between = "\t" if delimiter is None and kind == ".tsv" else delimiter
-        return CSVStream(path, target, None, header, between, rules=rules)
+        return CSVStream(path, target, None, header, between, skip_rows, rules=rules)
 
     def as_json() -> EncodedStream:
         lines = partial(text_files.lines, path, rules.encoding)

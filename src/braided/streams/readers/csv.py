@@ -109,13 +109,14 @@ def header_below(opening: list[tuple[int, list[str] | str]]) -> int | None:
 class Layout:
     """What a CSV file's first lines say: all columns, whether they are named there, and which are read.
 
-    `below` is the line in which the header seems to be, where the first line seems to be none.
+    `line` is that of the first row; `below` the one in which the header seems to be, where the first seems to be none.
     """
 
     names: list[str]
     header: bool
     target: int
     features: list[int]
+    line: int = 1
     below: int | None = None
 
     def chunk(self, source: str, places: list[int], rows: list[list[str]], after: Any = None) -> Chunk:
@@ -143,7 +144,7 @@ def layout(
     if target is None and named and not first[place].strip():  # a delimiter at the end of each line
         place = max((i for i, field in enumerate(first) if field.strip()), default=place)
     features = [i for i in range(len(names)) if i != place and names[i] not in rules.drop]
-    return Layout(names, named, place, features, header_below(opening) if named else None)
+    return Layout(names, named, place, features, line, header_below(opening) if named else None)
 
 
 @dataclass(frozen=True)
@@ -163,12 +164,15 @@ class CSVStream(FileStream):
         Whether the first line names the columns. None: it does if a column of numbers starts with a word there.
     delimiter
         What stands between fields. None: seen from the first line.
+    skip_rows
+        Lines before the first one, such as a title, which are not read.
     """
 
     target: str | None = None
     n_features: int | None = None
     header: bool | None = None
     delimiter: str | None = None
+    skip_rows: int = 0
 
     def _encoding(self) -> str | None:
         return text_files.encoding_of(self.path, self.rules.encoding, latin=self.rules.recognise)
@@ -176,12 +180,17 @@ class CSVStream(FileStream):
     def _delimiter(self, encoding: str | None) -> str:
         if self.delimiter is not None:
             return check_delimiter(self.delimiter)
-        return delimiter_of(next((line for line in text_files.lines(self.path, encoding) if line.strip()), ""))
+        return delimiter_of(next((line for line in self._lines(encoding) if line.strip()), ""))
+
+    def _lines(self, encoding: str | None) -> Iterator[str]:
+        return islice(text_files.lines(self.path, encoding), self.skip_rows, None)
 
     def _layout(self, delimiter: str, encoding: str | None) -> Layout:
-        opening = list(islice(rows(text_files.lines(self.path, encoding), delimiter), _MAX_ABOVE))
+        skipped = self.skip_rows
+        opening = [(skipped + line, row) for line, row in islice(rows(self._lines(encoding), delimiter), _MAX_ABOVE)]
         if not opening:
-            raise BraidedError(f"{self.path}:1: the file is empty: give a CSV file with one record per line")
+            after = f" after line {skipped}" if skipped else ""
+            raise BraidedError(f"{self.path}:1: the file is empty{after}: give a CSV file with one record per line")
         return layout(opening, self.header, self.target, str(self.path), self.rules)
 
     def columns(self) -> list[str]:
@@ -206,20 +215,23 @@ class CSVStream(FileStream):
         kept = [shape.names[i] for i in shape.features]
         reading = _Reading(str(self.path), delimiter, shape)
         blocks, before = text_files.blocks(self.path, encoding), 0
+        above = shape.line if shape.header else self.skip_rows
         for block in blocks:
             # A quoted field may go on in later blocks, so from the first quote on there are no blocks any more.
             if b'"' in block:
-                yield from reading.rows(text_files.lines_of(chain([block], blocks), self.path, before), before)
+                lines = text_files.lines_of(chain([block], blocks), self.path, before)
+                skipped = max(above - before, 0)
+                yield from reading.rows(islice(lines, skipped, None), before + skipped)
                 return
-            lines = text_files.decoded(block, self.path, before).splitlines(keepends=True)
-            for start in range(0, len(lines), BATCH):
-                part = lines[start : start + BATCH]
-                plain = reading.plain(part, before + start) if before + start and encoder.all_numbers(kept) else None
+            whole = text_files.decoded(block, self.path, before).splitlines(keepends=True)
+            for start in range(max(above - before, 0), len(whole), BATCH):
+                part = whole[start : start + BATCH]
+                plain = reading.plain(part, before + start) if encoder.all_numbers(kept) else None
                 if plain is not None:
                     yield plain
                 else:
                     yield from reading.rows(part, before + start)
-            before += len(lines)
+            before += len(whole)
 
 
 class _Reading:
@@ -271,9 +283,9 @@ class _Reading:
         return None
 
     def rows(self, lines: Iterable[str], before: int) -> Iterator[Chunk | BadRecord]:
-        """Any lines; `before` came before them, none before the header."""
+        """Any lines but the header; `before` came before them."""
         reader = csv.reader(lines, delimiter=self.delimiter, strict=True, skipinitialspace=True)
-        header, n = self.shape.header and before == 0, len(self.shape.names)
+        n = len(self.shape.names)
         places: list[int] = []
         taken: list[list[str]] = []
         while True:
@@ -281,9 +293,6 @@ class _Reading:
             try:
                 for fields in reader:
                     if len(fields) == n:
-                        if header:
-                            header = False
-                            continue
                         places.append(before + reader.line_num)
                         taken.append(fields)
                         if len(taken) == BATCH:
