@@ -14,6 +14,7 @@ from command import braided
 PRICES = [1_000 + i + 0.25 for i in range(60)]
 PLAIN = "area,rooms,price\n" + "".join(f"{90 + i},{1 + i % 5},{price}\n" for i, price in enumerate(PRICES))
 COMMAS = "area;town;price\n" + "".join(f"{90 + i},5;{'NES'[i % 3]};1.{i:03},25\n" for i in range(60))
+SPELLING = ("--decimal", ",", "--thousands", ".")
 EUROS = COMMAS.replace(",25\n", ",25 €\n")
 
 
@@ -25,16 +26,18 @@ def test_decimals_of_a_file_teach_a_regression(server: Server, tmp_path: Path, c
     model = f"{server.url}/models/{tmp_path.name}"
     spec: dict[str, Any] = {"task": "regression", "encode": raw}
     assert http.put(model, json=spec, timeout=60).status_code == 201
-    done = braided("feed", str(file), "--to", model, "--target", "price")
+    spelling = () if content is PLAIN else SPELLING
+    done = braided("feed", str(file), "--to", model, "--target", "price", *spelling)
     assert "60 records sent" in done.stdout, done.stderr
     saved = tmp_path / "model"
     saved.write_bytes(http.get(f"{model}/checkpoint").content)
     learned = MODLRegressor.load(saved)
     row = {"area": "120,5", "town": "N"} if raw else {"area": 120.0}
     assert min(PRICES) - 50 < learned.predict_one(row) < max(PRICES) + 50
-    refused = braided("feed", str(odd), "--to", model, "--target", "price", "--client", "stops", code=2)
+    refused = braided("feed", str(odd), "--to", model, "--target", "price", "--client", "stops", *spelling, code=2)
     assert "'sold': this model predicts numbers" in refused.stderr
-    skipped = braided("feed", str(odd), "--to", model, "--target", "price", "--client", "skips", "--on-error", "skip")
+    skip = ("--client", "skips", "--on-error", "skip", *spelling)
+    skipped = braided("feed", str(odd), "--to", model, "--target", "price", *skip)
     assert "60 records sent" in skipped.stdout
 
 
@@ -54,9 +57,9 @@ def test_create_makes_what_the_targets_are_and_leaves_nothing_where_they_are_ref
         return http.get(f"{server.url}/models/{model}").json().get("task")
 
     file.write_text(EUROS)
-    assert "such as 1000.25, in €: the model is made a regression" in fed(file, "euros")
+    assert "such as 1000.25, in €: the model is made a regression" in fed(file, "euros", *SPELLING)
     file.write_text(COMMAS)
-    said = fed(file, "guessed")
+    said = fed(file, "guessed", *SPELLING)
     assert "not whole, such as 1000.25: the model is made a regression; --task classification" in said
     assert "60 records sent" in said
     assert task("guessed") == "regression"
@@ -64,7 +67,7 @@ def test_create_makes_what_the_targets_are_and_leaves_nothing_where_they_are_ref
     assert task("classes") == "classification"
     assert "the model is made a regression" in fed(stars, "numbers", "--task", "regression")
     assert task("numbers") == "regression"
-    assert "is a regression: leave out --task" in fed(file, "guessed", "--task", "classification", code=2)
+    assert "is a regression: leave out --task" in fed(file, "guessed", *SPELLING, "--task", "classification", code=2)
     assert "'sold': this model predicts numbers" in fed(odd, "refused", "--task", "regression", code=2)
     assert http.get(f"{server.url}/models/refused").status_code == 404
     assert "use one of auto" in fed(file, "guessed", "--task", "what", code=2)

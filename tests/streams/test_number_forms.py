@@ -63,7 +63,7 @@ def test_elsewhere_points_stand_before_decimals_unless_said() -> None:
 
 
 def test_numbers_are_no_identifiers(tmp_path: Path) -> None:
-    plan, names = plan_of(tmp_path / "d.csv", ONE_GROUP)
+    plan, _ = plan_of(tmp_path / "d.csv", ONE_GROUP)
     first = ONE_GROUP[0]
     ways = f"`thousands=','` for {first.replace(',', '')} or `decimal=','` for {first.replace(',', '.')}"
     assert plan.read_as == "dropped"

@@ -74,7 +74,7 @@ class Encoder(base.Transformer):
         >>> for line in encoder.look(records).lines():
         ...     print(line)
         1 numeric, 1 date (day), target: 0 different values seen
-          decimal commas, recognised from the first records; `decimal='.'` says otherwise
+          decimal commas, as the first records and the semicolons show; `decimal='.'` says otherwise
           day  date (day first, as .age)
           t    number, 30 missing
         >>> encoder.learn_one(records[0])

@@ -81,7 +81,11 @@ def make_app(
     def behind_all(some: list[Operation]) -> ASGIApp:
         return Observed(Authorised(Limited(policy), policy, some), policy, some)
 
-    routes = [Route(path, behind_all(list(at_path))) for path, at_path in groupby(table, lambda item: item.path)]
+    # A client's name may hold a slash.
+    routes = [
+        Route(path.replace("{client}", "{client:path}"), behind_all(list(at_path)))
+        for path, at_path in groupby(table, lambda item: item.path)
+    ]
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Router) -> AsyncIterator[None]:

@@ -131,10 +131,11 @@ def restore(path: Path, settings: Settings, record: int | None, at: float | None
         request = WriteRequest("restore", time=time.time(), back_to=back_to, part=part, record=state.stats.records)
         try:
             storage.append([request])
-            state.number, state.time = request.number, request.time
-            storage.write_snapshot(state.snapshot(), state.number, state.stats.records, state.time, restored=True)
         except StorageError as error:
-            raise BraidedError(f"model {state.name}: the disk says: {error}") from None
+            raise BraidedError(f"model {state.name}: nothing was changed, the disk says: {error}") from None
+        state.number, state.time = request.number, request.time
+        with contextlib.suppress(StorageError):  # the log says the same
+            storage.write_snapshot(state.snapshot(), state.number, state.stats.records, state.time, restored=True)
     return {"model": state.name, "records": state.stats.records, "records_before": before.stats.records}
 
 

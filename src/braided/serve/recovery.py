@@ -34,6 +34,10 @@ def recover(storage: Storage, limits: Limits, keys: Path | None, until: int | No
     until = storage.last if until is None else until
     found = last_good(storage, limits, keys, until)
     before = found.state.stats.records
+    if last := storage.last_restore(found.state.number, until):  # what came before it does not matter
+        (request, *_), *_ = storage.requests(last - 1, last)
+        replay(storage, found, request, limits, keys)
+        before = min(before, found.state.stats.records)
     for request, learned, refused in storage.requests(found.state.number, until):
         if refused is not None:
             found.state.pass_over(request)

@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import secrets
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from braided.serve.recovery import Recovered, recover
 from braided.serve.settings import Settings
 from braided.serve.spec import ModelSpec, model_from, state_from_checkpoint
 from braided.serve.state import ModelState
-from braided.serve.storage import SUFFIX, Storage, StorageError
+from braided.serve.storage import SUFFIX, Storage, StorageError, is_full
 from braided.serve.worker import Deliver, Worker, deliver_here
 
 log = logging.getLogger("braided.serve")
@@ -143,7 +144,11 @@ class Service:
                 say(f"passed over {path.name}: a folder of braided 0.2, which this braided does not read")
             elif path.suffix == SUFFIX and _NAME.fullmatch(name):
                 self._open_model(name, path, say)
-            elif not path.name.endswith((f"{SUFFIX}-wal", f"{SUFFIX}-shm", ".opening")):
+            elif path.name.endswith((f"{SUFFIX}-wal", f"{SUFFIX}-shm")):
+                if not path.with_name(path.name[:-4]).exists():
+                    path.unlink()
+                    say(f"removed {path.name}, whose database is not there")
+            elif path.suffix != ".opening":
                 say(f"passed over {path.name}: no model has such a name")
 
     def _open_model(self, name: str, path: Path, say: Callable[[str], None]) -> None:
@@ -178,8 +183,8 @@ class Service:
         """A database; on a full disk with the help of the reserve."""
         try:
             return Storage.open(path, self.settings.durability)
-        except Exception:
-            if not self._give_up_reserve():
+        except (OSError, StorageError, sqlite3.Error) as error:
+            if not is_full(error.__cause__ or error) or not self._give_up_reserve():
                 raise
             return Storage.open(path, self.settings.durability)
 
@@ -250,7 +255,7 @@ class Service:
             state = build()
             try:
                 storage = write_model(self.settings.models, state, self.settings.durability)
-            except (OSError, StorageError) as error:
+            except (OSError, StorageError, sqlite3.Error) as error:
                 why = getattr(error, "strerror", None) or str(error)
                 log.error("model %s cannot be written: %s", name, why)
                 raise HTTPProblem(507, f"model {name!r} cannot be written to disk: {why}") from None
@@ -264,7 +269,8 @@ class Service:
             fits = secrets.compare_digest(token.encode(), (confirmation or "").encode("utf-8", "surrogatepass"))
             if not token or not fits or time.monotonic() > until:
                 token = secrets.token_hex(8)
-                self._confirmations = {name: (token, time.monotonic() + _CONFIRM_SECONDS)}
+                others = {other: kept for other, kept in self._confirmations.items() if kept[1] > time.monotonic()}
+                self._confirmations = {**others, name: (token, time.monotonic() + _CONFIRM_SECONDS)}
                 raise HTTPProblem(
                     428, f"deleting model {name!r} loses its {worker.state.stats.records} records for good: send the "
                     "same request with ?confirm= and the token of this answer within two minutes", confirm=token
@@ -277,6 +283,7 @@ class Service:
                 os.replace(worker.storage.path, gone)
                 files.sync_path(gone.parent)
                 remove_database(gone)
+                remove_database(worker.storage.path)  # what a reader left beside it
             except OSError as error:
                 log.error("model %s cannot be removed from disk: %s", name, error.strerror or error)
                 raise HTTPProblem(

@@ -253,7 +253,7 @@ class ModelState:
                 progress = core.learn(core.check(part))
             self.stats.update(progress, part, self.classes, live)
         if self.template.expire_after is None:
-            self.features.update(map(str, records.names))
+            self.features.update(_names_of(records))
         else:
             self.features = {str(name) for name in self.model.feature_names}
             self.stats.keep_features(self.features)
@@ -262,7 +262,7 @@ class ModelState:
         """Hold the names of a fleet without a shared model, which bounds them for each key, to the bound of one."""
         assert isinstance(self.model, Fleet)
         most = self.template.max_features
-        if self.model.shared is None and len(self.features | set(map(str, records.names))) > most:
+        if self.model.shared is None and len(self.features | _names_of(records)) > most:
             raise BraidedError(f"the record brings feature number {most + 1}, and max_features is {most}: drop some")
 
     def _room(self) -> str:
@@ -332,6 +332,12 @@ class ModelState:
         self.late.load_state(kept.get("late"), unprefixed(_LATE, arrays), n_learners=0)
         self.stats.load_state(checked(_WHAT, kept, "stats", dict), arrays)
         self.features |= set(map(str, self.stats.names)) if self.key is not None else set()
+
+
+def _names_of(records: Records) -> set[str]:
+    """The features that some of the records have."""
+    there: NDArray[np.bool_] = np.logical_not(np.isnan(records.values).all(axis=0))
+    return {str(name) for name, some in zip(records.names, there.tolist(), strict=True) if some}
 
 
 def restored_model(checkpoint: Checkpoint, folder: Path | None = None) -> Model:

@@ -10,6 +10,7 @@ do that at the same moment, so that every other connection is opened read-only (
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import time
@@ -36,6 +37,7 @@ _PART_BYTES = 16 * 2**20
 _WAL_BYTES = 2**23
 #: Requests removed, and pages given back to the file system, at a time.
 _PRUNED, _FREED_PAGES = 1_000, 1_000
+_PAGE_BYTES = 4_096
 _SYNCHRONOUS = {"sync": "FULL", "interval": "NORMAL", "none": "OFF"}
 _SCHEMA = """
 CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER, name TEXT, uid TEXT, created REAL,
@@ -55,7 +57,8 @@ CREATE VIEW learned AS
            json_extract(records, '$.y[' || row.key || ']') AS y,
            coalesce(json_extract(records, '$.w[' || row.key || ']'), 1.0) AS w,
            json_extract(records, '$.key[' || row.key || ']') AS key
-    FROM requests, json_each(records, '$.values') AS row WHERE kind IN ('learn', 'label') AND refused IS NULL;
+    FROM requests, json_each(records, '$.values') AS row
+    WHERE kind IN ('learn', 'label') AND refused IS NULL AND row.key >= count - learned;
 """
 _REQUEST = "number, kind, time, count, client, sequence, id, back_to, part, growth, records, learned, refused"
 
@@ -69,7 +72,13 @@ class StorageError(Exception):
 
     def __init__(self, error: sqlite3.Error) -> None:
         super().__init__(str(error))
-        self.full = getattr(error, "sqlite_errorname", "") in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")
+        self.full = is_full(error)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether an error is that of a full disk."""
+    names = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_CANTOPEN")
+    return getattr(error, "sqlite_errorname", "") in names or getattr(error, "errno", None) == errno.ENOSPC
 
 
 class SnapshotInfo(NamedTuple):
@@ -186,6 +195,8 @@ class Storage:
     @classmethod
     def open(cls, path: Path, durability: str = "sync", look: bool = False, checked: bool = True) -> Storage:
         """The database in a file, checked; with `look` by a connection that changes nothing."""
+        if path.stat().st_size < _PAGE_BYTES:
+            raise DamageError(f"{path.name} is damaged: it has {path.stat().st_size} bytes")
         if checked and _is_synced(path) and (damage := wal_damage(path.with_name(f"{path.name}-wal"))):
             raise DamageError(f"{path.name}-wal is damaged: {damage}")
         with damage_told(path.name):
@@ -315,6 +326,13 @@ class Storage:
                 "SELECT number, kind, time, count, learned FROM requests WHERE number > ? ORDER BY number", (after,)
             )
 
+    def last_restore(self, after: int, until: int) -> int | None:
+        """The number of the last `restore` among some requests."""
+        query = "SELECT max(number) FROM requests WHERE kind = 'restore' AND number > ? AND number <= ?"
+        with damage_told(self.path.name):
+            number: int | None = self.connection.execute(query, (after, until)).fetchone()[0]
+        return number
+
     def snapshots(self) -> list[SnapshotInfo]:
         """All snapshots, the oldest first."""
         query = "SELECT number, records, time, written, restored, bytes FROM snapshots ORDER BY number"
@@ -368,7 +386,7 @@ class Storage:
             kept |= set(first.values())
         query = "SELECT coalesce(sum(length(records)), 0) FROM requests WHERE number > ? AND number <= ?"
         room, oldest = most_bytes, needed[-1].number
-        for one in (one for one in found[2:] if one.number in kept):
+        for one in (one for one in found[2:] if one.number in kept or one.restored):
             room -= one.bytes + self.connection.execute(query, (one.number, oldest)).fetchone()[0]
             if room < 0:
                 break
@@ -398,10 +416,16 @@ class Storage:
 
     def checkpoint(self) -> None:
         """Copy the write-ahead log into the database when it is long; while somebody reads, it may have to stay."""
-        log = self.path.with_name(f"{self.path.name}-wal")
-        is_long = log.exists() and log.stat().st_size > _WAL_BYTES
+        is_long = self._log.exists() and self._log.stat().st_size > _WAL_BYTES
         if is_long and time.monotonic() >= self._checkpoint_due and not self.sync("TRUNCATE"):
             self._checkpoint_due = time.monotonic() + 1.0
+
+    def sync_log(self) -> None:
+        """Bring the write-ahead log to disk."""
+        try:
+            files.sync_path(self._log)
+        except OSError as error:
+            raise StorageError(sqlite3.OperationalError(error.strerror or str(error))) from error
 
     def sync(self, how: Literal["PASSIVE", "TRUNCATE"] = "PASSIVE") -> bool:
         """Copy the write-ahead log into the database: then it is on disk. Whether all of it was copied."""
@@ -412,10 +436,13 @@ class Storage:
         return not busy
 
     @property
+    def _log(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-wal")
+
+    @property
     def size(self) -> int:
         """Bytes of the database and its log."""
-        files_of = [self.path, self.path.with_name(f"{self.path.name}-wal")]
-        return sum(path.stat().st_size for path in files_of if path.exists())
+        return sum(path.stat().st_size for path in (self.path, self._log) if path.exists())
 
     def close(self) -> None:
         """Close; where nothing went wrong, SQLite then copies the log into the database and removes it."""

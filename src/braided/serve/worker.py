@@ -95,6 +95,8 @@ class Worker(ModelReader):
         self._saved_number = storage.snapshots()[-1].number
         self._saved_records = self.state.stats.records
         self._unsynced = False
+        #: Whether the snapshot after a `restore` could not be written yet.
+        self._owes_restored = False
         self._snapshot_due = time.monotonic() + settings.snapshot_seconds
         self._sync_due = time.monotonic() + settings.interval_seconds
         self._idle_due = 0.0
@@ -190,7 +192,7 @@ class Worker(ModelReader):
         try:
             if self._unsynced and now >= self._sync_due:
                 self._sync_due = now + self.settings.interval_seconds
-                self.storage.sync()
+                self.storage.sync_log()
                 self._unsynced = False
             self.storage.checkpoint()
             if now >= self._idle_due:
@@ -206,7 +208,7 @@ class Worker(ModelReader):
     def _snapshot(self, restored: bool = False) -> bool:
         """Write a snapshot; a failure is logged, and tried again later: the log still has everything."""
         self._snapshot_due = time.monotonic() + self.settings.snapshot_seconds
-        state = self.state
+        state, restored = self.state, restored or self._owes_restored
         try:
             content = state.snapshot()
             self.storage.write_snapshot(content, state.number, state.stats.records, state.time, restored)
@@ -214,6 +216,7 @@ class Worker(ModelReader):
             ModelState.restored(decode(content, "of the snapshot", *MODEL_KINDS), state.limits, self.settings.keys)
             self._saved_number = state.number
             self._saved_records = state.stats.records
+            self._owes_restored = False
             self.snapshots += 1
             if not restored:  # until the next one, an older snapshot leads here through what the model went back to
                 self.storage.prune(keep_rules(self.settings.keep), self.settings.keep_bytes)
@@ -223,6 +226,7 @@ class Worker(ModelReader):
                 self.on_full()
             # Without this, a model that learns fast on a full disk would try with every group.
             self._saved_records = state.stats.records
+            self._owes_restored = restored
             return False
         return True
 
@@ -312,6 +316,8 @@ class Worker(ModelReader):
                 request.back_to, request.part = find(self.storage, request.record, request.at)
                 keys = self.settings.keys
                 state = state_at(self.storage, request.back_to, request.part, self.state.limits, keys)
+            if request.record not in (None, state.stats.records):
+                raise DamageError(f"{self.storage.path.name} is damaged: its counts of records do not agree")
             request.record, request.time = state.stats.records, time.time()
             self._write(lambda: self.storage.append([request]))
         except HTTPProblem as problem:
