@@ -67,7 +67,7 @@ braided.streams.readers.jsonl: JSONLinesStream
 braided.streams.readers.libsvm: LibsvmStream
 braided.streams.readers.live: LiveStream
 braided.store: state_digest
-braided.zoo: ModelOptions build names_for
+braided.zoo: ModelOptions build names_for preset_for
 """
 METHODS = """
 Encoder: learn_one look transform_one
