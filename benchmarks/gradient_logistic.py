@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from braided import MODLClassifier, presets
+from braided import MODLClassifier
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.evaluation import Evaluation
 from braided.run import Job, RunOptions
-from braided.zoo import gradient_rate
+from braided.zoo import gradient_rate, preset_for
 
 
 class Probabilities:
@@ -69,7 +69,7 @@ class Probabilities:
 
 def errors(dataset: str, seed: int, data_dir: Path | None) -> int:
     """Of MODL under `released`, with that layer in place of the closed form."""
-    preset = presets.get("released", dataset)
+    preset = preset_for("released", dataset)
     layer = Probabilities(gradient_rate(dataset), PAPER_SETTINGS[dataset].n_features, seed)
     evaluation = Evaluation(MODLClassifier(preset=preset, learners=(layer, *preset.learners[1:]), seed=seed))
     for _ in evaluation.run(Job(RunOptions(dataset, preset="released", seed=seed), data_dir).stream(seed)):

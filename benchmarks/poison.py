@@ -20,7 +20,7 @@ from rich.console import Console
 
 from braided import MODLClassifier, MODLRegressor
 from braided.cli.options import JsonOption
-from braided.datasets.load import load
+from braided.datasets.locate import load
 from braided.streams.base import read_whole
 
 Floats = NDArray[np.float64]

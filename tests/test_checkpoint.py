@@ -16,6 +16,7 @@ from braided import BraidedError, MODLClassifier, MODLRegressor, presets, store
 from braided.learners import LEARNERS, LogisticConfig, MLPConfig
 from braided.presets import Preset
 from braided.store import state_digest
+from braided.zoo import preset_for
 from conftest import made_up
 from constant_learner import Constant
 
@@ -172,7 +173,7 @@ def test_no_pickle_is_involved(saved: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_presets_travel_by_value() -> None:
     kinds: dict[str, type] = {kind.__name__: kind for kind in [Preset, *LEARNERS]}
-    for preset in (presets.default(), presets.paper("higgs"), presets.released("a8a")):
+    for preset in (presets.default(), preset_for("paper", "higgs"), preset_for("released", "a8a")):
         assert store.unpack_config(store.pack_config(preset), kinds) == preset
 
 

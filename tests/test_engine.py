@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from braided import MODLClassifier, MODLRegressor, presets
 from braided.kernels.loop import PATIENCE
 from braided.learners import CompiledLearner, LogisticConfig, LogisticRegression, MLPConfig, build
+from braided.zoo import preset_for
 from conftest import made_up
 from constant_learner import Constant
 
@@ -42,7 +43,7 @@ class InPython:
         self.learner.load_state(arrays)
 
 
-@pytest.mark.parametrize("preset", [presets.classic(), presets.released("svmguide3")], ids=lambda p: p.name)
+@pytest.mark.parametrize("preset", [presets.classic(), preset_for("released", "svmguide3")], ids=lambda p: p.name)
 def test_the_python_loop_gives_the_bits_of_the_compiled_one(preset: presets.Preset) -> None:
     values, labels = made_up(60, classes=3)
     wrapped = [InPython(build(config, 5, place)) for place, config in enumerate(preset.learners)]

@@ -17,7 +17,7 @@ from braided.combiners import COMBINERS
 from braided.estimators.params import ModelParams
 from braided.learners.river_learner import takes_weight
 from braided.store import state_digest
-from braided.zoo import ModelOptions, names_for
+from braided.zoo import ModelOptions, names_for, preset_for
 from conftest import as_records, made_up
 
 Make = Callable[[int], Any]
@@ -35,7 +35,9 @@ EVERYTHING |= {f"modl with {combiner}": _of("modl", combiner) for combiner in CO
 EVERYTHING |= {
     f"{name} as the paper sets it": lambda seed, name=name: zoo.build(
         name,
-        ModelOptions(ModelParams(presets.released("svmguide3"), seed=seed), dataset="svmguide3", base_features=BASE),
+        ModelOptions(
+            ModelParams(preset_for("released", "svmguide3"), seed=seed), dataset="svmguide3", base_features=BASE
+        ),
     )
     for name in ("auxdrop-odl", "auxdrop-ogd", "olvf", "modl-glr", "modl-5")
 }
@@ -207,7 +209,7 @@ def test_each_learner_has_its_own_name() -> None:
 
 
 def test_random_dropout_acts_on_predictions_under_released_alone() -> None:
-    for preset in (presets.default(), presets.paper("german"), presets.released("german")):
+    for preset in (presets.default(), preset_for("paper", "german"), preset_for("released", "german")):
         config = zoo.build("auxdrop-odl", ModelOptions(ModelParams(preset))).braid.learners[0].config  # type: ignore[union-attr]
         assert config.dropout_when_predicting == (preset.name == "released")
 

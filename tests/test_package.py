@@ -38,7 +38,8 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     assert packed - libraries == {name for name in there if "__pycache__" not in name}
     assert "-py3-none-" in wheel.name
     assert {
-        "braided/py.typed", "braided/report/page.css", "braided/report/published.csv", "braided/serve/page/page.html"
+        "braided/datasets/catalogue.toml", "braided/py.typed", "braided/report/page.css",
+        "braided/report/published.csv", "braided/serve/page/page.html",
     } <= packed  # fmt: skip
 
 
@@ -47,11 +48,12 @@ def test_the_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> Non
         opened.extractall(tmp_path)
     code = """
 import braided, sys
+from braided.datasets import CATALOGUE
 from braided.report.published import figures
 from importlib.metadata import version
 from importlib.resources import files
 assert files("braided.report").joinpath("page.css").read_text(encoding="utf-8")
-print(braided.__file__, version("braided"), len(figures()))
+print(braided.__file__, version("braided"), len(figures()) * len(CATALOGUE))
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)

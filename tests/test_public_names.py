@@ -67,7 +67,7 @@ braided.streams.readers.jsonl: JSONLinesStream
 braided.streams.readers.libsvm: LibsvmStream
 braided.streams.readers.live: LiveStream
 braided.store: state_digest
-braided.zoo: ModelOptions build names_for
+braided.zoo: ModelOptions build names_for preset_for
 """
 METHODS = """
 Encoder: learn_one look transform_one
@@ -84,7 +84,7 @@ MODLRegressor: braid classes coverage drifts expect_delay explain_one feature_na
 """
 COMMANDS = (
     "bench, bench default, bench depth, bench evaluation, bench fleet, bench memory, bench serve, bench speed, "
-    "datasets, datasets fetch, datasets list, datasets sheet, datasets verify, feed, inspect, reproduce, run, serve, "
+    "datasets, datasets fetch, datasets list, datasets verify, feed, inspect, reproduce, run, serve, "
     "serve backup, serve repair, serve restore"
 )
 

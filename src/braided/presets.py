@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from braided import checks
 from braided.learners import (
@@ -18,9 +17,6 @@ from braided.learners import (
     RecentValueConfig,
     SetConfig,
 )
-
-if TYPE_CHECKING:
-    from braided.datasets.protocol import PaperSettings
 
 
 @dataclass(frozen=True)
@@ -57,39 +53,31 @@ class Preset:
         return replace(self, learners=tuple(config.for_regression() for config in self.learners))
 
 
-def _settings_for(dataset: str | None) -> PaperSettings:
-    from braided.datasets.protocol import settings_for  # most models are ours, and start sooner without
-
-    return settings_for(dataset)
-
-
-def paper(dataset: str | None = None) -> Preset:
-    """The equations of the paper, on raw values."""
-    settings = _settings_for(dataset)
-    rate = settings.learning_rate
+def paper(learning_rate: float = 0.001, n_features: int = 0) -> Preset:
+    """The equations of the paper, on raw values; `n_features` are expected, if that is known."""
     return Preset(
         "paper",
         (
             LogisticConfig(gain="paper", prior_variance=1.0, mask_inputs=True),
-            MLPConfig(mask_inputs=True, learning_rate=rate, expected_features=settings.n_features),
-            SetConfig(width=128, blocks=6, layers=3, binding="none", pooling="sum", learning_rate=rate),
+            MLPConfig(mask_inputs=True, learning_rate=learning_rate, expected_features=n_features),
+            SetConfig(width=128, blocks=6, layers=3, binding="none", pooling="sum", learning_rate=learning_rate),
         ),
         standardise=False,
     )
 
 
-def released(dataset: str | None = None) -> Preset:
+def released(
+    learning_rate: float = 0.001, n_features: int = 0, prior_variance: float = 0.001, set_blocks: int = 6
+) -> Preset:
     """What produced the published tables, quirks included: see `docs/presets.md`. Its dropout acts on predictions."""
-    settings = _settings_for(dataset)
-    rate = settings.released_learning_rate
     return Preset(
         "released",
         (
-            LogisticConfig(gain="released", prior_variance=settings.prior_variance, score="probability", clamp=10.0),
-            MLPConfig(hidden=(250, 250), mask_inputs=False, learning_rate=rate, expected_features=settings.n_features),
+            LogisticConfig(gain="released", prior_variance=prior_variance, score="probability", clamp=10.0),
+            MLPConfig(hidden=(250, 250), mask_inputs=False, learning_rate=learning_rate, expected_features=n_features),
             SetConfig(
                 width=250,
-                blocks=settings.set_blocks,
+                blocks=set_blocks,
                 layers=2,
                 binding="none",
                 pooling="mean",
@@ -99,14 +87,14 @@ def released(dataset: str | None = None) -> Preset:
                 dropout_when_predicting=True,
                 output="softmax",
                 output_scale=0.25,
-                learning_rate=rate,
+                learning_rate=learning_rate,
             ),
         ),
         standardise=False,
     )
 
 
-def classic(dataset: str | None = None) -> Preset:
+def classic() -> Preset:
     """The default until version 0.2."""
     return Preset(
         "classic",
@@ -137,7 +125,7 @@ def classic(dataset: str | None = None) -> Preset:
     )
 
 
-def default(dataset: str | None = None) -> Preset:
+def default() -> Preset:
     """Ours, the same for every stream; how it was chosen is in `docs/default.md`."""
     of_ranks = FourierConfig(
         functions=256,
@@ -185,7 +173,7 @@ def default(dataset: str | None = None) -> Preset:
     )
 
 
-def lean(dataset: str | None = None) -> Preset:
+def lean() -> Preset:
     """The closed-form parts of the default alone, for those who need speed first."""
     whole = default()
     fast, cosines = whole.learners[0], next(one for one in whole.learners if isinstance(one, FourierConfig))
@@ -204,19 +192,19 @@ def lean(dataset: str | None = None) -> Preset:
 SETTLED = ("classic", "paper", "released")
 #: Those that are the same for every stream.
 OURS = ("default", "lean", "classic")
-#: Name -> a function from the data set's name (or None) to the preset.
+#: Name -> the function that makes it.
 PRESETS = {"default": default, "lean": lean, "classic": classic, "paper": paper, "released": released}
 
 
-def get(name: str, dataset: str | None = None) -> Preset:
-    """The preset of that name, for that data set of the paper if it is one.
+def get(name: str) -> Preset:
+    """The preset of that name; `braided.zoo.preset_for` has the paper's settings for its data sets.
 
-    >>> get("released", "svmguide3").learners[0].prior_variance
-    1.0
+    >>> get("released").learners[0].prior_variance
+    0.001
     >>> get("tuned")
     Traceback (most recent call last):
         ...
     braided.errors.BraidedError: preset 'tuned' is not known: use one of default, lean, classic, paper, released
     """
     checks.choice("preset", name, PRESETS)
-    return PRESETS[name](dataset)
+    return PRESETS[name]()

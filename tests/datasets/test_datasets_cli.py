@@ -85,10 +85,3 @@ def test_one_line_for_what_cannot_be_done(cache: Path, tmp_path: Path) -> None:
     assert list((tmp_path / "german").iterdir()) == []
     refused(datasets(cache, "fetch", "iris", code=2), "data set 'iris' is not known: use one of german")
     refused(datasets(cache, "verify", "magic04", code=2), "run `braided datasets fetch magic04`")
-    refused(datasets(cache, "sheet", "--out", str(tmp_path / "s.png"), code=2), "data set 'imnist' is not in")
-
-
-def test_sheet(cache: Path, excerpts: Path, tmp_path: Path) -> None:
-    out = tmp_path / "sheet.png"
-    datasets(cache, "sheet", "--out", str(out), "--data-dir", str(excerpts))
-    assert out.read_bytes().startswith(b"\x89PNG")

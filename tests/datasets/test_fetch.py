@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 import io
 import threading
@@ -30,6 +31,7 @@ class Server:
     content: bytes = CONTENT
     tag: str = '"one"'
     ranges: bool = True
+    shift: int = 0
     break_after: int | None = None
     status: int = 200
     asked: list[str | None] = field(default_factory=list)
@@ -56,7 +58,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.send_response(206 if start else 200)
         if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(state.content) - 1}/{len(state.content)}")
+            self.send_header(
+                "Content-Range", f"bytes {start + state.shift}-{len(state.content) - 1}/{len(state.content)}"
+            )
         self.send_header("Content-Length", str(len(state.content) - start))
         self.send_header("ETag", state.tag)
         self.end_headers()
@@ -114,7 +118,7 @@ def test_an_interrupted_download_goes_on(server: Server, tmp_path: Path) -> None
     assert [file.name for file in tmp_path.iterdir()] == ["data.bin"]
 
 
-@pytest.mark.parametrize("why", ["no ranges", "changed since"])
+@pytest.mark.parametrize("why", ["no ranges", "another range", "changed since"])
 def test_what_cannot_go_on_starts_over(server: Server, tmp_path: Path, why: str) -> None:
     server.break_after = 1_000_000
     with pytest.raises(BraidedError):
@@ -122,6 +126,8 @@ def test_what_cannot_go_on_starts_over(server: Server, tmp_path: Path, why: str)
     server.break_after = None
     if why == "no ranges":
         server.ranges = False
+    elif why == "another range":
+        server.shift = 1
     else:
         server.content, server.tag = CONTENT[::-1], '"two"'
     seen: list[tuple[int, int | None]] = []
@@ -139,9 +145,25 @@ def test_all_bytes_there_but_the_file_not_yet_in_place(server: Server, tmp_path:
 
 
 def test_a_wrong_checksum_is_refused_and_removed(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(BraidedError, match="has another SHA-256 than it should: it was removed"):
+    with pytest.raises(BraidedError, match="another SHA-256 than the official file's: it was removed"):
         fetch_file(data_file(server, b"something else"), tmp_path, silent)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_does_not_unpack_is_removed_and_fetched_again(server: Server, tmp_path: Path) -> None:
+    """By its records, or by what a copy that was compressed again holds."""
+    content = b"1,2\n3,4\n"
+    by_records = DataFile("data.gz", server.url, records=2)
+    by_content = DataFile("data.gz", server.url, "0" * 64, hashlib.sha256(content).hexdigest())
+    for file in (by_records, by_content):
+        server.content = gzip.compress(content)[:-4]
+        with pytest.raises(BraidedError, match="the file is damaged, or cannot be read: it was removed"):
+            fetch_file(file, tmp_path, silent)
+        assert list(tmp_path.iterdir()) == []
+        (tmp_path / "data.gz").write_bytes(server.content)
+        server.content = gzip.compress(content)
+        assert fetch_file(file, tmp_path, silent).read_bytes() == server.content
+        (tmp_path / "data.gz").unlink()
 
 
 def test_without_a_checksum_size_and_records_are_checked(server: Server, tmp_path: Path) -> None:
@@ -200,9 +222,9 @@ def test_a_file_in_an_archive_is_kept_alone_and_fetched_once(server: Server, tmp
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"no archive", "gives is no zip archive with wanted in it"),
-        (zipped(other=b"1"), "gives is no zip archive with wanted in it"),
-        (zipped(wanted=b"1,2"), "its text has another SHA-256: it was removed"),
+        (b"no archive", "is not a zip archive with wanted in it"),
+        (zipped(other=b"1"), "is not a zip archive with wanted in it"),
+        (zipped(wanted=b"1,2"), "another SHA-256 than the official file's: it was removed"),
     ],
 )
 def test_an_archive_that_is_not_as_it_should_be_leaves_nothing(

@@ -11,9 +11,9 @@ import pytest
 
 from braided import BraidedError
 from braided.datasets.catalogue import CATALOGUE
-from braided.datasets.haphazard import AVAILABILITIES, POSITIVE, draw, haphazard_stream
-from braided.datasets.haphazard_files import LAYOUTS
-from braided.datasets.load import load
+from braided.datasets.haphazard import AVAILABILITIES, REVIEW_SETTINGS, draw, haphazard_stream
+from braided.datasets.locate import load
+from braided.datasets.protocol import PAPER_SETTINGS
 from braided.streams import read_whole
 from conftest import real
 
@@ -89,10 +89,10 @@ def test_records_labels_and_missing_values(name: str, counts: dict[object, int],
 
 
 def test_layouts_are_read_as_they_are_written(excerpts: Path) -> None:
-    for name in LAYOUTS:
+    for name in REVIEW_SETTINGS.keys() - PAPER_SETTINGS.keys():
         table = read_whole(load(name, excerpts)).table
         assert table.values.shape == (CATALOGUE[name].records, CATALOGUE[name].features)
-        assert POSITIVE[name] in table.targets
+        assert REVIEW_SETTINGS[name].positive in table.targets
     first = (excerpts / "haphazard" / "wpbc" / "wpbc.data").read_text().splitlines()[3].split(",")
     wpbc = read_whole(load("wpbc", excerpts)).table
     assert wpbc.targets[3] == first[1]
@@ -118,7 +118,7 @@ def test_german_as_the_review_has_it() -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("84,R,1,2", r"wpbc\.data:2: 4 fields where 35 are expected"), ("84,R,x" + ",1" * 32, "'x'.*mend the line")],
+    [("84,R,1,2", r"wpbc\.data:2: 4 fields where 35 are expected"), ("84,R,x" + ",1" * 32, "'x'.*fix the line")],
 )
 def test_a_line_that_does_not_fit_is_named(line: str, message: str, excerpts: Path, tmp_path: Path) -> None:
     folder = tmp_path / "haphazard" / "wpbc"

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from braided import BraidedError
 from braided.datasets.images import CifarStream, IdxStream
-from braided.datasets.load import load
-from braided.datasets.locate import locate
+from braided.datasets.locate import load, locate
 from braided.streams import read_whole
 from conftest import real
 
@@ -70,6 +69,12 @@ def test_broken_idx_files(tmp_path: Path) -> None:
     whole = images.read_bytes()
     images.write_bytes(whole[:-1])
     with pytest.raises(BraidedError, match="train-images-idx3-ubyte: the file ends in the middle of a record"):
+        read_whole(IdxStream("mnist", images, labels))
+    images.write_bytes(whole[: -2 * 784])
+    with pytest.raises(BraidedError, match="train-images-idx3-ubyte: 18 of 20 images with labels: download both again"):
+        read_whole(IdxStream("mnist", images, labels))
+    images.write_bytes(whole[:8] + bytes(4) + whole[12:])
+    with pytest.raises(BraidedError, match="train-images-idx3-ubyte: not an idx file"):
         read_whole(IdxStream("mnist", images, labels))
     images.write_bytes(whole)
     with pytest.raises(BraidedError, match="train-labels-idx1-ubyte: not an idx file of bytes in 3 dimensions"):

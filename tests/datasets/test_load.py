@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from braided import BraidedError
-from braided.datasets.load import load
-from braided.datasets.locate import locate
+from braided.datasets.locate import load, locate
 from braided.datasets.protocol import PAPER_SETTINGS
 from braided.datasets.river import shuttle
 from braided.streams import read_whole

@@ -17,6 +17,7 @@ from braided import BraidedError, MODLClassifier, MODLRegressor, presets
 from braided.learners import HedgeConfig, LinearConfig, LogisticConfig, MLPConfig, OLVFConfig, SetConfig
 from braided.presets import Preset
 from braided.store import state_digest
+from braided.zoo import preset_for
 from conftest import as_records, made_up
 
 SMALL = (
@@ -28,7 +29,7 @@ PRESETS = [
     presets.default(),
     Preset("small", SMALL, standardise=True),
     Preset("raw", SMALL, standardise=False),
-    presets.released("svmguide3"),
+    preset_for("released", "svmguide3"),
     presets.paper(),
 ]
 

@@ -11,16 +11,16 @@ import pytest
 from river import drift
 
 import braided
-from braided import presets
 from braided.estimators.params import CLASSIFICATION, REGRESSION, TASKS, ModelParams
 from braided.learners import LogisticConfig, MLPConfig
+from braided.zoo import preset_for
 
 #: What scikit-learn's conventions have in place of a field, or beside the fields.
 OF_SKLEARN = {"passes": 1, "shuffle": True, "random_state": None, "max_features": None}
 NOT_OF_SKLEARN = {"seed", "max_classes", "first_features"}
 #: A value for each field that is not its default.
 CHANGED: dict[str, Any] = {
-    "preset": presets.get("released", "svmguide3"),
+    "preset": preset_for("released", "svmguide3"),
     "learners": (LogisticConfig(), MLPConfig(hidden=(3, 2))),
     "combiner": "moe",
     "seed": 7,

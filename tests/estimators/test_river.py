@@ -37,7 +37,7 @@ from braided.estimators.params import ModelParams
 from braided.estimators.river import RiverClassifier, RiverRegressor
 from braided.learners import LogisticConfig, MLPConfig
 from braided.store import state_digest
-from braided.zoo import ModelOptions, names_for
+from braided.zoo import ModelOptions, names_for, preset_for
 from braided.zoo.rivals import ColumnImputer
 
 #: What River asks of an estimator and does not get here: (model, check) -> why. Nothing else is left out.
@@ -91,7 +91,7 @@ def estimators() -> dict[str, Any]:
     table["MODLClassifier with a drift detector"] = MODLClassifier(drift_detector=drift.ADWIN())
     table["MODLRegressor with a drift detector"] = MODLRegressor(drift_detector=drift.PageHinkley())
     for name in ("auxdrop-odl", "auxdrop-ogd", "olvf", "modl-glr", "modl-5"):
-        table[f"{name} as the paper sets it"] = _of(name, presets.released("svmguide3"), dataset="svmguide3")
+        table[f"{name} as the paper sets it"] = _of(name, preset_for("released", "svmguide3"), dataset="svmguide3")
     return table
 
 

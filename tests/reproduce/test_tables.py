@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from braided import BraidedError, presets
+from braided import BraidedError, zoo
 from braided.report import published
 from braided.reproduce import grid, layouts, pages, toy
 from braided.reproduce.command import WHATS, ReproductionOptions, checked
@@ -221,4 +221,4 @@ def test_merge_has_the_runs_of_other_tables_where_the_combiner_is_the_presets_ow
     for job in shared:  # a name changes nothing: all settings that decide a result are the same
         named = replace(job, seed=0, combiner="score-sum")
         assert _settings(named) == _settings(replace(job, seed=0))
-        assert not presets.get(preset, job.dataset).first_weights
+        assert not zoo.preset_for(preset, job.dataset).first_weights

@@ -95,7 +95,7 @@ def test_bad_lines_in_later_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 _PEAK = """
 import sys
 from pathlib import Path
-from braided.datasets.load import LabelFirstStream
+from braided.datasets.locate import LabelFirstStream
 n = sum(len(batch) for batch in LabelFirstStream(Path(sys.argv[1]), 21).batches())
 # Not ru_maxrss: that of a child begins at the size its parent had.
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

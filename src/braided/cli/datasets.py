@@ -19,9 +19,7 @@ from braided import checks
 from braided.cli.options import DataDirOption, JsonOption
 from braided.values import printable
 
-app = typer.Typer(
-    no_args_is_help=True, help="Data sets of publications: list, verify, fetch, and a picture of I-MNIST."
-)
+app = typer.Typer(no_args_is_help=True, help="Data sets of publications: list, verify, fetch.")
 
 
 def _check(name: str) -> None:
@@ -84,7 +82,7 @@ def verify(
     data_dir: DataDirOption = None,
 ) -> None:
     """Check files by SHA-256 where the official one is known, and otherwise by size and number of records."""
-    from braided.datasets import verify as checks
+    from braided.datasets import fetch as files
     from braided.datasets.catalogue import CATALOGUE
     from braided.datasets.locate import locate, search
 
@@ -95,7 +93,7 @@ def verify(
         found = [located for each in CATALOGUE if (located := search(each, data_dir)) is not None]
     for located in found:
         kind = "sample" if located.sample else "full"
-        typer.echo(f"{located.dataset.name}: {kind}, right by {checks.verify(located)}")
+        typer.echo(f"{located.dataset.name}: {kind}, right by {files.verify(located)}")
 
 
 @app.command()
@@ -122,19 +120,3 @@ def fetch(
         paths = downloads.fetch(CATALOGUE[name], to or cache_folder(), bar)
     for path in paths:
         typer.echo(printable(str(path)))
-
-
-@app.command()
-def sheet(
-    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"), data_dir: DataDirOption = None
-) -> None:
-    """Draw ten digits of MNIST with nine of their I-MNIST deformations each."""
-    from braided.datasets.contact_sheet import png
-    from braided.datasets.imnist import DeformedDigits
-    from braided.datasets.load import load
-    from braided.files import write_atomically
-
-    stream = load("imnist", data_dir)
-    assert isinstance(stream, DeformedDigits)
-    write_atomically(out, png(stream))
-    typer.echo(printable(str(out)))

@@ -11,14 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from braided.datasets.catalogue import CATALOGUE
-from braided.datasets.load import load
-from braided.datasets.locate import locate
+from braided.datasets.locate import load, locate
 from braided.records import Records
 from braided.streams import text_files
 from braided.streams.base import ArrayStream, read_whole
@@ -26,73 +25,52 @@ from braided.streams.base import ArrayStream, read_whole
 SEED = 2023
 #: Probabilities that a feature is available.
 AVAILABILITIES = (0.25, 0.5, 0.75)
-#: The data sets in the review's order -> the label of the positive class.
-POSITIVE: dict[str, Any] = {
-    "wpbc": "R",
-    "ionosphere": "g",
-    "wdbc": "M",
-    "australian": 1,
-    "wbc": 4,
-    "diabetes_f": 1,
-    "german": 1,
-    "ipd": 1,
-    "svmguide3": -1,
-    "krvskp": "won",
-    "spambase": 1,
-    "magic04": "g",
-    "a8a": -1,
-}
 
 
 @dataclass(frozen=True)
 class ReviewSettings:
-    """What the review tuned for one data set, of the two of its methods that we have as well.
+    """Which class the review calls positive, and what it tuned of the two of its methods that we have as well.
 
     Attributes
     ----------
+    positive
+        The label of the positive class.
     olvf_aggressiveness
         C of OLVF.
     auxdrop_learning_rate, auxdrop_dropout, auxdrop_width
         Of Aux-Drop, whose AuxLayer is its first layer, since no feature is always there.
     """
 
+    positive: str | int
     olvf_aggressiveness: float
     auxdrop_learning_rate: float
     auxdrop_dropout: float
     auxdrop_width: int
 
 
+#: In the review's order.
 REVIEW_SETTINGS: dict[str, ReviewSettings] = {
-    "wpbc": ReviewSettings(1.0, 0.01, 0.5, 200),
-    "ionosphere": ReviewSettings(1.0, 0.5, 0.3, 200),
-    "wdbc": ReviewSettings(0.0001, 0.01, 0.5, 200),
-    "australian": ReviewSettings(0.01, 0.005, 0.5, 100),
-    "wbc": ReviewSettings(0.01, 0.1, 0.3, 100),
-    "diabetes_f": ReviewSettings(0.01, 0.001, 0.5, 100),
-    "german": ReviewSettings(0.01, 0.001, 0.5, 100),
-    "ipd": ReviewSettings(1.0, 0.3, 0.3, 100),
-    "svmguide3": ReviewSettings(1.0, 0.001, 0.3, 100),
-    "krvskp": ReviewSettings(1.0, 0.1, 0.3, 200),
-    "spambase": ReviewSettings(0.01, 0.005, 0.5, 300),
-    "magic04": ReviewSettings(0.0001, 0.01, 0.3, 100),
-    "a8a": ReviewSettings(1.0, 0.01, 0.3, 500),
+    "wpbc": ReviewSettings("R", 1.0, 0.01, 0.5, 200),
+    "ionosphere": ReviewSettings("g", 1.0, 0.5, 0.3, 200),
+    "wdbc": ReviewSettings("M", 0.0001, 0.01, 0.5, 200),
+    "australian": ReviewSettings(1, 0.01, 0.005, 0.5, 100),
+    "wbc": ReviewSettings(4, 0.01, 0.1, 0.3, 100),
+    "diabetes_f": ReviewSettings(1, 0.01, 0.001, 0.5, 100),
+    "german": ReviewSettings(1, 0.01, 0.001, 0.5, 100),
+    "ipd": ReviewSettings(1, 1.0, 0.3, 0.3, 100),
+    "svmguide3": ReviewSettings(-1, 1.0, 0.001, 0.3, 100),
+    "krvskp": ReviewSettings("won", 1.0, 0.1, 0.3, 200),
+    "spambase": ReviewSettings(1, 0.01, 0.005, 0.5, 300),
+    "magic04": ReviewSettings("g", 0.0001, 0.01, 0.3, 100),
+    "a8a": ReviewSettings(-1, 1.0, 0.01, 0.3, 500),
 }
 
 
-@dataclass(frozen=True)
-class Draws:
-    """What the generator decides.
+class Draws(NamedTuple):
+    """What the generator decides: the records' places in the file, and in that order whether a feature is there."""
 
-    Attributes
-    ----------
-    order
-        (n,) the records' places in the file.
-    available
-        (n, d) whether a feature is there, in that order.
-    """
-
-    order: NDArray[np.int64]
-    available: NDArray[np.bool_]
+    order: NDArray[np.int64]  # (n,)
+    available: NDArray[np.bool_]  # (n, d)
 
 
 def draw(known: NDArray[np.bool_], available: float) -> Draws:
@@ -111,17 +89,9 @@ def draw(known: NDArray[np.bool_], available: float) -> Draws:
     return Draws(order, there)
 
 
-#: Records of `german` that the review leaves out.
+#: Records of `german` that the review leaves out: a number of three digits is glued to the one before it, so not all
+#: fields are found when a line is split at double spaces.
 _GLUED = 41
-
-
-def _unglued(path: Path, n_fields: int) -> list[int]:
-    """The records of `german` that the review keeps: all fields there when a line is split at double spaces.
-
-    In the others a number of three digits is glued to the one before it; the review leaves these out.
-    """
-    lines = [line for line in text_files.lines(path) if line.strip()]
-    return [i for i, line in enumerate(lines) if len(line.strip().split("  ")) == n_fields]
 
 
 @cache
@@ -129,7 +99,8 @@ def _table(name: str, data_dir: Path | None, whole: bool) -> Records:
     """A data set's records in the file's order; small, so kept for the other availabilities and seeds."""
     table = read_whole(load(name, data_dir)).table
     if name == "german" and not whole:
-        table = table.at(_unglued(locate(name, data_dir).paths[0], len(table.names) + 1))
+        lines = [line.strip() for line in text_files.lines(locate(name, data_dir).paths[0]) if line.strip()]
+        table = table.at([i for i, line in enumerate(lines) if len(line.split("  ")) == len(table.names) + 1])
     return table
 
 
@@ -144,7 +115,7 @@ def haphazard_stream(name: str, available: float, data_dir: Path | None, whole: 
     Parameters
     ----------
     name
-        One of `POSITIVE`.
+        One of `REVIEW_SETTINGS`.
     available
         Probability that a feature is available.
     data_dir
@@ -155,5 +126,5 @@ def haphazard_stream(name: str, available: float, data_dir: Path | None, whole: 
     table = _table(name, data_dir, whole)
     draws = draw(~np.isnan(table.values), available)
     values = np.where(draws.available, table.values[draws.order], np.nan)
-    labels = [int(table.known_targets[i] == POSITIVE[name]) for i in draws.order]
+    labels = [int(table.known_targets[i] == REVIEW_SETTINGS[name].positive) for i in draws.order]
     return ArrayStream(name, Records(table.names, values, labels))

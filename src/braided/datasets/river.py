@@ -59,32 +59,29 @@ RIVER_STREAMS: dict[str, _MakeRecords] = {
 }
 
 
+def _numbers(column: Iterable[Any]) -> list[float]:
+    """The values of a column; words are numbered in the order they appear."""
+    places: dict[str, int] = {}
+    return [float(places.setdefault(v, len(places)) if isinstance(v, str) else v) for v in column]
+
+
+def _in_memory(name: str, records: Iterable[tuple[dict[Any, Any], Any]]) -> ArrayStream:
+    rows, labels = zip(*records, strict=True)
+    names = tuple(rows[0])
+    values = np.column_stack([_numbers(x[key] for x in rows) for key in names])
+    return ArrayStream(name, Records(names, values, [y.item() if isinstance(y, np.generic) else y for y in labels]))
+
+
 def load(name: str) -> ArrayStream:
-    """The stream of that name, in memory; words among the values are numbered in the order they appear.
+    """The stream of that name, in memory.
 
     >>> load("bananas").n_records
     5300
     """
-    numbers: dict[Any, dict[str, int]] = {}
-    rows, labels = [], []
-    names: tuple[Any, ...] = ()
-    for x, y in islice(RIVER_STREAMS[name](), 100_000 if name in {"phishing", "segments", "bananas"} else RECORDS):
-        names = names or tuple(x)
-        known = ((key, x[key]) for key in names)
-        rows.append([_number(numbers.setdefault(key, {}), value) for key, value in known])
-        labels.append(y.item() if isinstance(y, np.generic) else y)
-    return ArrayStream(name, Records(names, np.array(rows, dtype=np.float64), labels))
-
-
-def _number(words: dict[str, int], value: Any) -> float:
-    return float(words.setdefault(value, len(words))) if isinstance(value, str) else float(value)
+    bundled = name in {"phishing", "segments", "bananas"}
+    return _in_memory(name, islice(RIVER_STREAMS[name](), None if bundled else RECORDS))
 
 
 def shuttle() -> ArrayStream:
     """River's bundled Shuttle data: 9 sensors of a space shuttle, 49,097 records, 7% anomalies."""
-    from river.datasets import Shuttle  # half a second to import, and only needed here
-
-    records = list(Shuttle())
-    names = tuple(records[0][0])
-    values = np.array([[float(x[name]) for name in names] for x, _ in records])
-    return ArrayStream("shuttle", Records(names, values, [int(y) for _, y in records]))
+    return _in_memory("shuttle", _bundled("Shuttle")())

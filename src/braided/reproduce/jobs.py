@@ -16,8 +16,7 @@ from typing import Any
 from braided import __version__, zoo
 from braided.datasets.catalogue import CATALOGUE
 from braided.datasets.haphazard import haphazard_stream
-from braided.datasets.load import load
-from braided.datasets.locate import locate
+from braided.datasets.locate import load, locate
 from braided.errors import BraidedError
 from braided.estimators.base import MODL
 from braided.estimators.decision import BALANCED, LIKELIEST

@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from braided import checks, presets
+from braided import checks, zoo
 from braided.encode.plan import Plan
 from braided.encode.rules import ReadingCounts
 from braided.encode.saved import pack_encoder
@@ -303,7 +303,7 @@ def _predicted(run: Mapping[str, Any]) -> Written | None:
 
 def _settings(options: RunOptions) -> Any:
     """The preset with all its settings, as a file gives it back."""
-    return json.loads(json.dumps(pack_config(presets.get(options.preset, options.stream))))
+    return json.loads(json.dumps(pack_config(zoo.preset_for(options.preset, options.stream))))
 
 
 def source_fingerprint(options: RunOptions, data_dir: Path | None) -> str | None:

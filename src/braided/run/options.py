@@ -419,7 +419,7 @@ class RunOptions(ReadingOptions):
         shared = {field.name for field in dataclasses.fields(self)} & set(ModelParams.names(CLASSIFICATION))
         params: dict[str, Any] = {name: getattr(self, name) for name in shared - set(DECISION_PARAMETERS) - {"delay"}}
         params |= decisions.settings(self.decision, self.class_weight, self.costs)
-        params["preset"] = presets.get(self.preset, self.stream)
+        params["preset"] = zoo.preset_for(self.preset, self.stream)
         params["drift_detector"] = None if self.drift is None else build(self.drift)
         params["seed"] = seed
         task = CLASSIFICATION if self.task == AUTO else self.task

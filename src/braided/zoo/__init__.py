@@ -20,6 +20,20 @@ from braided.presets import OURS, Preset
 from braided.zoo.rivals import rival
 
 
+def preset_for(name: str, dataset: str | None = None) -> Preset:
+    """The preset of that name, `paper` and `released` with the paper's settings for that data set.
+
+    >>> preset_for("released", "svmguide3").learners[0].prior_variance
+    1.0
+    """
+    tuned = settings_for(dataset)
+    if name == "paper":
+        return presets.paper(tuned.learning_rate, tuned.n_features)
+    if name == "released":
+        return presets.released(tuned.released_learning_rate, tuned.n_features, tuned.prior_variance, tuned.set_blocks)
+    return presets.get(name)
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """What a model is built from.
@@ -48,7 +62,7 @@ class ModelOptions:
     def preset(self) -> Preset:
         """The preset, by the data set if it has settings of its own."""
         preset = self.params.preset
-        return preset if isinstance(preset, Preset) else presets.get(preset, self.dataset)
+        return preset if isinstance(preset, Preset) else preset_for(preset, self.dataset)
 
     @property
     def decides(self) -> bool:
