@@ -12,7 +12,7 @@ from broker_servers import Kafka, started, wait_for
 from braided import BraidedError
 from braided.brokers import base
 from braided.brokers.address import parse
-from braided.brokers.connect import sink_of, source_of
+from braided.brokers.base import sink_of, source_of
 
 
 def test_kafka_is_back_though_no_message_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,9 +27,9 @@ def test_kafka_is_back_though_no_message_is_new(tmp_path: Path, monkeypatch: pyt
         source.open(None)
         wait_for(lambda: source.fetch(10, 0.1) == [] and source.caught_up)
         server.process.send_signal(signal.SIGSTOP)  # it answers nothing, and can go on
-        wait_for(lambda: source.fetch(10, 0.1) or source.outage.active)
+        wait_for(lambda: source.fetch(10, 0.1) or source.away)
         server.process.send_signal(signal.SIGCONT)
-        wait_for(lambda: source.fetch(10, 0.1) or not source.outage.active)
+        wait_for(lambda: source.fetch(10, 0.1) or not source.away)
         assert "cannot be reached" in told[0]
         assert "is back after" in told[-1]
         source.close()
@@ -45,8 +45,7 @@ def test_messages_of_a_partition_that_wait_are_bounded_in_bytes(
     assert isinstance(server, Kafka)
     from braided.brokers import kafka
 
-    monkeypatch.setattr(kafka, "_FULL_BYTES", 500_000)
-    monkeypatch.setattr(kafka, "_LOW_BYTES", 100_000)
+    monkeypatch.setattr(kafka, "_MAX_WAITING_BYTES", 500_000)
     try:
         server.publish("plant", [b"x" * 100_000] * 40)
         source: Any = source_of(parse(f"kafka://127.0.0.1:{server.port}/plant?wait=3"), lambda _: None)
@@ -57,7 +56,7 @@ def test_messages_of_a_partition_that_wait_are_bounded_in_bytes(
         def all_there() -> bool:
             nonlocal most
             found.extend(source.fetch(4, 0.1))
-            most = max(most, sum(len(message.body) for message in source._waiting[0]))
+            most = max(most, sum(len(message.body) for message in source._partitions[0].waiting))
             return len(found) == 40
 
         wait_for(all_there)
@@ -73,49 +72,35 @@ def test_what_kafka_takes_never_is_one_sentence(tmp_path: Path) -> None:
         server.make("plant")
         sink = sink_of(parse(server.address("plant")), lambda _: None)
         sink.open()
-        with pytest.raises(BraidedError, match=r"a prediction cannot be sent \(.*too large\): raise message.max.bytes"):
+        with pytest.raises(BraidedError, match=r"Kafka says: .*too large: if .* too large, raise message.max.bytes"):
             sink.send([b"x" * 2_000_000])
         sink.close()
     finally:
         server.stop()
 
 
-def test_a_stream_that_is_full_is_said_once_and_ends_a_run_that_is_told_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["kafka", "mqtt"])
+def test_a_broker_that_takes_no_more_ends_a_run_that_is_told_to(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server: Any = started("nats", tmp_path)
-    from nats.js import api
-
+    server = started(kind, tmp_path)
     told: list[str] = []
-    monkeypatch.setattr(base, "CONNECT_S", 0.3)
+    monkeypatch.setattr(base, "CONNECT_S", 1.0)
     try:
-        full = api.StreamConfig(name="plant", subjects=["plant"], max_msgs=3, discard=api.DiscardPolicy.NEW)
-        server._do(lambda js: js.add_stream(full))
+        server.make("plant")
         sink = sink_of(parse(server.address("plant")), told.append)
         sink.open()
-        sink.send([b"1", b"2", b"3"])
-        waited: list[int] = []
-
-        def wait() -> None:
-            waited.append(1)
-            if len(waited) == 2:
-                server._do(lambda js: js.purge_stream("plant"))
-            base.Sink.wait(sink)
-
-        monkeypatch.setattr(sink, "wait", wait)
-        sink.send([b"4"])
-        assert [line.partition("plant ")[2] for line in told] == [
-            "takes no predictions (maximum messages exceeded): trying again until it does",
-            "takes predictions again",
-        ]
-        sink.send([b"5", b"6"])
+        sink.send([b"1", b"2"])
+        sink.flush()
+        server.process.send_signal(signal.SIGSTOP)  # the connection stays, and nothing is acknowledged
+        sink.send([b"3"])
         sink.give_up()
         with pytest.raises(BraidedError, match="takes no more, and has not all predictions: repeat the command with"):
-            sink.send([b"7"])
-        with pytest.raises(BraidedError, match="a prediction is larger than the server's max_payload"):
-            sink.send([b"x" * 2_000_000])
-        sink.close()
+            sink.flush()
+        assert told == []
     finally:
+        server.process.send_signal(signal.SIGCONT)
+        sink.close()
         server.stop()
 
 
@@ -190,11 +175,11 @@ def test_a_refused_reconnection_is_not_a_broker_that_is_back(tmp_path: Path) -> 
     try:
         sink: Any = sink_of(parse(server.address("plant")), told.append)
         sink.open()
-        sink.outage.begin("gone")
-        sink._on_connect(None, None, None, refused)
-        assert sink.outage.active
-        sink._on_connect(None, None, None, fine)
-        assert not sink.outage.active
+        sink.lost("gone")
+        sink._client.on_connect(None, None, None, refused, None)
+        assert sink.away
+        sink._client.on_connect(None, None, None, fine, None)
+        assert not sink.away
         sink.close()
     finally:
         server.stop()
