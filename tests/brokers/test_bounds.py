@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,9 @@ def test_kafka_is_back_though_no_message_is_new(tmp_path: Path, monkeypatch: pyt
         source.open(None)
         wait_for(lambda: source.fetch(10, 0.1) == [] and source.caught_up)
         server.process.send_signal(signal.SIGSTOP)  # it answers nothing, and can go on
-        wait_for(lambda: source.fetch(10, 0.1) or source.away)
+        wait_for(lambda: source.fetch(10, 0.1) or source.away_since)
         server.process.send_signal(signal.SIGCONT)
-        wait_for(lambda: source.fetch(10, 0.1) or not source.away)
+        wait_for(lambda: source.fetch(10, 0.1) or source.away_since is None)
         assert "cannot be reached" in told[0]
         assert "is back after" in told[-1]
         source.close()
@@ -85,14 +86,15 @@ def test_a_broker_that_takes_no_more_ends_a_run_that_is_told_to(
 ) -> None:
     server = started(kind, tmp_path)
     told: list[str] = []
-    monkeypatch.setattr(base, "CONNECT_S", 1.0)
     try:
         server.make("plant")
         sink = sink_of(parse(server.address("plant")), told.append)
         sink.open()
         sink.send([b"1", b"2"])
         sink.flush()
+        monkeypatch.setattr(base, "CONNECT_S", 1.0)
         server.process.send_signal(signal.SIGSTOP)  # the connection stays, and nothing is acknowledged
+        os.waitpid(server.process.pid, os.WUNTRACED)
         sink.send([b"3"])
         sink.give_up()
         with pytest.raises(BraidedError, match="takes no more, and has not all predictions: repeat the command with"):
@@ -127,9 +129,8 @@ def test_messages_that_mqtt_does_not_hold_back_are_bounded(tmp_path: Path, monke
         bodies = [message.body for message in source.fetch(500, 0.2)]
         assert bodies == [*(str(number).encode() for number in range(20)), b"last"]
         source.close()
-        assert "messages of QoS 0 come faster than they are learned" in told[0]
-        assert "80 messages of QoS 0 were dropped" in told[1]
-        assert len(told) == 2
+        (line,) = told
+        assert "messages of QoS 0 come faster than they are learned" in line
     finally:
         server.stop()
 
@@ -165,6 +166,23 @@ def test_a_backlog_of_mqtt_is_saved_once_for_each_window(tmp_path: Path, monkeyp
         server.stop()
 
 
+def test_a_session_that_another_client_has_taken_over_ends_a_run(tmp_path: Path) -> None:
+    server = started("mqtt", tmp_path)
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.reasoncodes import ReasonCode
+
+    try:
+        source: Any = source_of(parse(server.address("plant")), lambda _: None)
+        source.open(None)
+        taken = ReasonCode(PacketTypes.DISCONNECT, "Session taken over")  # not every mosquitto says so
+        source._client.on_disconnect(None, None, None, taken, None)
+        with pytest.raises(BraidedError, match=r"another client has the session .* now: give each its own by .client="):
+            source.fetch(1, 0.1)
+        source.close()
+    finally:
+        server.stop()
+
+
 def test_a_refused_reconnection_is_not_a_broker_that_is_back(tmp_path: Path) -> None:
     server = started("mqtt", tmp_path)
     from paho.mqtt.packettypes import PacketTypes
@@ -177,9 +195,9 @@ def test_a_refused_reconnection_is_not_a_broker_that_is_back(tmp_path: Path) -> 
         sink.open()
         sink.lost("gone")
         sink._client.on_connect(None, None, None, refused, None)
-        assert sink.away
+        assert sink.away_since is not None
         sink._client.on_connect(None, None, None, fine, None)
-        assert not sink.away
+        assert sink.away_since is None
         sink.close()
     finally:
         server.stop()

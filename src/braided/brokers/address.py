@@ -23,8 +23,8 @@ _SCHEMES = {
 }
 _FORMS = "kafka://HOST:PORT/TOPIC, redis://HOST/STREAM or mqtt://HOST/TOPIC"
 #: What may stand behind the question mark of each kind.
-_SETTINGS = {KAFKA: ("partition", "wait"), REDIS: ("db",), MQTT: ("client",)}
-_SCHEME = re.compile(r"([a-z]+)://")
+_SETTINGS = {KAFKA: {"partition": "NUMBER", "wait": "NUMBER"}, REDIS: {"db": "NUMBER"}, MQTT: {"client": "NAME"}}
+_PATTERNS = {"NUMBER": "[0-9]{1,9}", "NAME": ".+"}
 #: Whatever stands before the host, up to the last @.
 _CREDENTIALS = re.compile(r"(?<=://)[^?]*@")
 _SECRET = re.compile(r"([?&])(?:password|token)=[^&#]*&?", re.IGNORECASE)
@@ -37,8 +37,7 @@ def is_broker(source: str) -> bool:
     >>> is_broker("redis://127.0.0.1/plant"), is_broker("postgresql://db/plant"), is_broker("plant.csv")
     (True, False, False)
     """
-    found = _SCHEME.match(source)
-    return found is not None and found[1] in _SCHEMES
+    return "://" in source and source.partition("://")[0] in _SCHEMES
 
 
 def public(source: str) -> str:
@@ -67,20 +66,13 @@ class Address:
     #: What stands behind the question mark.
     settings: Mapping[str, str]
 
-    def number(self, setting: str) -> int | None:
-        """A setting that is a whole number of at least 0; None if it is not given."""
-        text = self.settings.get(setting)
-        if text is None or (text.isascii() and text.isdigit() and len(text) <= 9):
-            return None if text is None else int(text)
-        raise BraidedError(f"{self.shown}: {setting} is {text[:60]!r}: give a whole number of at least 0")
-
 
 def parse(source: str) -> Address:
     """An address taken apart; credentials that it lacks are those of the environment.
 
     >>> address = parse("kafka://ann:pw@one:9092,two/plant?partition=3")
-    >>> address.hosts, address.name, address.password, address.number("partition")
-    ((('one', 9092), ('two', 9092)), 'plant', 'pw', 3)
+    >>> address.hosts, address.name, address.password, address.settings
+    ((('one', 9092), ('two', 9092)), 'plant', 'pw', {'partition': '3'})
     """
     kind, tls, usual_port = _SCHEMES[source.partition("://")[0]]
     shown = public(source)
@@ -90,17 +82,18 @@ def parse(source: str) -> Address:
         split = [urlsplit(f"//{each}") for each in netloc.split(",")]
         hosts = tuple((each.hostname or "", each.port or usual_port) for each in split)
         name = unquote(parts.path.removeprefix("/"))
-        if not name or not all(host for host, _ in hosts) or (len(hosts) > 1 and kind != KAFKA):
-            raise ValueError(source)
-        if "@" in parts.path or "#" in source or len(source) > _MAX_LENGTH:
+        whole = name and all(host for host, _ in hosts) and (len(hosts) == 1 or kind == KAFKA)
+        if not whole or "@" in parts.path or "#" in source or len(source) > _MAX_LENGTH:
             raise ValueError(source)
     except ValueError:
         rule = f"of at most {_MAX_LENGTH:,} characters, with %40 for an @ and %23 for a # in names and passwords"
         raise BraidedError(f"{shown[:100]}: give {_FORMS}, {rule}") from None
     settings = dict(parse_qsl(parts.query, keep_blank_values=True))
-    for setting in settings.keys() - set(_SETTINGS[kind]):
-        known = " or ".join(_SETTINGS[kind])
-        raise BraidedError(f"{shown}: {setting[:60]!r} is not a setting of {kind}://: give {known}, or leave it out")
+    for setting, text in settings.items():
+        usable = _SETTINGS[kind]
+        if setting not in usable or not re.fullmatch(_PATTERNS[usable[setting]], text):
+            known = " or ".join(f"{name}={value}" for name, value in usable.items())
+            raise BraidedError(f"{shown}: {setting[:60]!r} cannot be set like this: give {known} behind the ?")
     user, colon, password = credentials.partition(":")
     some_user = unquote(user) or os.environ.get("BRAIDED_BROKER_USER") or None
     some_password = unquote(password) if colon else os.environ.get("BRAIDED_BROKER_PASSWORD") or None

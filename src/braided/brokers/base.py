@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 import time
 from abc import ABC, abstractmethod
@@ -14,10 +16,6 @@ from braided.extras import require
 
 #: Seconds for the first connection.
 CONNECT_S = 5.0
-#: Seconds between two looks.
-POLL_S = 0.05
-#: Seconds between two tries while a broker is away: as long as it has been, within these bounds.
-_MIN_RETRY_S, _MAX_RETRY_S = 0.1, 5.0
 
 
 def reason_of(error: object) -> str:
@@ -29,8 +27,8 @@ def reason_of(error: object) -> str:
 class Client(ABC):
     """One end of a topic or stream; `say` is called with a line of text when a user should know of something."""
 
-    _away_since: float | None = None
-    _retry_at = 0.0
+    #: When the broker was lost; None while it is there.
+    away_since: float | None = None
 
     def __init__(self, address: Address, say: Callable[[str], None]) -> None:
         self.address = address
@@ -50,28 +48,17 @@ class Client(ABC):
                 reason = reason_of(error)
         raise self.error(f"cannot be reached ({reason}): start the broker, or give its address")
 
-    @property
-    def away(self) -> bool:
-        """Whether the broker cannot be reached."""
-        return self._away_since is not None
-
-    def retry_is_due(self) -> bool:
-        """Whether it is time for the next try."""
-        return time.monotonic() >= self._retry_at
-
     def lost(self, error: object) -> None:
         """A try has failed; the first one is said."""
-        now = time.monotonic()
-        if self._away_since is None:
-            self._away_since = now
+        if self.away_since is None:
+            self.away_since = time.monotonic()
             self.say(f"{self.address.shown} cannot be reached ({reason_of(error)}): trying again until it is back")
-        self._retry_at = now + min(max(now - self._away_since, _MIN_RETRY_S), _MAX_RETRY_S)
 
     def back(self) -> None:
         """A try has succeeded; that the broker is back is said."""
-        if self._away_since is not None:
-            self.say(f"{self.address.shown} is back after {time.monotonic() - self._away_since:.1f} s")
-        self._away_since, self._retry_at = None, 0.0
+        if self.away_since is not None:
+            self.say(f"{self.address.shown} is back after {time.monotonic() - self.away_since:.1f} s")
+        self.away_since = None
 
     @abstractmethod
     def close(self) -> None:
@@ -94,8 +81,9 @@ class Message(NamedTuple):
 class Source(Client):
     """Messages in an order that is the same whenever they are read from the same place on."""
 
-    #: The place of the last message that was taken.
+    #: The place of the last message that was taken, and what the JSON of such a place looks like.
     place: Any = None
+    place_as_json: str
     #: Whether all that the broker had was fetched when it was last asked.
     caught_up = False
     #: Whether messages have come whose turn has not.
@@ -105,10 +93,10 @@ class Source(Client):
     #: Whether the broker gives no more until `saved` is called.
     wants_saving = False
 
-    @staticmethod
-    @abstractmethod
-    def check(place: Any) -> None:
+    def check(self, place: Any) -> None:
         """Refuse, by a ValueError, what cannot be a place of such a source."""
+        if re.fullmatch(self.place_as_json, json.dumps(place)) is None:
+            raise ValueError(place)
 
     @abstractmethod
     def open(self, place: Any) -> None:
@@ -131,7 +119,7 @@ class Sink(Client):
 
     #: When the broker last acknowledged something.
     heard_at = 0.0
-    _given_up_at: float | None = None
+    _given_up = False
 
     @abstractmethod
     def open(self) -> None:
@@ -146,19 +134,16 @@ class Sink(Client):
 
     def give_up(self) -> None:
         """From now on, do not wait for a broker that is away, or takes nothing."""
-        self._given_up_at = time.monotonic()
+        self._given_up = True
+        self.heard_at = time.monotonic()
 
     def wait(self) -> None:
         """Wait a little until more can be sent."""
-        if self._given_up_at is not None:
-            silent = time.monotonic() - max(self.heard_at, self._given_up_at) > CONNECT_S
-            if silent or self.away:
-                what, when = ("is away", "is back") if self.away else ("takes no more", "does")
-                raise BraidedError(
-                    f"{self.address.shown} {what}, and has not all predictions: repeat the command with "
-                    f"`resume` when it {when}, and they are sent again from the last checkpoint on"
-                )
-        time.sleep(POLL_S)
+        silent = self.away_since is not None or time.monotonic() - self.heard_at > CONNECT_S
+        if self._given_up and silent:
+            what = "the broker is away or takes no more, and has not all predictions"
+            raise self.error(f"{what}: repeat the command with `resume`, which sends them from the last checkpoint on")
+        time.sleep(0.05)
 
 
 def source_of(address: Address, say: Callable[[str], None]) -> Source:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +26,6 @@ from braided.errors import BraidedError
 _MAX_PARTITIONS = 256
 #: Messages of one partition, and their bytes, that may wait for their turn; it is then paused until none is left.
 _MAX_WAITING, _MAX_WAITING_BYTES = 2_000, 16 * 2**20
-#: Seconds for an answer from a broker that was away.
-_PROBE_S = 1.0
 #: What librdkafka may fetch in advance, and that we alone say where to read.
 _READING = {
     "queued.min.messages": 2_000,
@@ -42,35 +40,43 @@ _WRITING = {"enable.idempotence": True, "message.timeout.ms": 0, "queue.bufferin
 #: The environment's name for a file of librdkafka's settings, lines of `name=value`.
 _SETTINGS_FILE = "BRAIDED_KAFKA_SETTINGS"
 _GONE = {ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE}
-#: Errors of the library's own that do not pass; those of the broker say whether they do.
 _MISSING = {ck.KafkaError._UNKNOWN_TOPIC, ck.KafkaError._UNKNOWN_PARTITION, ck.KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
 class _KafkaClient(Client):
-    """What reading and writing have in common."""
+    """The library's client, and its errors as ours."""
 
-    def settings(self) -> dict[str, Any]:
-        """What the library's client of either kind is made with."""
-        user = self.address.user
+    def connect(self, make: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> list[int]:
+        """The partitions of the topic, or the one that the address chooses; what does not exist is refused."""
+        self.check_reachable()
+        self._kafka = make({**settings, **self._connection(), "error_cb": self._on_error})
+        topic = self._kafka.list_topics(self.address.name, timeout=CONNECT_S).topics[self.address.name]
+        if topic.error is not None:
+            raise self.says(topic.error, "give the name of a topic that exists")
+        #: The partition that the address chooses; librdkafka, too, takes -1 for any.
+        self._one = int(self.address.settings.get("partition", -1))
+        if self._one >= 0 and self._one not in topic.partitions:
+            raise self.error(f"there is no partition {self._one}: give one up to {max(topic.partitions)}")
+        return sorted(topic.partitions) if self._one < 0 else [self._one]
+
+    def _connection(self) -> dict[str, Any]:
+        """Where the brokers are, what they want to know, and what the user's file of settings says."""
+        user, password = self.address.user, self.address.password or ""
         found: dict[str, Any] = {
             "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self.address.hosts),
             "log_level": 0,
             "reconnect.backoff.max.ms": 5_000,
             "security.protocol": ("SASL_" if user else "") + ("SSL" if self.address.tls else "PLAINTEXT"),
-            "error_cb": self._on_error,
         }
         if user:
-            password = self.address.password or ""
             found |= {"sasl.mechanism": "PLAIN", "sasl.username": user, "sasl.password": password}
         path = os.environ.get(_SETTINGS_FILE)
-        if path:
-            try:
-                lines = Path(path).read_text(encoding="utf-8").splitlines()
-            except (OSError, UnicodeDecodeError) as error:
-                raise BraidedError(f"{_SETTINGS_FILE} is {path}: {reason_of(error)}") from None
-            pairs = [line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#")]
-            found |= {name.strip(): value.strip() for name, _, value in pairs}
-        return found
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines() if path else []
+        except (OSError, UnicodeDecodeError) as error:
+            raise BraidedError(f"{_SETTINGS_FILE} is {path}: {reason_of(error)}") from None
+        pairs = [line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        return found | {name.strip(): value.strip() for name, _, value in pairs}
 
     def _on_error(self, error: Any) -> None:
         if error.code() == ck.KafkaError._ALL_BROKERS_DOWN:
@@ -87,16 +93,6 @@ class _KafkaClient(Client):
     def says(self, error: Any, remedy: str) -> BraidedError:
         """An error of Kafka, or of its library, as one of ours."""
         return self.error(f"Kafka says: {reason_of(error.str())}: {remedy}")
-
-    def partitions(self, kafka: Any) -> list[int]:
-        """The partitions of the topic, or the one that the address chooses; what does not exist is refused."""
-        topic = kafka.list_topics(self.address.name, timeout=CONNECT_S).topics[self.address.name]
-        if topic.error is not None:
-            raise self.says(topic.error, "give the name of a topic that exists")
-        one = self.address.number("partition")
-        if one is not None and one not in topic.partitions:
-            raise self.error(f"there is no partition {one}: give one up to {max(topic.partitions)}")
-        return sorted(topic.partitions) if one is None else [one]
 
 
 class _Waiting(NamedTuple):
@@ -127,64 +123,46 @@ class _Partition:
 class KafkaSource(_KafkaClient, Source):
     """The messages of one partition, or of all partitions of a topic in one order."""
 
-    @staticmethod
-    def check(place: Any) -> None:
-        """A place is by each partition's number as text the last offset and its timestamp, -1 for none."""
-        for number, (offset, time_ms) in dict(place).items():
-            whole = type(offset) is type(time_ms) is int
-            if number != str(int(number)) or not whole or min(int(number), offset + 1, time_ms + 1) < 0:
-                raise ValueError(place)
+    #: By each partition's number as text the last offset and its timestamp, -1 for none.
+    place_as_json = r'\{("(0|[1-9][0-9]*)": \[(-1|[0-9]+), (-1|[0-9]+)\](, |(?=\})))+\}'
 
     def open(self, place: Any) -> None:
-        """Connect, and go to the offset of each partition."""
-        self.check_reachable()
-        wait_s = self.address.number("wait")
-        self._wait_s = 1 if wait_s is None else wait_s
+        """Connect, and assign the partitions, each from behind the last message taken of it."""
+        self._wait_s = int(self.address.settings.get("wait", 1))
         with self.one_line():
-            self._consumer = ck.Consumer({**_READING, **self.settings()})
-            try:
-                self._begin(place)
-            except BaseException:
-                self._consumer.close()
-                raise
-
-    def _begin(self, place: Any) -> None:
-        """Assign the partitions, each from behind the last message taken of it."""
-        chosen = self.partitions(self._consumer)
-        if len(chosen) > _MAX_PARTITIONS:
-            raise self.error(f"more than {_MAX_PARTITIONS} partitions: choose one by ?partition=NUMBER")
-        if place is not None and sorted(map(int, place)) != chosen:
-            raise self.error("it has other partitions than when the checkpoint was made: start without it")
-        self._partitions: dict[int, _Partition] = {}
-        starts = []
-        for number in chosen:
-            low, high = self._consumer.get_watermark_offsets(self._named(number), timeout=CONNECT_S)
-            offset, time_ms = (low - 1, -1) if place is None else place[str(number)]
-            partition = self._partitions[number] = _Partition(offset, time_ms, comes_again=time_ms >= 0)
-            if not low <= offset + 1 <= high:
-                raise self._gone(number)
-            starts.append(self._named(number, max(low, offset if partition.comes_again else offset + 1)))
-        self._consumer.assign(starts)
-        self.place = {str(number): [each.offset, each.time_ms] for number, each in self._partitions.items()}
-        self._place_given = self.place
+            chosen = self.connect(ck.Consumer, _READING)
+            if len(chosen) > _MAX_PARTITIONS:
+                raise self.error(f"more than {_MAX_PARTITIONS} partitions: choose one by ?partition=NUMBER")
+            if place is not None and sorted(map(int, place)) != chosen:
+                raise self.error("it has other partitions than when the checkpoint was made: start without it")
+            self._partitions: dict[int, _Partition] = {}
+            starts = []
+            for number in chosen:
+                low, high = self._kafka.get_watermark_offsets(self._named(number), timeout=CONNECT_S)
+                offset, time_ms = (low - 1, -1) if place is None else place[str(number)]
+                self._partitions[number] = _Partition(offset, time_ms, comes_again=time_ms >= 0)
+                if not low <= offset + 1 <= high:
+                    raise self._gone(number)
+                starts.append(self._named(number, max(low, offset if time_ms >= 0 else offset + 1)))
+            self._kafka.assign(starts)
+        self.place = self._place_given = {str(n): [each.offset, each.time_ms] for n, each in self._partitions.items()}
 
     def _named(self, number: int, *offset: int) -> Any:
         return ck.TopicPartition(self.address.name, number, *offset)
 
     def _gone(self, number: int) -> BraidedError:
-        return self.error(
-            f"what comes after offset {self._partitions[number].offset} of partition {number} is gone: it expired, or "
-            "the topic was recreated; start without the checkpoint"
-        )
+        what = f"what comes after offset {self._partitions[number].offset} of partition {number} is gone"
+        return self.error(f"{what}: it expired, or the topic was recreated; start without the checkpoint")
 
     def fetch(self, most: int, wait_s: float) -> list[Message]:
         """The next messages whose turn has come."""
-        self._probe()
-        self._gather(self._consumer.consume(most, 0.0))
+        if self.away_since is not None:  # where no message is new, none says that it is back
+            self._probe()
+        self._gather(self._kafka.consume(most, 0.0))
         found = self._merged(most)
         if not found:
-            first = self._consumer.poll(wait_s)
-            self._gather([] if first is None else [first, *self._consumer.consume(most, 0.0)])
+            first = self._kafka.poll(wait_s)
+            self._gather([] if first is None else [first, *self._kafka.consume(most, 0.0)])
             found = self._merged(most)
         self._balance()
         self.holds = any(each.waiting for each in self._partitions.values())
@@ -192,13 +170,11 @@ class KafkaSource(_KafkaClient, Source):
         return found
 
     def _probe(self) -> None:
-        """While the broker is away, ask it now and then: where no message is new, none says that it is back."""
-        if self.away and self.retry_is_due():
-            try:
-                self._consumer.get_watermark_offsets(self._named(min(self._partitions)), timeout=_PROBE_S, cached=False)
-                self.back()
-            except ck.KafkaException as error:
-                self.lost(error.args[0].str())
+        try:
+            self._kafka.get_watermark_offsets(self._named(min(self._partitions)), timeout=1.0, cached=False)
+            self.back()
+        except ck.KafkaException as error:
+            self.lost(error.args[0].str())
 
     def _gather(self, messages: Sequence[Any]) -> None:
         """Put messages to those of their partition that wait."""
@@ -251,15 +227,13 @@ class KafkaSource(_KafkaClient, Source):
         """Fetch nothing of partitions of which much waits, until nothing does."""
         for number, partition in self._partitions.items():
             full = len(partition.waiting) >= _MAX_WAITING or partition.bytes >= _MAX_WAITING_BYTES
-            if full and not partition.paused:
-                self._consumer.pause([self._named(number)])
-            elif partition.paused and not partition.waiting:
-                self._consumer.resume([self._named(number)])
-            partition.paused = full or (partition.paused and bool(partition.waiting))
+            if full != partition.paused and (full or not partition.waiting):
+                (self._kafka.pause if full else self._kafka.resume)([self._named(number)])
+                partition.paused = full
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._consumer.close()
+        self._kafka.close()
 
 
 class KafkaSink(_KafkaClient, Sink):
@@ -267,11 +241,8 @@ class KafkaSink(_KafkaClient, Sink):
 
     def open(self) -> None:
         """Connect, and look whether the topic exists."""
-        self.check_reachable()
         with self.one_line():
-            self._producer = ck.Producer({**_WRITING, **self.settings()})
-            chosen = self.partitions(self._producer)
-        self._to = {} if self.address.number("partition") is None else {"partition": chosen[0]}
+            self.connect(ck.Producer, _WRITING)
 
     def _on_delivery(self, error: Any, _: Any) -> None:
         """A message was delivered, or never will be: what is raised here comes out of `poll` and `flush`."""
@@ -286,23 +257,21 @@ class KafkaSink(_KafkaClient, Sink):
         with self.one_line(f"if a prediction is too large, raise message.max.bytes in {_SETTINGS_FILE}"):
             while left:
                 try:
-                    self._producer.produce(self.address.name, left[0], on_delivery=self._on_delivery, **self._to)
+                    self._kafka.produce(self.address.name, left[0], partition=self._one, on_delivery=self._on_delivery)
                     left.popleft()
                 except BufferError:
-                    self._producer.poll(0)
+                    self._kafka.poll(0)
                     self.wait()
-        self._producer.poll(0)
+        self._kafka.poll(0)
 
     def flush(self) -> None:
         """Wait until all are delivered."""
-        while self._producer.flush(0.5):
+        while self._kafka.flush(0.5):
             self.wait()
 
     def close(self) -> None:
         """Give up what is not delivered."""
-        self._producer.purge()
-        with suppress(BraidedError):  # for each message that is given up
-            self._producer.flush(CONNECT_S)
+        self._kafka.purge()
 
 
 source, sink = KafkaSource, KafkaSink

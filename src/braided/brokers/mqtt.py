@@ -12,6 +12,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import paho.mqtt.client as paho
@@ -24,41 +25,31 @@ from braided.brokers.base import CONNECT_S, Client, Message, Sink, Source, reaso
 
 #: Messages that the broker may send before the first of them is acknowledged.
 WINDOW = 2_000
-#: Seconds that the broker keeps a session whose client is away.
-_SESSION_S = 7 * 24 * 3600
 #: Messages on their way to the broker.
 _MAX_SENT = 1_000
-#: The reason of a broker that has given our session to another client of the same name.
-_TAKEN_OVER = 142
 
 
 class _MQTTClient(Client):
     """A connection that the library keeps up in a thread of its own."""
 
-    def prepare(self, name: str, manual_ack: bool = False) -> None:
-        """Make the client of the library; its name is that of the session which the broker keeps."""
+    def connect(self, name: str, callbacks: dict[str, Any], **settings: Any) -> None:
+        """Connect under the name of a session, and wait for the broker's answer; what it refuses is closed."""
         self._answered = threading.Event()
         self._refusal: str | None = None
         self._closing = self._taken_over = False
-        version = paho.CallbackAPIVersion.VERSION2
-        self._client = paho.Client(version, name, protocol=paho.MQTTv5, manual_ack=manual_ack)
+        self._client = paho.Client(paho.CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, manual_ack=True)
         if self.address.user is not None or self.address.password is not None:
             self._client.username_pw_set(self.address.user or "", self.address.password)
         if self.address.tls:
             self._client.tls_set()
         self._client.connect_timeout = CONNECT_S
         self._client.reconnect_delay_set(1, 5)
-        self._client.on_disconnect = self._on_disconnect
-
-    def connect(self, **settings: Any) -> None:
-        """Connect, and wait for the broker's answer; a connection that it refuses is closed."""
-        self.check_reachable()
+        for event, callback in {"on_disconnect": self._on_disconnect, **callbacks}.items():
+            setattr(self._client, event, callback)
         try:
             self._client.connect(*self.address.hosts[0], keepalive=30, **settings)
         except OSError as error:
-            raise self.error(
-                f"cannot be reached ({reason_of(error)}): look at the broker, and whether it has TLS"
-            ) from None
+            raise self.error(f"cannot be reached ({reason_of(error)}): look at the broker") from None
         self._client.loop_start()
         if not self._answered.wait(CONNECT_S):
             self._refusal = f"no answer in {CONNECT_S:g} s"
@@ -74,7 +65,7 @@ class _MQTTClient(Client):
         self._answered.set()
 
     def _on_disconnect(self, _: Any, __: Any, ___: Any, reason: ReasonCode, ____: Any) -> None:
-        self._taken_over = self._taken_over or reason.value == _TAKEN_OVER
+        self._taken_over = self._taken_over or reason == "Session taken over"
         if not self._closing:
             self.lost(str(reason))
 
@@ -88,32 +79,26 @@ class _MQTTClient(Client):
 class MQTTSource(_MQTTClient, Source):
     """The messages of a topic as the broker sends them; those without acknowledgement come again after a restart."""
 
-    @staticmethod
-    def check(place: Any) -> None:
-        """A place is a whole number from 0 on."""
-        if not isinstance(place, int) or isinstance(place, bool) or place < 0:
-            raise ValueError(place)
+    #: How many messages were taken.
+    place_as_json = "[0-9]+"
 
     def open(self, place: Any) -> None:
         """Connect to the session, and subscribe."""
         self.place = self._number = place or 0
+        self._resumed = place is not None
+        self._dropping = False
         self._queue: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        #: Messages of QoS 0 that came when the queue was full.
-        self._dropped = 0
         #: The number of each message that is not acknowledged, by its packet, in their order.
         self._held: OrderedDict[int, int] = OrderedDict()
         self._lock = threading.Lock()
-        self._resumed = place is not None
         digest = hashlib.sha256(f"{self.address.hosts} {self.address.name}".encode()).hexdigest()
         self._session = self.address.settings.get("client") or f"braided-{digest[:16]}"
-        self.prepare(self._session, manual_ack=True)
-        self._client.on_connect = self._on_connect
-        self._client.on_subscribe = lambda _, __, ___, reasons, ____: self.answer(reasons[0])
-        self._client.on_message = self._on_message
         wanted = Properties(PacketTypes.CONNECT)
-        wanted.SessionExpiryInterval = _SESSION_S
+        wanted.SessionExpiryInterval = 7 * 24 * 3600  # seconds without a client
         wanted.ReceiveMaximum = WINDOW
-        self.connect(clean_start=False, properties=wanted)
+        callbacks: dict[str, Any] = {"on_connect": self._on_connect, "on_message": self._on_message}
+        callbacks["on_subscribe"] = lambda *said: self.answer(said[3][0])
+        self.connect(self._session, callbacks, clean_start=False, properties=wanted)
 
     def _on_connect(self, client: Any, _: Any, flags: Any, reason: ReasonCode, __: Any) -> None:
         if reason.is_failure:
@@ -133,10 +118,10 @@ class MQTTSource(_MQTTClient, Source):
             if message.dup and message.mid in self._held:
                 return  # sent again after the connection broke, and still here
             if not message.qos and self._queue.qsize() >= 2 * WINDOW:
-                if not self._dropped:
+                if not self._dropping:
                     what = "messages of QoS 0 come faster than they are learned, and are dropped"
                     self.say(f"{self.address.shown}: {what}: let their senders use QoS 1")
-                self._dropped += 1
+                self._dropping = True
                 return
             self._number += 1
             if message.qos:
@@ -146,15 +131,12 @@ class MQTTSource(_MQTTClient, Source):
     def fetch(self, most: int, wait_s: float) -> list[Message]:
         """What has come."""
         if self._taken_over:
-            what = f"another client has taken over the session {self._session!r}"
-            raise self.error(f"{what}: end it, or give each its own by ?client=NAME")
+            raise self.error(f"another client has the session {self._session!r} now: give each its own by ?client=NAME")
         found: list[Message] = []
-        try:
+        with suppress(queue.Empty):
             found.append(self._queue.get(timeout=wait_s))
             while len(found) < most:
                 found.append(self._queue.get_nowait())
-        except queue.Empty:
-            pass
         self.caught_up = not found
         return found
 
@@ -175,12 +157,6 @@ class MQTTSource(_MQTTClient, Source):
                 packet, _ = self._held.popitem(last=False)
                 self._client.ack(packet, 1)
 
-    def close(self) -> None:
-        """Let go of the connection; the broker keeps the session."""
-        if self._dropped and not self._closing:
-            self.say(f"{self.address.shown}: {self._dropped:,} messages of QoS 0 were dropped")
-        super().close()
-
 
 class MQTTSink(_MQTTClient, Sink):
     """Messages that the broker has acknowledged; the library sends again what a broken connection left open."""
@@ -188,10 +164,7 @@ class MQTTSink(_MQTTClient, Sink):
     def open(self) -> None:
         """Connect."""
         self._sent = self._acknowledged = 0
-        self.prepare("")
-        self._client.on_connect = lambda _, __, ___, reason, ____: self.answer(reason)
-        self._client.on_publish = self._on_publish
-        self.connect()
+        self.connect("", {"on_connect": lambda *said: self.answer(said[3]), "on_publish": self._on_publish})
 
     def _on_publish(self, *_: Any) -> None:
         self._acknowledged += 1
@@ -200,21 +173,18 @@ class MQTTSink(_MQTTClient, Sink):
     def send(self, bodies: Sequence[bytes]) -> None:
         """Publish, with a bounded number of acknowledgements awaited."""
         for body in bodies:
-            self._settle(_MAX_SENT - 1)
+            while self._sent - self._acknowledged >= _MAX_SENT:
+                self.wait()
             try:
                 self._client.publish(self.address.name, body, qos=1)
             except ValueError as error:
                 raise self.error(f"a prediction cannot be sent ({reason_of(error)})") from None
             self._sent += 1
 
-    def _settle(self, most: int) -> None:
-        """Wait until so many acknowledgements at most are awaited."""
-        while self._sent - self._acknowledged > most:
-            self.wait()
-
     def flush(self) -> None:
         """Wait for all acknowledgements."""
-        self._settle(0)
+        while self._sent > self._acknowledged:
+            self.wait()
 
 
 source, sink = MQTTSource, MQTTSink

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
 
-from braided.brokers.base import CONNECT_S, POLL_S, Client, Message, Sink, Source, reason_of
+from braided.brokers.base import CONNECT_S, Client, Message, Sink, Source, reason_of
 
 #: The field of an entry that holds a whole record as JSON; what we write has it.
 _FIELD = "json"
-_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+#: The client neither waits for long nor tries again by itself.
+_OPTIONS = {"socket_connect_timeout": CONNECT_S, "socket_timeout": CONNECT_S, "retry": None, "protocol": 2}
 
 
 class _RedisClient(Client):
@@ -23,19 +23,8 @@ class _RedisClient(Client):
         """Connect; whether the stream exists. A key that holds something else is refused."""
         self.check_reachable()
         host, port = self.address.hosts[0]
-        self._client: Any = redis.Redis(
-            host,
-            port,
-            db=self.address.number("db") or 0,
-            username=self.address.user,
-            password=self.address.password,
-            ssl=self.address.tls,
-            socket_connect_timeout=CONNECT_S,
-            socket_timeout=CONNECT_S,
-            retry=None,
-            retry_on_error=[],
-            protocol=2,
-        )
+        login = {"username": self.address.user, "password": self.address.password, "ssl": self.address.tls}
+        self._client: Any = redis.Redis(host, port, int(self.address.settings.get("db", 0)), **login, **_OPTIONS)
         kind = self.ask(lambda: self._client.type(self.address.name).decode(), opening=True)
         if kind not in ("none", "stream"):
             raise self.error(f"that key is a {kind}, not a stream: give another name")
@@ -43,15 +32,13 @@ class _RedisClient(Client):
 
     def ask(self, command: Callable[[], Any], opening: bool = False) -> Any:
         """What Redis answers; None while it is away, but for the first connection."""
-        if not self.retry_is_due():
-            time.sleep(POLL_S)
-            return None
         try:
             answer = command()
         except redis.RedisError as error:
             if opening or not isinstance(error, redis.ConnectionError | redis.TimeoutError):
                 raise self.error(f"Redis says: {reason_of(error)}") from None
             self.lost(error)
+            time.sleep(0.3)
             return None
         self.back()
         return answer
@@ -70,12 +57,8 @@ def _order(entry: str) -> tuple[int, int]:
 class RedisSource(_RedisClient, Source):
     """The entries of a stream in the order of their IDs."""
 
-    @staticmethod
-    def check(place: Any) -> None:
-        """A place is the ID of an entry, and how many the stream had been given up to it."""
-        entry, count = place
-        if _ID.fullmatch(entry) is None or type(count) is not int or count < 0:
-            raise ValueError(place)
+    #: The ID of an entry, and how many the stream had been given up to it.
+    place_as_json = r'\["[0-9]{1,20}-[0-9]{1,20}", [0-9]+\]'
 
     def open(self, place: Any) -> None:
         """Connect, and look whether the stream has what comes after the place."""

@@ -200,7 +200,7 @@ class BrokerStream(LiveStream):
         if self._looked_at:
             return [self._looked_at.popleft() for _ in range(min(most, len(self._looked_at)))]
         found = self._source.fetch(most, POLL_S)
-        if found or self._source.holds or self._source.away:
+        if found or self._source.holds or self._source.away_since is not None:
             self._last = time.monotonic()  # a broker that is away is not a stream without records
         return found
 
