@@ -25,7 +25,7 @@ wanted=; \
 $(HAVE_POSTGRESQL) >/dev/null 2>&1 || wanted="$$wanted postgresql"; \
 command -v java >/dev/null || wanted="$$wanted openjdk-17-jre-headless"; \
 command -v curl >/dev/null || wanted="$$wanted curl"; \
-for server in redis-server mosquitto nats-server $(PROXIES); do \
+for server in redis-server mosquitto $(PROXIES); do \
 PATH="$$PATH:/usr/sbin" command -v $$server >/dev/null || wanted="$$wanted $$server"; done; \
 test -z "$$wanted" || { test "$$(id -u)" = 0 && command -v apt-get && timeout 120 apt-get -qq update && \
 timeout 900 env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$wanted; } >/dev/null 2>&1 || \

@@ -1,8 +1,8 @@
 """Records per second through brokers, beside reading the same from a file.
 
-    python benchmarks/brokers.py --records 20000 redis://127.0.0.1/bench mqtt://127.0.0.1/bench nats://127.0.0.1/bench
+    python benchmarks/brokers.py --records 20000 redis://127.0.0.1/bench mqtt://127.0.0.1/bench
 
-Each address must be empty; a subject of JetStream needs a stream. The records, of 8 numbers and a label, are sent
+Each address must be empty. The records, of 8 numbers and a label, are sent
 there, then read to the end, once alone and once with the model `olr`, which is small, predicting and learning each.
 The best of three rounds counts. MQTT gives its messages once, so they are sent again for each.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from braided.brokers.address import MQTT, is_broker, parse, public
-from braided.brokers.connect import sink_of, source_of
+from braided.brokers.base import sink_of, source_of
 from braided.run import Job, RunOptions
 from braided.streams import open_stream
 

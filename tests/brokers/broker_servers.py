@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import json
 import os
@@ -18,9 +17,9 @@ from typing import Any
 
 import pytest
 
-KINDS = ("redis", "mqtt", "nats", "kafka")
-_CLIENTS = {"redis": "redis", "mqtt": "paho", "nats": "nats", "kafka": "confluent_kafka"}
-_PROGRAMS = {"redis": "redis-server", "mqtt": "mosquitto", "nats": "nats-server"}
+KINDS = ("redis", "mqtt", "kafka")
+_CLIENTS = {"redis": "redis", "mqtt": "paho", "kafka": "confluent_kafka"}
+_PROGRAMS = {"redis": "redis-server", "mqtt": "mosquitto"}
 
 
 def free_port() -> int:
@@ -39,7 +38,7 @@ def started(kind: str, folder: Path) -> Server:
         pytest.skip(f"{_CLIENTS[kind]} is not installed: run make test EXTRAS=all")
     if kind in _PROGRAMS and program(_PROGRAMS[kind]) is None:
         pytest.skip(f"{_PROGRAMS[kind]} is not here: install it, or run make test EXTRAS=all as root on Debian")
-    return {"redis": Redis, "mqtt": Mosquitto, "nats": NATS, "kafka": Kafka}[kind](folder)
+    return {"redis": Redis, "mqtt": Mosquitto, "kafka": Kafka}[kind](folder)
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
@@ -68,7 +67,7 @@ class Server(ABC):
 
     @abstractmethod
     def make(self, name: str) -> None:
-        """Make a topic, stream or subject."""
+        """Make a topic or stream."""
 
     @abstractmethod
     def publish(self, name: str, bodies: Sequence[bytes]) -> None:
@@ -188,43 +187,6 @@ class Mosquitto(Server):
             client.loop_stop()
         self._listeners = []
         super().stop()
-
-
-class NATS(Server):
-    kind = "nats"
-
-    def command(self) -> list[str]:
-        return [str(program("nats-server")), "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", str(self.folder)]
-
-    def _do(self, work: Callable[[Any], Any]) -> Any:
-        import nats
-
-        async def done() -> Any:
-            client = await nats.connect(f"nats://127.0.0.1:{self.port}")
-            try:
-                return await work(client.jetstream())
-            finally:
-                await client.close()
-
-        return asyncio.run(done())
-
-    def make(self, name: str) -> None:
-        self._do(lambda js: js.add_stream(name=name, subjects=[name]))
-
-    def publish(self, name: str, bodies: Sequence[bytes]) -> None:
-        async def publish(js: Any) -> None:
-            for body in bodies:
-                await js.publish(name, body)
-
-        self._do(publish)
-
-    def received(self, name: str) -> list[dict[str, Any]]:
-        async def read(js: Any) -> list[dict[str, Any]]:
-            last = (await js.stream_info(name)).state.last_seq
-            return [json.loads((await js.get_msg(name, seq)).data) for seq in range(1, last + 1)]
-
-        found: list[dict[str, Any]] = self._do(read)
-        return found
 
 
 class Kafka(Server):

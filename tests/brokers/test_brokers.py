@@ -242,19 +242,19 @@ def test_a_broker_without_tls_is_one_line_to_those_who_want_it(server: Server, t
     (tmp_path / "r.jsonl").write_bytes(b"\n".join(made_up(3)))
     hidden = f"mqtts://127.0.0.1:{server.port}/topic"
     for arguments in ([hidden], [str(tmp_path / "r.jsonl"), "--predictions", hidden]):
-        assert f"{hidden} cannot be reached (" in refusal(*arguments)
+        assert f"{hidden}: cannot be reached (" in refusal(*arguments)
         gc.collect()
 
 
 def test_what_is_not_there_is_one_line(server: Server, tmp_path: Path) -> None:
     nobody = f"{server.kind}://ann:s3cret@127.0.0.1:{free_port()}/topic"
-    assert re.search(r"//127.0.0.1:\d+/topic cannot be reached \(Connection refused\)", refusal(nobody))
+    assert re.search(r"//127.0.0.1:\d+/topic: cannot be reached \(Connection refused\)", refusal(nobody))
     assert "s3cret" not in refusal(nobody)
     (tmp_path / "r.jsonl").write_bytes(b"\n".join(made_up(3)))
     assert "cannot be reached" in refusal(str(tmp_path / "r.jsonl"), "--predictions", nobody)
     if server.kind != "mqtt":  # whose topics are there once somebody asks
         said = refusal(f"{server.kind}://127.0.0.1:{server.port}/nowhere")
-        assert re.search("no such stream|no stream of JetStream|Unknown topic", said), said
+        assert re.search("no such stream|Unknown topic", said), said
 
 
 def test_an_outage_is_said_once_and_nothing_is_lost(server: Server, topic: str, tmp_path: Path) -> None:
@@ -289,12 +289,10 @@ def test_what_is_gone_is_not_passed_over(server: Server, topic: str) -> None:
     server.publish(topic, bodies[10:])
     if server.kind == "redis":
         server.client().xtrim(topic, maxlen=5, approximate=False)  # type: ignore[attr-defined]
-    elif server.kind == "kafka":
-        server.publish(topic, [b"x" * 900_000] * 8)  # a mock keeps 5 MB of each partition
     else:
-        server._do(lambda js: js.purge_stream(topic, keep=5))  # type: ignore[attr-defined]
+        server.publish(topic, [b"x" * 900_000] * 8)  # a mock keeps 5 MB of each partition
     again = open_stream(server.address(topic), idle=0.3, position=stream.position)  # type: ignore[attr-defined]
-    with pytest.raises(BraidedError, match=r"does not have what comes after \w+ \S+ .*any more"):
+    with pytest.raises(BraidedError, match=r"what comes after \w+ \S+ .*is gone"):
         list(again.batches())
 
 
@@ -351,28 +349,21 @@ def test_credentials_are_used_and_shown_nowhere(tmp_path: Path, monkeypatch: pyt
         server.stop()
 
 
-@pytest.mark.parametrize("kind", ["nats", "mqtt"])
-def test_a_broker_that_refuses_is_one_line(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    more = {"nats": ["--user", "ann", "--pass", "s3cret"], "mqtt": []}[kind]
-    server = started(kind, tmp_path)
+def test_a_broker_that_refuses_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = started("mqtt", tmp_path)
     server.stop()
     command = server.command()
-    if kind == "mqtt":
-        settings = (tmp_path / "mosquitto.conf").read_text()
-        (tmp_path / "mosquitto.conf").write_text(settings.replace("anonymous true", "anonymous false"))
-    monkeypatch.setattr(server, "command", lambda: [*command, *more])
+    settings = (tmp_path / "mosquitto.conf").read_text()
+    (tmp_path / "mosquitto.conf").write_text(settings.replace("anonymous true", "anonymous false"))
+    monkeypatch.setattr(server, "command", lambda: command)
     server.start()
     try:
         address = server.address("plant").replace("//", "//ann:wr0ng@")
         for stream in (address, str(tmp_path / "r.jsonl")):
             (tmp_path / "r.jsonl").write_bytes(b"\n".join(made_up(3)))
             sent = [] if stream == address else ["--predictions", address]
-            for _ in range(5):
-                done = braided("run", stream, *sent, "--model", "olr", "--quiet", code=2)
-                (line,) = done.stderr.splitlines()
-                if "reset by peer" not in line:  # NATS may close before its reason was read
-                    break
-            assert re.search(r"the broker refuses: .*(Authorization|Not authorized)", line), line
+            line = refusal(stream, *sent)
+            assert "the broker refuses: Not authorized" in line, line
             assert "wr0ng" not in line
     finally:
         server.stop()
@@ -468,7 +459,7 @@ def test_predictions_that_were_not_taken_are_in_no_checkpoint(tmp_path: Path) ->
     next(steps)
     server.stop()
     job.stop()
-    with pytest.raises(BraidedError, match="is away, and has not all predictions"):
+    with pytest.raises(BraidedError, match="is away or takes no more, and has not all predictions"):
         list(steps)
     server.start()
     try:
@@ -481,18 +472,22 @@ def test_predictions_that_were_not_taken_are_in_no_checkpoint(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("kafka://h:x/topic", "there is no host with a port in it"),
+        ("kafka://h:x/topic", "give kafka://HOST:PORT/TOPIC"),
+        ("redis://[::1/s", "give kafka://HOST:PORT/TOPIC"),
         ("redis://h", "give kafka://HOST:PORT/TOPIC"),
         ("redis://one,two/s", "give kafka://HOST:PORT/TOPIC"),
-        ("mqtt://h/a#", "write %23"),
-        ("nats://h/a@b", "write %40"),
-        ("nats://h/a?client=x", "'client' is no setting of nats"),
-        ("kafka://h/a?partition=-1", "partition is '-1': give a whole number"),
+        ("mqtt://h/a#", "%23 for a #"),
+        ("mqtt://h/a@b", "%40 for an @"),
+        ("redis://h/a?client=x", "'client' cannot be set like this: give db=NUMBER"),
+        ("kafka://h/a?partition=-1", "'partition' cannot be set like this: give partition=NUMBER"),
+        ("redis://h/a?db=1234567890", "'db' cannot be set like this: give db=NUMBER"),
+        ("mqtt://h/a?client=", "'client' cannot be set like this: give client=NAME"),
+        ("redis://h/a?other=", "'other' cannot be set like this: give db=NUMBER"),
     ],
 )
 def test_malformed_addresses(address: str, message: str) -> None:
     with pytest.raises(BraidedError, match=message):
-        parse(address).number("partition", None)
+        parse(address)
 
 
 def test_options_that_make_no_sense(tmp_path: Path) -> None:

@@ -11,81 +11,88 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import confluent_kafka as ck
 
-from braided.brokers.address import Address
-from braided.brokers.base import Message, Sink, Source
-from braided.brokers.outage import CONNECT_S, check_reachable, reason_of
+from braided.brokers.base import CONNECT_S, Client, Message, Sink, Source, reason_of
 from braided.errors import BraidedError
 
 #: Partitions that are merged at most.
 _MAX_PARTITIONS = 256
-#: Messages of one partition, and their bytes, that may wait for their turn: from one of the first on it is paused,
-#: below both of the second resumed.
-_FULL, _LOW = 2_000, 500
-_FULL_BYTES, _LOW_BYTES = 16 * 2**20, 4 * 2**20
-#: Seconds for an answer from a broker that was away.
-_PROBE_S = 1.0
-#: Seconds that a message waits for older ones of quiet partitions.
-_WAIT_S = 1
-#: What librdkafka may fetch in advance.
-_PREFETCH = {
+#: Messages of one partition, and their bytes, that may wait for their turn; it is then paused until none is left.
+_MAX_WAITING, _MAX_WAITING_BYTES = 2_000, 16 * 2**20
+#: What librdkafka may fetch in advance, and that we alone say where to read.
+_READING = {
     "queued.min.messages": 2_000,
     "queued.max.messages.kbytes": 16_384,
-    "fetch.message.max.bytes": 2**20,
-    "fetch.queue.backoff.ms": 10,  # usually a second, for which a queue of this size does not last
+    "fetch.queue.backoff.ms": 10,  # the default is a second, for which a queue of this size does not last
+    "group.id": "braided",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
 }
+_WRITING = {"enable.idempotence": True, "message.timeout.ms": 0, "queue.buffering.max.messages": 10_000}
 #: The environment's name for a file of librdkafka's settings, lines of `name=value`.
-SETTINGS_FILE = "BRAIDED_KAFKA_SETTINGS"
+_SETTINGS_FILE = "BRAIDED_KAFKA_SETTINGS"
 _GONE = {ck.KafkaError._AUTO_OFFSET_RESET, ck.KafkaError.OFFSET_OUT_OF_RANGE}
-_MISSING = {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_TOPIC, ck.KafkaError._UNKNOWN_PARTITION}
+_MISSING = {ck.KafkaError._UNKNOWN_TOPIC, ck.KafkaError._UNKNOWN_PARTITION, ck.KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
-def _settings(address: Address, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What a client of either kind is made with."""
-    found: dict[str, Any] = {
-        "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in address.hosts),
-        "log_level": 0,
-        "reconnect.backoff.max.ms": 5_000,
-        "security.protocol": "SSL" if address.tls else "PLAINTEXT",
-    }
-    if address.user is not None:
-        found |= {
-            "security.protocol": "SASL_SSL" if address.tls else "SASL_PLAINTEXT",
-            "sasl.mechanism": "PLAIN",
-            "sasl.username": address.user,
-            "sasl.password": address.password or "",
+class _KafkaClient(Client):
+    """The library's client, and its errors as ours."""
+
+    def connect(self, make: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> list[int]:
+        """The partitions of the topic, or the one that the address chooses; what does not exist is refused."""
+        self.check_reachable()
+        self._kafka = make({**settings, **self._connection(), "error_cb": self._on_error})
+        topic = self._kafka.list_topics(self.address.name, timeout=CONNECT_S).topics[self.address.name]
+        if topic.error is not None:
+            raise self.says(topic.error, "give the name of a topic that exists")
+        #: The partition that the address chooses; librdkafka, too, takes -1 for any.
+        self._one = int(self.address.settings.get("partition", -1))
+        if self._one >= 0 and self._one not in topic.partitions:
+            raise self.error(f"there is no partition {self._one}: give one up to {max(topic.partitions)}")
+        return sorted(topic.partitions) if self._one < 0 else [self._one]
+
+    def _connection(self) -> dict[str, Any]:
+        """Where the brokers are, what they want to know, and what the user's file of settings says."""
+        user, password = self.address.user, self.address.password or ""
+        found: dict[str, Any] = {
+            "bootstrap.servers": ",".join(f"{host}:{port}" for host, port in self.address.hosts),
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 5_000,
+            "security.protocol": ("SASL_" if user else "") + ("SSL" if self.address.tls else "PLAINTEXT"),
         }
-    path = environment.get(SETTINGS_FILE)
-    if path:
+        if user:
+            found |= {"sasl.mechanism": "PLAIN", "sasl.username": user, "sasl.password": password}
+        path = os.environ.get(_SETTINGS_FILE)
         try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            lines = Path(path).read_text(encoding="utf-8").splitlines() if path else []
         except (OSError, UnicodeDecodeError) as error:
-            raise BraidedError(f"{SETTINGS_FILE} is {path}: {reason_of(error)}") from None
+            raise BraidedError(f"{_SETTINGS_FILE} is {path}: {reason_of(error)}") from None
         pairs = [line.partition("=") for line in lines if line.strip() and not line.lstrip().startswith("#")]
-        found |= {name.strip(): value.strip() for name, _, value in pairs}
-    return found
+        return found | {name.strip(): value.strip() for name, _, value in pairs}
 
+    def _on_error(self, error: Any) -> None:
+        if error.code() == ck.KafkaError._ALL_BROKERS_DOWN:
+            self.lost(error.str())
 
-def _partitions(client: Any, address: Address) -> list[int]:
-    """The partitions of the topic; one that is not there is refused."""
-    try:
-        topic = client.list_topics(address.name, timeout=CONNECT_S).topics[address.name]
-    except ck.KafkaException as error:
-        raise BraidedError(f"{address.shown} cannot be reached ({_words(error.args[0])}): look at the broker") from None
-    if topic.error is not None:
-        raise BraidedError(
-            f"{address.shown}: Kafka says: {_words(topic.error)}: give the name of a topic that is there"
-        )
-    return sorted(topic.partitions)
+    @contextmanager
+    def one_line(self, remedy: str = "look at the broker and at its address") -> Iterator[None]:
+        """Exceptions of the library as errors of ours."""
+        try:
+            yield
+        except ck.KafkaException as error:
+            raise self.says(error.args[0], remedy) from None
 
-
-def _words(error: Any) -> str:
-    return reason_of(error.str())
+    def says(self, error: Any, remedy: str) -> BraidedError:
+        """An error of Kafka, or of its library, as one of ours."""
+        return self.error(f"Kafka says: {reason_of(error.str())}: {remedy}")
 
 
 class _Waiting(NamedTuple):
@@ -98,269 +105,173 @@ class _Waiting(NamedTuple):
     came: float
 
 
-class KafkaSource(Source):
+@dataclass
+class _Partition:
+    """How far a partition was read, and its messages that wait for their turn."""
+
+    #: Offset and timestamp of the last message that was given, -1 for none.
+    offset: int
+    time_ms: int
+    #: Whether that message is read once more, to see that it is the one of the checkpoint.
+    comes_again: bool
+    waiting: deque[_Waiting] = field(default_factory=deque)
+    bytes: int = 0
+    at_end: bool = False
+    paused: bool = False
+
+
+class KafkaSource(_KafkaClient, Source):
     """The messages of one partition, or of all partitions of a topic in one order."""
 
-    @staticmethod
-    def check(place: Any) -> None:
-        """A place is by each partition's number as text the last offset and its timestamp, -1 for none."""
-        for number, (offset, time_ms) in dict(place).items():
-            if number != str(int(number)) or int(number) < 0:
-                raise ValueError(place)
-            if not all(type(each) is int and each >= -1 for each in (offset, time_ms)):
-                raise ValueError(place)
+    #: By each partition's number as text the last offset and its timestamp, -1 for none.
+    place_as_json = r'\{("(0|[1-9][0-9]*)": \[(-1|[0-9]+), (-1|[0-9]+)\](, |(?=\})))+\}'
 
     def open(self, place: Any) -> None:
-        """Connect, and go to the offset of each partition."""
-        check_reachable(self.address)
-        self._wait_s = self.address.number("wait", _WAIT_S) or 0
-        settings = {
-            **_PREFETCH,
-            **_settings(self.address, os.environ),
-            "group.id": "braided",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "error_cb": self._on_error,
-        }
-        try:
-            self._consumer = ck.Consumer(settings)
-        except ck.KafkaException as error:
-            raise BraidedError(f"{self.address.shown}: librdkafka says: {_words(error.args[0])}") from None
-        try:
-            self._begin(self._chosen(_partitions(self._consumer, self.address)), place)
-        except ck.KafkaException as error:
-            self._consumer.close()
-            raise BraidedError(f"{self.address.shown}: Kafka says: {_words(error.args[0])}") from None
-        except BaseException:
-            self._consumer.close()
-            raise
+        """Connect, and assign the partitions, each from behind the last message taken of it."""
+        self._wait_s = int(self.address.settings.get("wait", 1))
+        with self.one_line():
+            chosen = self.connect(ck.Consumer, _READING)
+            if len(chosen) > _MAX_PARTITIONS:
+                raise self.error(f"more than {_MAX_PARTITIONS} partitions: choose one by ?partition=NUMBER")
+            if place is not None and sorted(map(int, place)) != chosen:
+                raise self.error("it has other partitions than when the checkpoint was made: start without it")
+            self._partitions: dict[int, _Partition] = {}
+            starts = []
+            for number in chosen:
+                low, high = self._kafka.get_watermark_offsets(self._named(number), timeout=CONNECT_S)
+                offset, time_ms = (low - 1, -1) if place is None else place[str(number)]
+                self._partitions[number] = _Partition(offset, time_ms, comes_again=time_ms >= 0)
+                if not low <= offset + 1 <= high:
+                    raise self._gone(number)
+                starts.append(self._named(number, max(low, offset if time_ms >= 0 else offset + 1)))
+            self._kafka.assign(starts)
+        self.place = self._place_given = {str(n): [each.offset, each.time_ms] for n, each in self._partitions.items()}
 
-    def _chosen(self, there: list[int]) -> list[int]:
-        one = self.address.number("partition", None)
-        if one is not None and one not in there:
-            raise BraidedError(f"{self.address.shown}: there is no partition {one}: give one up to {there[-1]}")
-        if one is None and len(there) > _MAX_PARTITIONS:
-            raise BraidedError(
-                f"{self.address.shown} has {len(there)} partitions, and {_MAX_PARTITIONS} can be read at once: choose "
-                "one by ?partition=NUMBER"
-            )
-        return there if one is None else [one]
+    def _named(self, number: int, *offset: int) -> Any:
+        return ck.TopicPartition(self.address.name, number, *offset)
 
-    def _begin(self, chosen: list[int], place: Any) -> None:
-        """Assign the partitions, each behind the last message taken of it."""
-        if place is not None and sorted(map(int, place)) != chosen:
-            raise BraidedError(
-                f"{self.address.shown} has other partitions than when the checkpoint was made: start without it"
-            )
-        before = {number: [-1, -1] if place is None else list(place[str(number)]) for number in chosen}
-        self._offsets = {number: offset for number, (offset, _) in before.items()}
-        #: Timestamps of the last messages taken: they are read once more, to see that they are the same.
-        self._known_ms = {number: time_ms for number, (_, time_ms) in before.items() if time_ms >= 0}
-        self._bytes = dict.fromkeys(chosen, 0)
-        self._waiting: dict[int, deque[_Waiting]] = {number: deque() for number in chosen}
-        self._at_end: set[int] = set()
-        self._paused: set[int] = set()
-        name = self.address.name
-        starts = []
-        for number, last in self._offsets.items():
-            low, high = self._consumer.get_watermark_offsets(ck.TopicPartition(name, number), timeout=CONNECT_S)
-            if place is None:
-                before[number][0] = last = low - 1
-            elif not low <= last + 1 <= high:
-                raise self._gone(number)
-            starts.append(ck.TopicPartition(name, number, max(last if number in self._known_ms else last + 1, low)))
-        self._offsets = {number: offset for number, (offset, _) in before.items()}
-        self._consumer.assign(starts)
-        self.place = {str(number): known for number, known in before.items()}
-
-    def _gone(self, partition: int) -> BraidedError:
-        return BraidedError(
-            f"{self.address.shown} does not have what comes after offset {self._offsets[partition]} of partition "
-            f"{partition} any more: it was removed by its age, or the topic was made anew; start without the checkpoint"
-        )
-
-    def _on_error(self, error: Any) -> None:
-        if error.code() == ck.KafkaError._ALL_BROKERS_DOWN:
-            self.outage.begin(_words(error))
+    def _gone(self, number: int) -> BraidedError:
+        what = f"what comes after offset {self._partitions[number].offset} of partition {number} is gone"
+        return self.error(f"{what}: it expired, or the topic was recreated; start without the checkpoint")
 
     def fetch(self, most: int, wait_s: float) -> list[Message]:
         """The next messages whose turn has come."""
-        self._look_for_it()
-        self._gather(self._consumer.consume(most, 0.0))
+        if self.away_since is not None:  # where no message is new, none says that it is back
+            self._probe()
+        self._gather(self._kafka.consume(most, 0.0))
         found = self._merged(most)
         if not found:
-            first = self._consumer.poll(wait_s)
-            self._gather([] if first is None else [first, *self._consumer.consume(most, 0.0)])
+            first = self._kafka.poll(wait_s)
+            self._gather([] if first is None else [first, *self._kafka.consume(most, 0.0)])
             found = self._merged(most)
         self._balance()
-        self.caught_up = not found and len(self._at_end) == len(self._waiting) and not self.holds
+        self.holds = any(each.waiting for each in self._partitions.values())
+        self.caught_up = not (found or self.holds) and all(each.at_end for each in self._partitions.values())
         return found
 
-    def _look_for_it(self) -> None:
-        """While it is away, ask it now and then: where no message is new, none says that it is back."""
-        if not (self.outage.active and self.outage.due()):
-            return
-        any_one = ck.TopicPartition(self.address.name, next(iter(self._waiting)))
+    def _probe(self) -> None:
         try:
-            self._consumer.get_watermark_offsets(any_one, timeout=_PROBE_S, cached=False)
+            self._kafka.get_watermark_offsets(self._named(min(self._partitions)), timeout=1.0, cached=False)
+            self.back()
         except ck.KafkaException as error:
-            self.outage.begin(_words(error.args[0]))
-        else:
-            self.outage.end()
-
-    @property
-    def holds(self) -> bool:
-        """Whether messages wait for older ones of other partitions."""
-        return any(self._waiting.values())
+            self.lost(error.args[0].str())
 
     def _gather(self, messages: Sequence[Any]) -> None:
         """Put messages to those of their partition that wait."""
         now = time.time()
         for message in messages:
-            error, partition = message.error(), message.partition()
-            if error is None:
-                self.outage.end()
-                self._at_end.discard(partition)
-                waiting = _Waiting(message.timestamp()[1], partition, message.offset(), message.value() or b"", now)
-                if not self._is_known(waiting):
-                    self._waiting[partition].append(waiting)
-                    self._bytes[partition] += len(waiting.body)
-            elif error.code() == ck.KafkaError._PARTITION_EOF:
-                self.outage.end()
-                self._at_end.add(partition)
+            error, number = message.error(), message.partition()
+            if error is None or error.code() == ck.KafkaError._PARTITION_EOF:
+                self.back()
+                self._partitions[number].at_end = error is not None
+                if error is None:
+                    self._keep(_Waiting(message.timestamp()[1], number, message.offset(), message.value() or b"", now))
             elif error.code() in _GONE:
-                raise self._gone(partition)
-            elif error.code() in _MISSING:
-                raise BraidedError(f"{self.address.shown}: Kafka says: {_words(error)}: is the topic still there?")
-            elif error.fatal() or (error.code() > 0 and not error.retriable()):  # others are of this side, and pass
-                raise BraidedError(f"{self.address.shown}: Kafka says: {_words(error)}")
+                raise self._gone(number)
+            elif error.code() in _MISSING or error.fatal() or (error.code() > 0 and not error.retriable()):
+                raise self.says(error, "look whether the topic still exists")
 
-    def _is_known(self, message: _Waiting) -> bool:
-        """Whether it is the last one that was taken; another in its place is of a topic that was made anew."""
-        time_ms = self._known_ms.pop(message.partition, None)
-        if time_ms is None or message.offset > self._offsets[message.partition]:
-            return False
-        if message.time_ms != time_ms:
+    def _keep(self, message: _Waiting) -> None:
+        """Let a message wait, unless it was given before; another in that one's place is of a recreated topic."""
+        partition = self._partitions[message.partition]
+        known = partition.comes_again and message.offset <= partition.offset
+        partition.comes_again = False
+        if known and message.time_ms != partition.time_ms:
             raise self._gone(message.partition)
-        return True
+        if not known:
+            partition.waiting.append(message)
+            partition.bytes += len(message.body)
 
     def _merged(self, most: int) -> list[Message]:
         """Messages in their order, as far as it is known by now."""
         found: list[Message] = []
-        now = time.time()
+        partitions = self._partitions.values()
+        before = time.time() - self._wait_s
         while len(found) < most:
-            heads = [waiting[0] for waiting in self._waiting.values() if waiting]
-            quiet = [number for number, waiting in self._waiting.items() if not waiting]
-            if not heads or any(number not in self._at_end for number in quiet):
+            heads = [each.waiting[0] for each in partitions if each.waiting]
+            if not heads or not all(each.waiting or each.at_end for each in partitions):
                 break
             first = min(heads)
-            old = first.time_ms / 1_000 <= now - self._wait_s or first.came <= now - self._wait_s
-            if quiet and not old:
+            if len(heads) < len(partitions) and min(first.time_ms / 1_000, first.came) > before:
                 break
-            self._waiting[first.partition].popleft()
-            self._bytes[first.partition] -= len(first.body)
+            partition = self._partitions[first.partition]
+            partition.waiting.popleft()
+            partition.bytes -= len(first.body)
+            partition.offset, partition.time_ms = first.offset, first.time_ms
+            self._place_given = {**self._place_given, str(first.partition): [first.offset, first.time_ms]}
             where = f"offset {first.offset} of partition {first.partition}"
-            found.append(Message(first.body, first.time_ms / 1_000, first[:3], where))
+            found.append(Message(first.body, first.time_ms / 1_000, self._place_given, where))
         return found
 
     def _balance(self) -> None:
-        """Fetch nothing of partitions of which much waits, until little does."""
-        sizes = {number: (len(waiting), self._bytes[number]) for number, waiting in self._waiting.items()}
-        full = {number for number, (n, size) in sizes.items() if n >= _FULL or size >= _FULL_BYTES} - self._paused
-        low = {number for number in self._paused if sizes[number][0] < _LOW and sizes[number][1] < _LOW_BYTES}
-        for change, numbers in ((self._consumer.pause, full), (self._consumer.resume, low)):
-            if numbers:
-                change([ck.TopicPartition(self.address.name, number) for number in sorted(numbers)])
-        self._paused = (self._paused | full) - low
-
-    def take(self, message: Message) -> None:
-        """Note the offset of the message's partition."""
-        time_ms, partition, offset = message.place
-        self._offsets[partition] = offset
-        self.place = {**self.place, str(partition): [offset, time_ms]}
+        """Fetch nothing of partitions of which much waits, until nothing does."""
+        for number, partition in self._partitions.items():
+            full = len(partition.waiting) >= _MAX_WAITING or partition.bytes >= _MAX_WAITING_BYTES
+            if full != partition.paused and (full or not partition.waiting):
+                (self._kafka.pause if full else self._kafka.resume)([self._named(number)])
+                partition.paused = full
 
     def close(self) -> None:
         """Let go of the connection."""
-        self._consumer.close()
+        self._kafka.close()
 
 
-class KafkaSink(Sink):
+class KafkaSink(_KafkaClient, Sink):
     """Messages that all replicas which keep up have acknowledged."""
 
     def open(self) -> None:
-        """Connect, and look whether the topic is there."""
-        check_reachable(self.address)
-        settings = {
-            **_settings(self.address, os.environ),
-            "enable.idempotence": True,
-            "message.timeout.ms": 0,
-            "queue.buffering.max.messages": 10_000,
-            "error_cb": self._on_error,
-        }
-        self._failure: Any = None
-        try:
-            self._producer = ck.Producer(settings)
-        except ck.KafkaException as error:
-            raise BraidedError(f"{self.address.shown}: librdkafka says: {_words(error.args[0])}") from None
-        there = _partitions(self._producer, self.address)
-        one = self.address.number("partition", None)
-        if one is not None and one not in there:
-            raise BraidedError(f"{self.address.shown}: there is no partition {one}: give one up to {there[-1]}")
-        self._to = {} if one is None else {"partition": one}
-
-    def _on_error(self, error: Any) -> None:
-        if error.code() == ck.KafkaError._ALL_BROKERS_DOWN:
-            self.outage.begin(_words(error))
+        """Connect, and look whether the topic exists."""
+        with self.one_line():
+            self.connect(ck.Producer, _WRITING)
 
     def _on_delivery(self, error: Any, _: Any) -> None:
-        self._failure = self._failure or error
-        if error is None:
-            self.heard()
-            self.outage.end()
-
-    def _look(self) -> None:
-        """See what was delivered; a message that will never be is an error."""
-        self._producer.poll(0)
-        if self._failure is not None:
-            raise BraidedError(f"{self.address.shown}: Kafka says: {_words(self._failure)}")
+        """A message was delivered, or never will be: what is raised here comes out of `poll` and `flush`."""
+        if error is not None:
+            raise self.says(error, "this prediction was not taken")
+        self.heard_at = time.monotonic()
+        self.back()
 
     def send(self, bodies: Sequence[bytes]) -> None:
         """Produce; waits while the producer's queue is full."""
-        for body in bodies:
-            while True:
+        left = deque(bodies)
+        with self.one_line(f"if a prediction is too large, raise message.max.bytes in {_SETTINGS_FILE}"):
+            while left:
                 try:
-                    self._producer.produce(self.address.name, body, on_delivery=self._on_delivery, **self._to)
-                    break
+                    self._kafka.produce(self.address.name, left[0], partition=self._one, on_delivery=self._on_delivery)
+                    left.popleft()
                 except BufferError:
-                    self._look()
+                    self._kafka.poll(0)
                     self.wait()
-                except ck.KafkaException as error:
-                    raise BraidedError(
-                        f"{self.address.shown}: a prediction cannot be sent ({_words(error.args[0])}): raise "
-                        f"message.max.bytes in {SETTINGS_FILE} if it is too large"
-                    ) from None
-        self._look()
+        self._kafka.poll(0)
 
     def flush(self) -> None:
         """Wait until all are delivered."""
-        while self._producer.flush(0.5):
-            self._look()
+        while self._kafka.flush(0.5):
             self.wait()
-        self._look()
 
     def close(self) -> None:
         """Give up what is not delivered."""
-        self._producer.purge()
-        self._producer.flush(CONNECT_S)
+        self._kafka.purge()
 
 
-def source(address: Address, say: Callable[[str], None]) -> KafkaSource:
-    """What reads a topic."""
-    return KafkaSource(address, say)
-
-
-def sink(address: Address, say: Callable[[str], None]) -> KafkaSink:
-    """What produces to a topic."""
-    return KafkaSink(address, say)
+source, sink = KafkaSource, KafkaSink

@@ -30,7 +30,7 @@ _NAMED = f"Data set (shuttle, {', '.join(CATALOGUE)}; of River's {', '.join(RIVE
 _STREAM = (
     f"{_NAMED}, a file (CSV, TSV, JSON lines, ARFF or LIBSVM, plain, .gz or .zst; Parquet, Arrow or Feather), a folder "
     "of such files, sqlite:///FILE or postgresql://... with --query, a broker's kafka://HOST:PORT/TOPIC, "
-    "redis://HOST/STREAM, mqtt://HOST/TOPIC (at least once) or nats://HOST/SUBJECT, or - for JSON lines "
+    "redis://HOST/STREAM or mqtt://HOST/TOPIC (at least once), or - for JSON lines "
     '{"x": {...}, "y": ...} on standard input, with "w" for a weight.'
 )
 

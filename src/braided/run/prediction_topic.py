@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Hashable, Sequence
 
 from braided.brokers.address import parse
-from braided.brokers.connect import sink_of
+from braided.brokers.base import sink_of
 from braided.records import Predictions, Records
 from braided.run.prediction_rows import PredictionRows
 from braided.run.predictions import Written

@@ -61,7 +61,7 @@ def open_stream(
     source
         A data set of the paper or of River; a file; a folder of files; `-` for JSON lines on standard input;
         `sqlite:///FILE` or `postgresql://...` with a query; a broker's `kafka://HOST:PORT/TOPIC`,
-        `redis://HOST/STREAM`, `mqtt://HOST/TOPIC` or `nats://HOST/SUBJECT`, which is followed.
+        `redis://HOST/STREAM` or `mqtt://HOST/TOPIC`, which is followed.
     data_dir
         Where the named data sets are.
     target

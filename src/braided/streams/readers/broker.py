@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from braided.brokers.address import Address, public
-from braided.brokers.base import Message
-from braided.brokers.connect import source_of
-from braided.brokers.outage import CONNECT_S
+from braided.brokers.base import CONNECT_S, Message, source_of
 from braided.encode.chunk import CHUNK_RECORDS, BadRecord, LabelPiece, Piece, at
 from braided.encode.encoder import Encoder
 from braided.encode.rules import Rules
@@ -125,7 +123,7 @@ class _ThereNow(EncodedStream):
 
 @dataclass
 class BrokerStream(LiveStream):
-    """Records from a topic of Kafka or MQTT, a stream of Redis or a subject of JetStream.
+    """Records from a topic of Kafka or MQTT, or a stream of Redis.
 
     All that is there is read first, then what comes. The place in the source is part of `position`, and what the
     broker thinks was acknowledged has no say in it, but for MQTT, which has no places: there, messages since the last
@@ -202,7 +200,7 @@ class BrokerStream(LiveStream):
         if self._looked_at:
             return [self._looked_at.popleft() for _ in range(min(most, len(self._looked_at)))]
         found = self._source.fetch(most, POLL_S)
-        if found or self._source.holds or self._source.outage.active:
+        if found or self._source.holds or self._source.away_since is not None:
             self._last = time.monotonic()  # a broker that is away is not a stream without records
         return found
 
