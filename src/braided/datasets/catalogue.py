@@ -1,7 +1,7 @@
 """Data sets as facts: what they hold, which files they come in, where those are, and their checksums.
 
 The first are the MODL paper's. The others are of the review of learning with haphazard inputs (Agarwal et al. 2024),
-which `braided reproduce haphazard` runs, together with four of the paper's.
+which `python -m reproduction haphazard` runs, together with four of the paper's.
 """
 
 from __future__ import annotations
