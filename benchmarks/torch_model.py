@@ -1,4 +1,4 @@
-"""The architecture of `braided bench speed` in eager PyTorch: the same sum and steps, as lean as eager allows."""
+"""The architecture of `benchmarks/speed.py` in eager PyTorch: the same sum and steps, as lean as eager allows."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ def installed_by(*requirements: str) -> set[str]:
 
 
 PLAIN = installed_by(*PROJECT["dependencies"], "braided[dev]")
-HERE = {path.stem for path in TESTS.rglob("*.py")} | {PROJECT["name"]}
+SCRIPTS = {path.stem for path in (TESTS.parent / "benchmarks").glob("*.py")}
+HERE = {path.stem for path in TESTS.rglob("*.py")} | SCRIPTS | {PROJECT["name"], "reproduction"}
 
 
 def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -117,14 +118,16 @@ def test_every_skip_names_its_remedy() -> None:
             "braided.kernels is not allowed to import braided.estimators",
         ),
         ("run/options.py", "def late():\n    import braided.run.job", "No cycle"),
+        ("report/table.py", "import reproduction.cells", "braided is not allowed to import reproduction"),
     ],
-    ids=["a layer that reaches up", "a cycle hidden in a function"],
+    ids=["a layer that reaches up", "a cycle hidden in a function", "what is not released"],
 )
 def test_the_import_contract_fails_when_it_is_broken(module: str, line: str, told: str, tmp_path: Path) -> None:
-    shutil.copytree(TESTS.parent / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("src", "reproduction"):
+        shutil.copytree(TESTS.parent / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(TESTS.parent / "pyproject.toml", tmp_path)
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{tmp_path}"}
 
     def lint() -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)

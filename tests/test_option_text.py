@@ -18,7 +18,7 @@ from command import braided
 
 SOURCE = Path(package.__file__).parent
 #: What people reach by the command line alone.
-COMMANDS = {"cli", "run", "reproduce", "report", "bench", "serve", "zoo"}
+COMMANDS = {"cli", "run", "report", "serve", "zoo"}
 ESTIMATORS = {"MODLClassifier": MODLClassifier, "MODLRegressor": MODLRegressor}
 
 

@@ -83,8 +83,7 @@ MODLRegressor: braid classes coverage drifts expect_delay explain_one feature_na
     predict_learn_many predict_many predict_one progress_many records_learned restore save snapshot task without_encoder
 """
 COMMANDS = (
-    "bench, bench default, bench depth, bench evaluation, bench fleet, bench memory, bench serve, bench speed, "
-    "datasets, datasets fetch, datasets list, datasets verify, feed, inspect, reproduce, run, serve, "
+    "datasets, datasets fetch, datasets list, datasets verify, feed, inspect, run, serve, "
     "serve backup, serve repair, serve restore"
 )
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+import memory
 from braided import BraidedError, files
-from braided.bench import memory
 from braided.files import lock_folder, remove_leftovers, temporary_beside, write_atomically
 from braided.report import provenance
 from braided.store import write

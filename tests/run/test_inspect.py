@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from braided.reproduce.command import screen_table
 from command import braided
 
 ORDERS = (
@@ -201,7 +200,6 @@ def test_a_bad_date_is_known_before_anything_is_learned(orders: Path) -> None:
 
 def test_help_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert "braided[ray]" in braided("reproduce", "--help").stdout
     assert "http://127.0.0.1:8000/models/demo" in braided("feed", "--help").stdout
     assert "--install-completion" in braided("--help").stdout
 
@@ -219,19 +217,3 @@ def test_the_report_has_the_plan(orders: Path, tmp_path: Path) -> None:
     assert "<h2>How it was read</h2>" in page
     assert "<td>placed</td><td>date (day first, as .age, .hour" in page
     assert "decimal commas, as the first records and the semicolons show" in page
-
-
-def test_a_table_of_the_paper_says_that_its_figures_are_scaled_and_shows_deviations_of_several_seeds() -> None:
-    cell = {
-        "dataset": "higgs", "method": "modl", "p_f": 0.5, "unit": "errors", "ours_mean": 470.0,
-        "ours_sd": 0.0, "seeds": 1,
-        "records": 1_000, "paper_records": 1_000_000, "sample": True, "file_is_sample": False, "majority": 480.0,
-        "paper_mean": 440.0, "paper_other": [],
-    }  # fmt: skip
-    shown = [screen_table({"what": "table1", "title": "t", "cells": [{**cell, **more}]}) for more in (
-        {}, {"sample": False, "seeds": 2, "ours_sd": 3.0}
-    )]  # fmt: skip
-    assert "scaled" in str(shown[0].caption)
-    assert shown[1].caption is None
-    ours = [[str(text) for text in table.columns[1].cells][-1] for table in shown]
-    assert ours == ["470.0", "470.0 \u00b1 3.0"]

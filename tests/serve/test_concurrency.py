@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from help_serve import SMALL_SPEC, ask, digest, http, records, rows, served, served_model, small_model, taught
 
-from braided.bench.serve import Connection, lines
 from braided.records import Records
 from braided.serve.settings import Settings
 from braided.serve.storage import Storage
 from braided.store import state_digest
+from serve import Connection, lines
 
 MODELS = ("a", "b", "c")
 ITEMS = rows(4_000)

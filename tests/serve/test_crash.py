@@ -14,8 +14,8 @@ import pytest
 from help_disk import with_shim
 from help_serve import SMALL_SPEC, Server, digest_of, http, ndjson, rows, small_model
 
-from braided.bench.serve import Connection, head
 from braided.store import state_digest
+from serve import Connection, head
 
 OPTIONS = ("--snapshot-records", "150")
 #: Without a history, files are removed as soon as they can be.

@@ -19,13 +19,13 @@ from help_serve import SMALL_SPEC, Server, digest_of, http, ndjson, rows, served
 from rich.console import Console
 
 from braided import MODLClassifier
-from braided.bench.serve import Connection, head
 from braided.cli import app
 from braided.errors import BraidedError
 from braided.run import ReadingOptions
 from braided.serve.feed import FeedSettings, feed
 from braided.store import state_digest
 from command import braided
+from serve import Connection, head
 
 
 def serve(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,7 @@ import httpx
 import pytest
 from help_serve import LINES, SMALL_SPEC, Server, free_port, ndjson, rows, served
 
-from braided.bench.serve import Connection, head
+from serve import Connection, head
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "proxy"
 ITEMS = rows(3_000)

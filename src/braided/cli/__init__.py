@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from braided import __version__
-from braided.cli import bench, datasets, inspect, reproduce, run, serve
+from braided.cli import datasets, inspect, run, serve
 from braided.errors import BraidedError
 from braided.run.option_text import as_options
 from braided.values import printable
@@ -19,11 +19,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Online deep learning for data streams whose features come and go.",
 )
-for command in (run.run, inspect.inspect, reproduce.reproduce):
+for command in (run.run, inspect.inspect):
     app.command()(command)
 app.add_typer(serve.app, name="serve")
 app.command()(serve.feed)
-app.add_typer(bench.app, name="bench")
 app.add_typer(datasets.app, name="datasets")
 
 

@@ -284,7 +284,7 @@ def source_hash(root: Path) -> str:
     from hashlib import sha256
 
     package, found = root / "src" / "braided", sha256((root / "build_kernels.py").read_bytes())
-    for folder in (".", "bench", "combiners", "datasets", "kernels", "learners", "streams"):
+    for folder in (".", "combiners", "datasets", "kernels", "learners", "streams"):
         for path in sorted((package / folder).glob("*.py")):
             found.update(path.name.encode() + path.read_bytes())
     return found.hexdigest()[:16]

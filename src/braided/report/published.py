@@ -21,7 +21,7 @@ class Figure:
     Attributes
     ----------
     table
-        The table it stands in, by the name that `braided reproduce` gives it.
+        The table it stands in, by the name that `python -m reproduction` gives it.
     dataset, method, p_f, setting
         What it is about; `setting` is like `learning_rate=0.001`, or empty.
     mean, sd
