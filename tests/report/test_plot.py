@@ -17,10 +17,10 @@ from braided.evaluation.history import MAX_WEIGHTS
 from braided.learners import LinearConfig, LogisticConfig, MLPConfig
 from braided.records import Records
 from braided.report import plot
-from braided.report.page.svg import svg
 from braided.report.plot.axes import fitted, short
 from braided.report.plot.classes import confused
 from braided.report.plot.posterior import top_weights
+from braided.report.svg import svg
 from braided.store import state_digest
 from braided.streams import ArrayStream
 from conftest import as_records, made_up
@@ -266,7 +266,7 @@ def test_what_is_left_out_is_said_within_the_picture() -> None:
     names = tuple(f"a name as long as there is room {i}" for i in range(46))
     history = record(fresh(), ArrayStream("s", Records(names, values, labels.tolist())))
     drawn: list[Any] = []
-    svg(lambda ax: drawn.append(plot.availability(history, ax=ax)), "availability", "a", height=5.3)
+    svg(lambda ax: drawn.append(plot.availability(history, ax=ax)), "a", height=5.3)
     title = drawn[0]._left_title
     assert title.get_text() == "16 features in between not shown"
     assert title.get_window_extent().x1 <= drawn[0].figure.bbox.x1

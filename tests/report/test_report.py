@@ -6,16 +6,18 @@ import json
 import re
 import shlex
 from dataclasses import replace
-from html import escape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
+from braided import MODLClassifier, record
 from braided.report.folder import write_folder
-from braided.report.page import page
+from braided.report.page import page, page_of_histories
 from braided.report.table import summary_table
 from braided.run import Job, RunOptions
 from conftest import made_up
@@ -100,8 +102,8 @@ def test_the_folder_has_a_report_of_every_model(csv_file: str, tmp_path: Path) -
     assert [path.name for path in paths] == ["curve.csv", "metrics.json", "curve.png", "report.html"]
     text = paths[-1].read_text()
     assert json.loads(paths[1].read_text())["runs"][0]["errors"] == job.finished[0].result["errors"]
-    assert "braided run &#x27;a file &lt;b&gt;.csv&#x27;" in text
-    for words in ("Running error", "Windowed error", "Each learner&#x27;s own error", "Shares of the final score",
+    assert "braided run &#39;a file &lt;b&gt;.csv&#39;" in text
+    for words in ("Running error", "Windowed error", "Each learner&#39;s own error", "Shares of the final score",
                   "Weights at the end", "Weights over time", "Calibration", "Confusion", "Availability of features",
                   "last label", "Throughput", "By class",
                   "among the last 100 records", "Mean of 2 seeds", "numpy", "river"):  # fmt: skip
@@ -160,10 +162,48 @@ def test_any_stream_comes_out_right(name: str, tmp_path: Path) -> None:
         assert "1 without a prediction, before any class was known, is left out." in text
 
 
+class Elements(HTMLParser):
+    """The tags of a page, and the names of their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_hostile_names_make_no_elements(tmp_path: Path) -> None:
+    """What comes from data, a file or a user is text: the page has the elements and attributes of a harmless one."""
+    pages = []
+    for hostile in ("", "'\"><img src=x onerror=alert(1)><script>alert(1)</script></svg></style>{{ 7 * 7 }}"):
+        name = f"machine{hostile}"
+        (tmp_path / name.replace("/", "")).write_text(
+            "".join(
+                json.dumps({f"a{hostile}": t % 7, f"b{hostile}": f"{hostile}{t % 3}", "k": f"{hostile}{t % 2}",
+                            "y": f"label {t % 2}{hostile}"}) + "\n"
+                for t in range(120)
+            )
+        )  # fmt: skip
+        path = str(tmp_path / name.replace("/", ""))
+        job = finished(Job(RunOptions(path, ("modl-olr+mlp",), target="y", key="k")))
+        histories = [record(MODLClassifier("lean"), made(80, [name, "b"], [hostile, 1]), name=name) for _ in range(2)]
+        pages += [page(job, f"braided run {hostile}"), page_of_histories(histories, hostile)]
+    for harmless, hostile in zip(map(Elements, pages[:2]), pages[2:], strict=True):
+        found = Elements(hostile)
+        assert found.tags <= harmless.tags
+        assert found.attributes <= harmless.attributes
+        assert "&lt;img src=x onerror=alert(1)&gt;" in hostile
+        assert "{{ 7 * 7 }}" in hostile
+
+
 def test_a_level_that_could_not_be_judged_has_its_column(tmp_path: Path) -> None:
     made_of = made(60, ["a", "b"], [i % 2 for i in range(60)])
     text = page(finished(Job(RunOptions(jsonl(tmp_path / "short.jsonl", made_of), preset="lean"))))
-    at = text.index(">0.99<")
+    at = text.index(">level 0.99<")
     table = text[text.rindex("<table", 0, at) : text.index("</table>", at)]
     rows = [row.count("<th") - row.count("<thead") + row.count("<td") for row in table.split("<tr")[1:]]
     assert len(set(rows)) == 1, "headings and cells are not as many"
@@ -258,23 +298,32 @@ def strips(picture: str) -> list[list[str]]:
     return [re.findall(r"(?:class=\"soft\">|</tspan> )([^<]*)</text>", tip) for tip in picture.split('class="at"')[1:]]
 
 
+def numbers(picture: str) -> list[list[str]]:
+    """The table behind a picture."""
+    rows = re.findall(r"<tr>(.*?)</tr>", picture[picture.index("<details>") : picture.index("</details>")])
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
+
+
 def test_the_pointer_reads_the_lines(turned_file: str) -> None:
     job = finished(Job(RunOptions(turned_file, ("olr",), preset="classic")))
     history = job.finished[0].history
-    running, windowed = (strips(part) for part in page(job).split("<figure>")[1:3])
-    assert len(running) == len(windowed) == 40
-    for found, rows, divided in ((running, history.curve(), None), (windowed, history.windowed(), history.window())):
-        rates = 100 * rows[:, 1:4] / (rows[:, :1] if divided is None else divided)
-        assert found[0][0] == f"{rows[0, 0]:,.0f} records"
-        for place in (0, 17, 39):
-            at = rows[0, 0] + (rows[-1, 0] - rows[0, 0]) * place / 39
-            assert found[place][0] == f"{at:,.0f} records"
-            for line, name in enumerate(("olr", "majority so far", "last label")):
-                # In between, lines are drawn from fewer points than the curve has.
-                near = 0.06 if place in (0, 39) else 1.0
-                said = re.fullmatch(rf"{name} ([0-9.]+)%", found[place][1 + line])
-                assert said is not None
-                assert float(said[1]) == pytest.approx(np.interp(at, rows[:, 0], rates[:, line]), abs=near)
+    pictures = page(job).split("<figure>")[1:3]
+    of_each = ((history.curve(), None), (history.windowed(), history.window()))
+    for picture, (rows, divided) in zip(pictures, of_each, strict=True):
+        found, names = strips(picture), ["olr", "majority so far", "last label"]
+        assert len(found) == 40
+        rates = rows[:, 1:4] / (rows[:, :1] if divided is None else divided)
+        exact = {f"{at:,.0f}": [f"{rate:.2%}" for rate in line] for at, line in zip(rows[:, 0], rates, strict=True)}
+        for place, (title, *values) in enumerate(found):
+            records = title.removesuffix(" records")
+            even = rows[0, 0] + (rows[-1, 0] - rows[0, 0]) * place / 39
+            assert float(records.replace(",", "")) == pytest.approx(even, abs=8)
+            assert values == [f"{name} {rate}" for name, rate in zip(names, exact[records], strict=True)]
+        header, *told = numbers(picture)
+        assert header == ["records", *names]
+        assert [row[0] for row in told[-1:]] == ["3,000"]
+        assert 10 < len(told) < 15
+        assert told == [[row[0], *exact[row[0]]] for row in told]
 
 
 def test_figures_of_the_majority_and_of_each_class(turned_file: str) -> None:
@@ -284,7 +333,8 @@ def test_figures_of_the_majority_and_of_each_class(turned_file: str) -> None:
     wrong = int(history.tally.totals[1])
     assert f'<td data-name="errors">{wrong:,}</td><td data-name="error rate">{wrong / 3_000:.2%}</td>' in row
     assert "hindsight" not in text
-    assert f"always said it, would be wrong in {1 - history.tally.confusion.sum(axis=1).max() / 3_000:.2%}." in text
+    hindsight = 1 - history.tally.confusion.sum(axis=1).max() / 3_000
+    assert f"Always predicting the most frequent class would be wrong on {hindsight:.2%} of the records." in text
     for place, label in enumerate(history.tally.classes):
         support, right = history.tally.confusion[place].sum(), history.tally.confusion[place, place]
         overview, details = (row for row in re.findall(r"<tr>.*?</tr>", text) if f">{label}</td><td data-name" in row)

@@ -34,7 +34,7 @@ Arrays = dict[str, NDArray[Any]]
 _MAX_BLOCKS, _FIRST_BLOCK = 64, 64
 _WHAT = "state of a history"
 #: The modules that draw a history are in layers above this one: they are imported by name when they are needed.
-_PICTURES, _PAGE = "braided.plot", "braided.report.page.of_histories"
+_PICTURES, _PAGE = "braided.plot", "braided.report.page"
 #: Weights (features times classes) that are followed over time.
 MAX_WEIGHTS = 4_096
 #: What adds up where blocks are merged; of the weights, which have a row per block as well, the later ones are kept.

@@ -13,6 +13,7 @@ from braided import extras
 from braided.errors import BraidedError
 from braided.files import remove_leftovers, write_atomically
 from braided.kernels.tally import ANSWER, LEARNERS
+from braided.report.table import title
 from braided.run import Job
 
 _FILES = ("curve.csv", "metrics.json", "curve.png", "report.html")
@@ -35,22 +36,10 @@ def curve_csv(job: Job) -> str:
     return out.getvalue()
 
 
-def _title(job: Job) -> str:
-    """The stream and how it was run."""
-    options = job.options
-    parts = [str(options.stored()["stream"])]
-    parts += [f"mask {options.mask}"] if options.mask != "iid" else []
-    if options.available != 1.0 and options.mask != "trapezoidal":
-        parts.append(f"features available {options.available:.0%}")
-    parts.append(f"preset {options.preset}")
-    parts += [f"delay {options.delay:,}"] if options.delay else []
-    parts += [f"mean of {options.seeds} seeds"] if options.seeds > 1 else []
-    return ", ".join(parts)
-
-
 def check_folder(folder: Path) -> None:
     """Refuse a folder that could not be written, and what could not be drawn, before anything is run."""
-    extras.require("matplotlib", "plot")
+    for needed in ("matplotlib", "jinja2"):
+        extras.require(needed, "plot")
     if folder.exists() and not folder.is_dir():
         raise BraidedError(f"--out {folder} is a file: give a folder")
     nearest = next(parent for parent in (folder, *folder.resolve().parents) if parent.exists())
@@ -70,11 +59,11 @@ def write_folder(job: Job, folder: Path, command: str | None = None) -> list[Pat
     from braided.report.plot.errors import curve_figure  # matplotlib is slow to import, and not every run draws
 
     picture = io.BytesIO()
-    histories = [run.history for run in job.finished]
-    curve_figure(histories, _title(job)).savefig(picture, format="png")
+    histories, document = [run.history for run in job.finished], job.document()
+    curve_figure(histories, title(document)).savefig(picture, format="png")
     contents = (
         curve_csv(job).encode(errors="backslashreplace"),
-        (json.dumps(job.document(), indent=2) + "\n").encode(),
+        (json.dumps(document, indent=2) + "\n").encode(),
         picture.getvalue(),
         page(job, command).encode(errors="backslashreplace"),
     )

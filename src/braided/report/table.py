@@ -1,78 +1,118 @@
-"""The table of a run on the screen."""
+"""The table of a run on the screen, and the rows that a page has of it, too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from braided.estimators.params import REGRESSION
+from braided.estimators.params import CLASSIFICATION, REGRESSION
 from braided.evaluation.key_tally import FIRST
 from braided.evaluation.metrics import METRICS, chosen
 from braided.report.published import beside
 from braided.run.option_text import as_options
 from braided.values import printable
 
+#: Plain guesses, and where what they got wrong is in a document; the majority class is that of hindsight.
+_PLAIN_GUESSES = {
+    REGRESSION: {"mean so far": "mean_mae", "last value": "last_value_mae"},
+    CLASSIFICATION: {"majority class": "majority_errors", "last label": "last_label_errors"},
+}
 #: Columns of a screen on which every table fits.
 _WIDEST = 1_000
 #: Keys on the screen: of the most frequent, and of the worst.
 _KEYS_SHOWN = 5
 
 
-def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Group:
-    """One row per model, with the metrics asked for or the main ones; plain guesses and published figures beside it."""
-    regression = document["task"] == REGRESSION
+class Row(NamedTuple):
+    """A row of the table of models: a model's figures by column, or those of one of its learners alone."""
+
+    label: str
+    cells: dict[str, str]
+    model: bool
+
+
+def model_rows(document: dict[str, Any], metrics: Sequence[str] = ()) -> tuple[list[str], list[Row]]:
+    """Columns and rows of the table of models and their learners, with the metrics asked for or the main ones."""
+    regression, runs_of = document["task"] == REGRESSION, runs_by_model(document)
     names = chosen(metrics, document["task"])
     learners = [learner for run in document["runs"] for learner in run["learners"].values()]
-    failures = {name: sum(learner[name] for learner in learners) for name in ("skipped", "resets")}
-    published = {
-        model: beside(document["stream"], model) if document["as_published"] else "" for model in document["summary"]
-    }
-    titles = {name: METRICS[name].title for name in names}
-    columns = list(titles)
-    columns[1:1] = ["sd"] if len({run["seed"] for run in document["runs"]}) > 1 else []
-    columns += ["records/s", *(name for name in failures if failures[name])]
+    failures = [name for name in ("skipped", "resets") if any(learner[name] for learner in learners)]
+    several = any(len(runs) > 1 for runs in runs_of.values())
+    columns = [METRICS[name].title for name in names]
+    columns[1:1] = ["sd"] if several else []
+    columns += ["records/s", *failures]
     columns += ["drifts"] if any("drifts" in run for run in document["runs"]) else []
-    columns += ["published"] if any(published.values()) else []
-    table = _FittingTable()
-    table.add_column("", no_wrap=True)
-    for name in columns:
-        table.add_column(titles.get(name, name), justify="right", no_wrap=name != "published")
-
-    def add(label: str, cells: dict[str, str], style: str | None = None) -> None:
-        table.add_row(Text(label), *(cells.get(name, "") for name in columns), style=style)
-
-    for plain, losses in plain_guesses(document).items():
-        add(plain, _shown(names, losses, of_seeds(losses)))
+    rows = []
     for model, figures in document["summary"].items():
-        runs = [run for run in document["runs"] if run["model"] == model]
-        several = len(runs) > 1
-        cells = _shown(names, figures["metrics"], several)
+        runs = runs_of[model]
+        each = {name: [run["learners"][name] for run in runs] for name in runs[0]["learners"]}
+        cells = shown(names, figures["metrics"], len(runs) > 1)
         if several and figures["metrics_sd"][names[0]] is not None:
             cells["sd"] = METRICS[names[0]].shown(figures["metrics_sd"][names[0]], exact=True)
         cells["records/s"] = f"{np.mean([run['records_per_second'] for run in runs]):,.0f}"
-        add(model, {**cells, "drifts": drifts(runs), "published": published[model]}, "bold")
-        for name in runs[0]["learners"]:
-            own = [run["learners"][name] for run in runs]
-            if len(runs[0]["learners"]) > 1 or any(failures.values()):
-                alone = _shown(names, own_metrics(own, document["records"], regression), several)
-                add(f"  {name} alone", alone | {key: str(sum(one[key] for one in own)) for key in failures})
-    sound = learners and not any(failures.values())
+        cells |= _sums(failures, [one for own in each.values() for one in own])
+        cells |= _sums(["drifts"], [run for run in runs if "drifts" in run])
+        rows.append(Row(model, cells, model=True))
+        for name, own in each.items() if len(each) > 1 or failures else ():
+            loss = mean(one["mae" if regression else "errors"] for one in own)
+            alone = shown(names, of_loss(loss, document), len(runs) > 1)
+            rows.append(Row(f"{name} alone", alone | _sums(failures, own), model=False))
+    return columns, rows
+
+
+def runs_by_model(document: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The runs of each model, one per seed."""
+    return {model: [run for run in document["runs"] if run["model"] == model] for model in document["summary"]}
+
+
+def _sums(names: Sequence[str], counts: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Counts added up, by name; none where nothing was counted."""
+    return {name: f"{sum(one[name] for one in counts):,}" for name in names if counts}
+
+
+def summary_table(document: dict[str, Any], metrics: Sequence[str] = ()) -> Group:
+    """One row per model and learner, with the plain guesses and what was published."""
+    columns, rows = model_rows(document, metrics)
+    for row in rows if document["as_published"] else ():
+        row.cells["published"] = beside(document["stream"], row.label) if row.model else ""
+    columns += ["published"] if any(row.cells.get("published") for row in rows) else []
+    table = _FittingTable(["", *columns], 1, "published")
+    for plain, key in _PLAIN_GUESSES[document["task"]].items():
+        loss = document[key]
+        cells = shown(chosen(metrics, document["task"]), of_loss(loss, document), isinstance(loss, float))
+        table.add_row(Text(plain), *(cells.get(name, "") for name in columns))
+    for row in rows:
+        label, style = (row.label, "bold") if row.model else (f"  {row.label}", None)
+        table.add_row(Text(label), *(row.cells.get(name, "") for name in columns), style=style)
+    sound = not {"skipped", "resets"} & set(columns) and any(run["learners"] for run in document["runs"])
     health = [Text("no update was skipped, no learner was reset", style="dim italic")] if sound else []
-    notes = [Text(printable(note)) for note in (misfits(document), without_label(document)) if note]
-    keys = [_keys_table(document, document["runs"][0]["keys"])] if "keys" in document["runs"][0] else []
-    return Group(Text(printable(_title(document)), style="bold"), table, *health, *keys, *notes)
+    keys = []
+    if found := document["runs"][0].get("keys"):
+        headings, cells_of = keys_rows(found, document["task"] == REGRESSION, _KEYS_SHOWN)
+        keys = [_FittingTable(headings, 2, "key", title=keys_words(found), title_justify="left", title_style="bold")]
+        for one in cells_of:
+            keys[0].add_row(*map(Text, one))
+    heading = Text(title(document, masked=False), style="bold")
+    return Group(heading, table, *health, *keys, *map(Text, map(printable, notes(document))))
 
 
-def _loss(loss: float | None, regression: bool) -> str:
+def key_columns(result: dict[str, Any], regression: bool) -> dict[str, str]:
+    """What is known of keys that share a model, or do not: the names of the figures, and their headings."""
+    shared = {"shared": "shared alone"} if "ahead" in result else {}
+    return {"loss": "MAE" if regression else "errors %", **shared}
+
+
+def key_loss(loss: float | None, regression: bool) -> str:
+    """What went wrong for a key: its mean absolute error, or its errors in percent."""
     return "" if loss is None else f"{loss:.4g}" if regression else f"{100.0 * loss:.1f}"
 
 
-def _shown_keys(result: dict[str, Any], most: int | None) -> list[tuple[dict[str, Any], str]]:
+def shown_keys(result: dict[str, Any], most: int | None = None) -> list[tuple[dict[str, Any], str]]:
     """The most frequent keys, then the worst that are not among them, and which of both each is."""
     frequent = [row["key"] for row in result["most"][:most]]
     rows = [(row, "most frequent") for row in result["most"][:most]]
@@ -80,39 +120,13 @@ def _shown_keys(result: dict[str, Any], most: int | None) -> list[tuple[dict[str
 
 
 def keys_rows(result: dict[str, Any], regression: bool, most: int | None = None) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a table of keys: the most frequent ones, then the worst that are not among them.
-
-    Of each at most so many, None for all that are known.
-    """
-    columns = {"loss": "MAE" if regression else "errors %", "shared": "shared alone", "first": f"first {FIRST}"}
-    if "ahead" not in result:
-        del columns["shared"]
+    """Headings and rows of a table of `shown_keys`; of each kind at most so many, None for all that are known."""
+    columns = {**key_columns(result, regression), "first": f"first {FIRST}"}
     rows = [
-        [row["key"], why, f"{row['records']:,}", *(_loss(row[name], regression) for name in columns)]
-        for row, why in _shown_keys(result, most)
+        [row["key"], why, f"{row['records']:,}", *(key_loss(row[name], regression) for name in columns)]
+        for row, why in shown_keys(result, most)
     ]
     return ["key", "", "records", *columns.values()], rows
-
-
-def keys_over_time_rows(result: dict[str, Any], regression: bool) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a table of the same keys: what went wrong in each part of the stream."""
-    rows = [[row["key"], *(_loss(loss, regression) for loss in row["over_time"])]
-            for row, _ in _shown_keys(result, None)]  # fmt: skip
-    return ["key", *(f"to {end:,}" for end in result["until"])], rows
-
-
-def ages_rows(result: dict[str, Any], regression: bool) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a table of what went wrong by how many records a key had learned before."""
-    columns = {"loss": "MAE" if regression else "errors %", "shared": "shared alone"}
-    if "ahead" not in result:
-        del columns["shared"]
-    rows = []
-    for row, following in zip(result["ages"], [*result["ages"][1:], None], strict=True):
-        until = "" if following is None else f" to {following['from'] - 1:,}"
-        known = f"{row['from']:,}{until}" if until != f" to {row['from']:,}" else f"{row['from']:,}"
-        known = known if following is not None else f"{row['from']:,} or more"
-        rows.append([known, f"{row['records']:,}", *(_loss(row[name], regression) for name in columns)])
-    return ["records the key had learned", "records", *columns.values()], rows
 
 
 def keys_words(result: dict[str, Any]) -> str:
@@ -126,33 +140,27 @@ def keys_words(result: dict[str, Any]) -> str:
     return f"{words}: better than the shared model alone for {result['ahead']:,}, worse for {result['behind']:,}"
 
 
-def _keys_table(document: dict[str, Any], result: dict[str, Any]) -> Table:
-    headings, rows = keys_rows(result, document["task"] == REGRESSION, _KEYS_SHOWN)
-    table = _FittingTable(title=keys_words(result), title_justify="left", title_style="bold")
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place > 1 else "left", no_wrap=place != 0)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
-
-
 class _FittingTable(Table):
     """A table that cuts no heading where the screen is narrow, as one of rich does.
 
     Headings are broken between their words, the widest first, until it fits; then goes the space before the cells.
     """
 
+    def __init__(self, headings: Sequence[str], names: int, wrapped: str, **options: Any) -> None:
+        super().__init__(**options)
+        for place, heading in enumerate(headings):
+            self.add_column(heading, justify="right" if place >= names else "left", no_wrap=heading != wrapped)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        def too_wide() -> bool:
+            return self.__rich_measure__(console, options.update(max_width=_WIDEST)).maximum > options.max_width
+
         for column in sorted(self.columns, key=lambda column: len(str(column.header)), reverse=True):
-            if not self._fits(console, options):
+            if too_wide():
                 column.header = "\n".join(str(column.header).split())
-        if not self._fits(console, options):
+        if too_wide():
             self.padding = (0, 1, 0, 0)
         yield from super().__rich_console__(console, options)
-
-    def _fits(self, console: Console, options: ConsoleOptions) -> bool:
-        natural = self.__rich_measure__(console, options.update(max_width=_WIDEST)).maximum
-        return natural <= options.max_width
 
 
 def counted(n: int, what: str) -> str:
@@ -164,65 +172,54 @@ def counted(n: int, what: str) -> str:
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}{'es' if what.endswith('s') else 's'}"
 
 
-def _title(document: dict[str, Any]) -> str:
+def about(document: dict[str, Any], masked: bool = True) -> list[str]:
+    """How much there was, how it was learned, and if `masked`, what was taken away."""
     n_seeds = len({run["seed"] for run in document["runs"]})
     parts = [counted(document["records"], "record"), counted(document["features"], "feature")]
     parts.append("regression" if document["task"] == REGRESSION else counted(document["classes"], "class"))
-    parts.append(document["runs"][0]["preset"])
-    parts += [f"delay {document['delay']:,}"] if document["delay"] else []
-    parts += [f"{n_seeds} seeds"] if n_seeds > 1 else []
-    return f"{document['stream']}{' (sample)' if document['sample'] else ''}: {', '.join(parts)}"
+    parts += [document["runs"][0]["preset"]] if "preset" in document["runs"][0] else []
+    parts += [f"delay {document['delay']:,}"] if document.get("delay") else []
+    mask, available = (document.get("mask", "iid"), document.get("available", 1.0)) if masked else ("iid", 1.0)
+    parts += [f"mask {mask}"] * (mask != "iid")
+    parts += [f"{available:.0%} available"] * (available != 1.0 and mask != "trapezoidal")
+    return parts + [f"{n_seeds} seeds"] * (n_seeds > 1)
 
 
-def _shown(names: Sequence[str], values: dict[str, float | None], several: bool = False) -> dict[str, str]:
-    return {name: METRICS[name].shown(values[name], several) for name in names if name in values}
+def title(document: dict[str, Any], masked: bool = True) -> str:
+    """The stream, how much there was of it, and how it was learned."""
+    stream = f"{document['stream']}{' (sample)' if document['sample'] else ''}"
+    return printable(f"{stream}: {', '.join(about(document, masked))}")
 
 
-def own_metrics(own: list[dict[str, Any]], records: int, regression: bool) -> dict[str, float | None]:
-    """What is known of a learner alone."""
-    if regression:
-        known = [one["mae"] for one in own if one["mae"] is not None]
-        return {"mae": float(np.mean(known)) if len(known) == len(own) else None}
-    return counted_errors(float(np.mean([one["errors"] for one in own])), records)
+def shown(names: Sequence[str], values: dict[str, float | None], several: bool = False) -> dict[str, str]:
+    """Metrics as text, by the titles of their columns."""
+    return {METRICS[name].title: METRICS[name].shown(values[name], several) for name in names if name in values}
 
 
-def plain_guesses(document: dict[str, Any]) -> dict[str, dict[str, float | None]]:
-    """The plain guesses by name, with their metrics: majority class in hindsight or mean so far, and the last one."""
+def mean(values: Iterable[float | None]) -> float | None:
+    """Their mean; None where one is not known."""
+    numbers = [np.nan if value is None else value for value in values]
+    return None if np.isnan(numbers).any() else float(np.mean(numbers))
+
+
+def of_loss(loss: float | None, document: dict[str, Any]) -> dict[str, float | None]:
+    """The metrics that need nothing but the number of errors, or the mean absolute error."""
     if document["task"] == REGRESSION:
-        values = ("mean so far", "mean_mae"), ("last value", "last_value_mae")
-        return {name: {"mae": document[key]} for name, key in values}
-    labels = ("majority class", "majority_errors"), ("last label", "last_label_errors")
-    return {name: counted_errors(document[key], document["records"]) for name, key in labels}
+        return {"mae": loss}
+    rate = None if loss is None else loss / document["records"]
+    return {"errors": loss, "error_rate": rate, "accuracy": None if rate is None else 1 - rate}
 
 
-def of_seeds(losses: dict[str, float | None]) -> bool:
-    """Whether the errors of a plain guess are a mean over seeds, and no whole number."""
-    return (losses.get("errors") or 0) % 1 != 0
-
-
-def counted_errors(errors: float | None, records: int) -> dict[str, float | None]:
-    """The metrics that need nothing but the number of errors; None where that is not known."""
-    rate = None if errors is None else errors / records
-    return {"errors": errors, "error_rate": rate, "accuracy": None if rate is None else 1 - rate}
-
-
-def drifts(runs: list[dict[str, Any]]) -> str:
-    """Drifts found in all runs of a model; empty where there was no detector."""
-    found = [run["drifts"] for run in runs if "drifts" in run]
-    return f"{sum(found):,}" if found else ""
-
-
-def without_label(document: dict[str, Any]) -> str:
-    """How many records had no label, in words; empty if there was none."""
-    n = document["unlabelled"]
-    return f"{counted(n, 'record')} had no label: predicted, not learned" if n else ""
+def notes(document: dict[str, Any]) -> list[str]:
+    """What was odd about the stream."""
+    unlabelled = document.get("unlabelled", 0)
+    without = f"{counted(unlabelled, 'record')} had no label: predicted, not learned" if unlabelled else ""
+    return [note for note in (misfits(document), without) if note]
 
 
 def misfits(document: dict[str, Any]) -> str:
     """What --on-error let pass, in words; empty if there was nothing."""
-    skipped, misfit = document["skipped_records"], document["misfit_values"]
-    if not skipped and not misfit:
-        return ""
-    counts = [f"{counted(skipped, 'record')} skipped"] if skipped else []
-    counts += [f"{counted(misfit, 'value')} taken as missing"] if misfit else []
-    return f"{', '.join(counts)}; first: {as_options(document['first_problem'])}"
+    counts = {"record": document.get("skipped_records", 0), "value": document.get("misfit_values", 0)}
+    verbs = {"record": "skipped", "value": "taken as missing"}
+    told = [f"{counted(count, what)} {verbs[what]}" for what, count in counts.items() if count]
+    return f"{', '.join(told)}; first: {as_options(document['first_problem'])}" if told else ""

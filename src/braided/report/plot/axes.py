@@ -14,6 +14,7 @@ from braided.evaluation import History
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import ListedColormap
 
 Floats = NDArray[np.float64]
 Histories = History | Sequence[History]
@@ -58,52 +59,33 @@ def short(name: Hashable, most: int = 22) -> str:
     return f"\N{ZERO WIDTH SPACE}{text}" if text.startswith("_") else text
 
 
-def fitted(names: Sequence[Hashable], room: int, most: int) -> list[str]:
-    """Names in `room` letters together, if six of each fit: short ones leave theirs to long ones, up to `most`.
+def fitted(names: Sequence[Hashable], room: int = _LEGEND_ROOM, most: int = _LEGEND_NAME) -> list[str]:
+    """Names in `room` letters, a legend's, if six of each fit: short ones leave theirs to long ones, up to `most`.
 
     >>> fitted(["idle", "a long name of a class"], 26, 40)
     ['idle', 'a long name of a class']
     >>> fitted(["idle", "a long name of a class"], 16, 40)
     ['idle', 'a long…class']
     """
-    lengths = sorted(len(str(name)) for name in names)
-    each = most
-    for place, length in enumerate(lengths):
-        each = (room - sum(lengths[:place])) // (len(lengths) - place)
-        if length > each:
-            break
-    else:
-        each = most
-    return [short(name, min(max(each, 6), most)) for name in names]
+    lengths = [len(str(name)) for name in names]
+    each = next((each for each in range(most, 6, -1) if sum(min(length, each) for length in lengths) <= room), 6)
+    return [short(name, each) for name in names]
 
 
-def legend_names(names: Sequence[Hashable]) -> list[str]:
-    """Names as a legend has room for them."""
-    return fitted(names, _LEGEND_ROOM, _LEGEND_NAME)
-
-
-def axes_of(ax: Axes | None) -> Axes:
+def given(ax: Axes | None) -> Axes:
     """The axes to draw on: those given, or new ones."""
-    if ax is not None:
-        return ax
-    fresh: Axes = extras.require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
-    return fresh
+    return extras.require("matplotlib.pyplot", "plot").subplots(layout="constrained")[1] if ax is None else ax
 
 
-def _thin(*arrays: Floats) -> list[Floats]:
-    """The same arrays with at most some hundred points, the last one kept."""
-    n = len(arrays[0])
-    places = np.unique(np.linspace(0, n - 1, min(n, _MAX_DRAWN)).astype(int)) if n else np.zeros(0, dtype=int)
-    return [array[places] for array in arrays]
-
-
-def draw_line(ax: Axes, x: Floats, mean: Floats, sd: Floats, label: str, **style: Any) -> None:
-    """A line, with a band of one standard deviation where there is any."""
-    x, mean, sd = _thin(x, mean, sd)
+def line(ax: Axes, x: Floats, mean: Floats, sd: Floats, label: str, **style: Any) -> None:
+    """A line of at most some hundred points, with a band of one standard deviation where there is any."""
+    points = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MAX_DRAWN)).astype(int)) if len(x) else slice(0)
+    x, mean, sd = x[points], mean[points], sd[points]
     alone = {"marker": "o", "markersize": 4} if len(x) == 1 else {}
-    (line,) = ax.plot(x, mean, label=label, **{"linewidth": 1.8, **style, **alone})
+    (drawn,) = ax.plot(x, mean, label=label, **{"linewidth": 1.8, **style, **alone})
+    drawn.sd = sd  # what is told where the pointer is
     if sd.any():
-        ax.fill_between(x, mean - sd, mean + sd, color=line.get_color(), alpha=0.18, linewidth=0)
+        ax.fill_between(x, mean - sd, mean + sd, color=drawn.get_color(), alpha=0.18, linewidth=0)
 
 
 def colour(place: int) -> dict[str, Any]:
@@ -111,11 +93,12 @@ def colour(place: int) -> dict[str, Any]:
     return {"color": COLOURS[place % len(COLOURS)], "linestyle": _STYLES[place // len(COLOURS) % len(_STYLES)]}
 
 
-def finish(ax: Axes, records: int | None = None, legend: bool = True, figures: Mapping[str, str] | None = None) -> Axes:
-    """Frame, grid, legend, with the figure of each line if there are any; names with a dollar sign are no formulas."""
+def finish(ax: Axes, records: int | None = None, upwards: str = "", figures: Mapping[str, str] | None = None) -> Axes:
+    """Frame, and what is drawn upwards; along the stream also grid and legend, with the figures of its lines."""
     from matplotlib.text import Text
 
     ax.spines[["top", "right"]].set_visible(False)
+    ax.set_ylabel(upwards)
     if records is not None:
         ax.set_xlabel("records")
         ax.set_xlim(0, max(records, 1))
@@ -124,23 +107,24 @@ def finish(ax: Axes, records: int | None = None, legend: bool = True, figures: M
         ax.grid(alpha=0.25, linewidth=0.6)
         ax.set_axisbelow(True)
     handles, labels = ax.get_legend_handles_labels()
-    if legend and handles:
+    if records is not None and handles:
         labels = [f"{label} {figures[label]}" if figures and label in figures else label for label in labels]
         # Above the lines, in as many columns as the longest label leaves room for.
         columns = max(1, min(len(handles), 5, _LEGEND_ROW // (max(len(label) for label in labels) + 6)))
         ax.legend(
-            handles,
-            labels,
-            frameon=False,
-            ncols=columns,
-            handlelength=1.2,
-            columnspacing=1.2,
-            loc="lower center",
+            handles, labels, frameon=False, ncols=columns, handlelength=1.2, columnspacing=1.2, loc="lower center",
             bbox_to_anchor=(0.5, 1.0),
-        )
-    for text in ax.findobj(Text):
+        )  # fmt: skip
+    for text in ax.findobj(Text):  # names with a dollar sign are not formulas
         text.set_parse_math(False)
     return ax
+
+
+def ramp(fullest: float) -> ListedColormap:
+    """From nearly nothing to the first colour, as full as that."""
+    from matplotlib.colors import ListedColormap, to_rgb
+
+    return ListedColormap([(*to_rgb(COLOURS[0]), 0.04 + fullest * step / 255) for step in range(256)])
 
 
 def percent(value: float, _: Any = None) -> str:
@@ -148,37 +132,37 @@ def percent(value: float, _: Any = None) -> str:
     return f"{100 * value:.3g}%"
 
 
-def number_tick(value: float, _: Any = None) -> str:
+def number(value: float, _: Any = None) -> str:
     """A quantity, at an axis."""
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
-def compact(number: float) -> str:
-    """A number in few letters.
+def compact(value: float, _: Any = None) -> str:
+    """A number in few letters, at an axis or elsewhere.
 
     >>> compact(1_250), compact(3e6)
     ('1.25k', '3M')
     """
     for unit, size in (("M", 1e6), ("k", 1e3)):
-        if number >= size:
-            return f"{number / size:.3g}{unit}"
-    return f"{number:.3g}"
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
 
 
-def compact_tick(value: float, _: Any = None) -> str:
-    """A number in few letters, at an axis."""
-    return compact(value)
-
-
-def logarithmic_scale(ax: Axes, least: float, most: float, formatter: Callable[[float, Any], str]) -> None:
-    """Make the vertical axis logarithmic, from `least` to `most`."""
+def scale(ax: Axes, values: Floats, tick: Callable[[float, Any], str], spread: float) -> None:
+    """Make the vertical axis one from 0 on, or logarithmic where the largest value is so many times the smallest."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    ax.set_yscale("log")
-    ax.set_ylim(least, most)
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if most < 100 * least else (1.0,)))
-    ax.yaxis.set_major_formatter(formatter)
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    known = values[np.isfinite(values)]
+    least, most = float(known.min(initial=np.inf)), float(known.max(initial=0.0))
+    if most > spread * least > 0:
+        ax.set_yscale("log")
+        ax.set_ylim(least / 1.25, most * 1.15)
+        ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if most < 70 * least else (1.0,)))
+        ax.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.set_ylim(0, 1.08 * most if most > 0 else None)
+    ax.yaxis.set_major_formatter(tick)
 
 
 def stairs(history: History, values: Floats) -> tuple[Floats, Floats]:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from braided.evaluation import History
 from braided.kernels.tally import ANSWER, LAST, LEARNERS, USUAL
-from braided.report.plot.axes import (
-    PLAIN,
-    Floats,
-    Histories,
-    axes_of,
-    colour,
-    draw_line,
-    finish,
-    groups,
-    legend_names,
-    logarithmic_scale,
-    number_tick,
-    one,
-    percent,
-)
+from braided.report.plot import axes
+from braided.report.plot.axes import PLAIN, Floats, Histories
 from braided.values import printable
 
 if TYPE_CHECKING:
@@ -45,50 +32,35 @@ def rates(seeds: list[History], loss: int, windowed: bool = False) -> tuple[Floa
     return records, values.mean(axis=0), values.std(axis=0, ddof=1) if len(seeds) > 1 else np.zeros(len(records))
 
 
-def _scale(ax: Axes, lines: Iterable[Floats], regression: bool, logarithmic: bool) -> None:
-    """Look at what comes after the first tenth; on a logarithmic scale where small and large are far apart."""
-    settled = np.concatenate([line[len(line) // 10 :] for line in lines] or [np.zeros(0)])
-    settled = settled[np.isfinite(settled)]
-    top = float(settled.max(initial=0.0))
-    positive = settled[settled > 0]
-    if logarithmic and positive.size == settled.size and top > 4 * positive.min(initial=np.inf):
-        logarithmic_scale(ax, float(positive.min()) / 1.25, top * 1.15, number_tick if regression else percent)
-        return
-    if top > 0:
-        ax.set_ylim(0, top * 1.08)
-    ax.yaxis.set_major_formatter(number_tick if regression else percent)
-
-
-def _told(line: Floats, regression: bool) -> str:
-    """Where a line of errors ends, as the legend has it; empty of a stream that is shorter than a window."""
-    if not line.size:
-        return ""
-    return number_tick(float(line[-1])) if regression else f"{line[-1]:.2%}"
-
-
 def guesses(histories: Sequence[History]) -> dict[str, int]:
     """The plain guesses that were counted from the first record on, and their columns of the losses.
 
     What is usual is left out where a model of the zoo that says it is among the histories: it is that line already.
     """
-    first = histories[0]
-    named = {name: USUAL + i for i, name in enumerate(first.tally.guess_names)}
-    said = any(history.name in _USUAL_MODELS for history in histories)
-    return {
-        name: loss
-        for name, loss in named.items()
-        if not np.isnan(first.tally.totals[loss]) and not (said and loss == USUAL)
-    }
+    tally = histories[0].tally
+    known = {name: loss for loss, name in enumerate(tally.guess_names, USUAL) if not np.isnan(tally.totals[loss])}
+    drawn = any(history.name in _USUAL_MODELS for history in histories)
+    return {name: loss for name, loss in known.items() if not (drawn and loss == USUAL)}
 
 
-def _plain_guesses(ax: Axes, histories: Sequence[History], windowed: bool) -> dict[str, Floats]:
-    """Draw the errors of what is usual, dashed, and of what was last, dotted, and return them by name."""
-    drawn = {}
+def _draw(ax: Axes, seeds: list[History], loss: int, windowed: bool, name: str, **style: Any) -> dict[str, Floats]:
+    """Draw one error, that of the answers with its band, and return it by its name."""
+    records, mean, sd = rates(seeds, loss, windowed)
+    axes.line(ax, records, mean, sd if loss == ANSWER else 0 * sd, name, **style)
+    return {name: mean}
+
+
+def _draw_guesses(ax: Axes, histories: Sequence[History], windowed: bool) -> dict[str, Floats]:
+    """Draw the errors of what is usual, dashed, and of what was last, dotted."""
+    drawn: dict[str, Floats] = {}
     for name, loss in guesses(histories).items():
-        records, mean, _ = rates([histories[0]], loss, windowed)
-        style = ":" if loss == LAST else "--"
-        draw_line(ax, records, mean, np.zeros_like(mean), name, color=PLAIN, linestyle=style, linewidth=1.2, zorder=1)
-        drawn[name] = mean
+        style: dict[str, Any] = {
+            "color": PLAIN,
+            "linestyle": ":" if loss == LAST else "--",
+            "linewidth": 1.2,
+            "zorder": 1,
+        }
+        drawn |= _draw(ax, [histories[0]], loss, windowed, name, **style)
     return drawn
 
 
@@ -99,58 +71,47 @@ def error(histories: Histories, windowed: bool = False, ax: Axes | None = None) 
     most frequent class so far, or the mean so far, dashed, and the last label or value, dotted. In the legend stands
     where each line ends. Triangles at the bottom mark the blocks in which drift was found.
     """
-    grouped, ax = groups(histories), axes_of(ax)
+    grouped, ax = axes.groups(histories), axes.given(ax)
     first = next(iter(grouped.values()))[0]
     drawn: dict[str, Floats] = {}
-    names = legend_names(list(grouped))
+    names = axes.fitted(list(grouped))
     for place, (name, seeds) in enumerate(zip(names, grouped.values(), strict=True)):
-        records, mean, sd = rates(seeds, ANSWER, windowed)
-        draw_line(ax, records, mean, sd, name, **colour(place))
-        drawn[name] = mean
+        drawn |= _draw(ax, seeds, ANSWER, windowed, name, **axes.colour(place))
         drifts = np.concatenate([seed.blocks()[seed.drifts() > 0, 0] for seed in seeds])
         if drifts.size:
-            ax.scatter(
-                drifts, np.zeros_like(drifts), marker="^", s=28, color=colour(place)["color"], zorder=4, clip_on=False,
-                transform=ax.get_xaxis_transform(),
-            )  # fmt: skip
-    drawn |= _plain_guesses(ax, [history for seeds in grouped.values() for history in seeds], windowed)
+            look = {"marker": "^", "s": 28, "color": axes.colour(place)["color"], "zorder": 4, "clip_on": False}
+            ax.scatter(drifts, np.zeros_like(drifts), transform=ax.get_xaxis_transform(), **look)
+    drawn |= _draw_guesses(ax, [history for seeds in grouped.values() for history in seeds], windowed)
     return _finish_errors(ax, first, drawn, windowed)
 
 
 def _finish_errors(ax: Axes, history: History, drawn: Mapping[str, Floats], windowed: bool) -> Axes:
-    """The scale and legend of lines of errors."""
+    """The scale, and a legend that says where each line of errors ends; of less than a window there is no line.
+
+    What comes after the first tenth is looked at, on a logarithmic scale where small and large are far apart.
+    """
     regression = history.tally.regression
-    _scale(ax, drawn.values(), regression, logarithmic=not windowed)
+    settled = np.concatenate([line[len(line) // 10 :] for line in drawn.values()])
+    axes.scale(ax, settled, axes.number if regression else axes.percent, np.inf if windowed else 4.0)
     what = "absolute error" if regression else "errors"
-    ax.set_ylabel(f"{what} in the last {history.window():,} records" if windowed else f"{what} so far")
-    return finish(ax, history.records, figures={name: _told(line, regression) for name, line in drawn.items()})
+    what = f"{what} in the last {history.window():,} records" if windowed else f"{what} so far"
+    ends = {name: float(line[-1]) for name, line in drawn.items() if line.size}
+    told = {name: axes.number(end) if regression else f"{end:.2%}" for name, end in ends.items()}
+    return axes.finish(ax, history.records, what, figures=told)
 
 
 def learners(histories: Histories, windowed: bool = True, ax: Axes | None = None) -> Axes:
     """Each learner's own error, beside that of all together; if not windowed, also those of the plain guesses."""
     from matplotlib import rcParams
 
-    seeds, ax = one(histories), axes_of(ax)
-    first = seeds[0]
-    records, mean, sd = rates(seeds, ANSWER, windowed)
-    draw_line(
-        ax,
-        records,
-        mean,
-        sd,
-        "together",
-        color=rcParams["text.color"],
-        linewidth=2.4,
-        zorder=3,
-    )
-    drawn = {"together": mean}
-    for i, name in enumerate(legend_names(first.learners)):
-        records, mean, _ = rates(seeds, LEARNERS + i, windowed)
-        draw_line(ax, records, mean, np.zeros_like(mean), f"{name} alone", **{**colour(i), "linewidth": 1.3})
-        drawn[f"{name} alone"] = mean
+    seeds, ax = axes.one(histories), axes.given(ax)
+    style: dict[str, Any] = {"color": rcParams["text.color"], "linewidth": 2.4, "zorder": 3}
+    drawn = _draw(ax, seeds, ANSWER, windowed, "together", **style)
+    for i, name in enumerate(axes.fitted(seeds[0].learners)):
+        drawn |= _draw(ax, seeds, LEARNERS + i, windowed, f"{name} alone", **axes.colour(i) | {"linewidth": 1.3})
     if not windowed:
-        drawn |= _plain_guesses(ax, seeds, windowed)
-    return _finish_errors(ax, first, drawn, windowed)
+        drawn |= _draw_guesses(ax, seeds, windowed)
+    return _finish_errors(ax, seeds[0], drawn, windowed)
 
 
 def curve_figure(histories: Histories, title: str) -> Figure:
@@ -159,9 +120,8 @@ def curve_figure(histories: Histories, title: str) -> Figure:
 
     figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
     ax = figure.add_subplot()
-    grouped = groups(histories)
-    first = next(iter(grouped.values()))[0]
-    if len(grouped) == 1 and len(first.learners) > 1:
+    models = list(axes.groups(histories).values())
+    if len(models) == 1 and len(models[0][0].learners) > 1:
         learners(histories, windowed=False, ax=ax)
     else:
         error(histories, ax=ax)

@@ -11,19 +11,8 @@ from braided.errors import BraidedError
 from braided.estimators import explain
 from braided.estimators.base import MODL
 from braided.estimators.params import REGRESSION
-from braided.report.plot.axes import (
-    COLOURS,
-    PLAIN,
-    Floats,
-    axes_of,
-    colour,
-    draw_line,
-    finish,
-    fitted,
-    number_tick,
-    one,
-    short,
-)
+from braided.report.plot import axes
+from braided.report.plot.axes import COLOURS, PLAIN, Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +29,7 @@ def _known_weights(source: Any) -> tuple[list[Hashable], list[Hashable], Floats,
             raise BraidedError("the model has no linear learner in closed form that has learned: there are no weights")
         mean, deviations = explain.weights(learner)
         return source.feature_names, source.classes, mean, deviations, source.task == REGRESSION
-    history = one(source)[0]
+    history = axes.one(source)[0]
     if history.weight_mean.size == 0:
         raise BraidedError(f"{history.name} has no linear learner in closed form: there are no weights")
     return history.weight_names, history.tally.classes, history.weight_mean, history.weight_sd, history.tally.regression
@@ -54,36 +43,27 @@ def top_weights(source: Any, most: int) -> list[tuple[int, int, Hashable, str, f
     names, labels, mean, deviations, regression = _known_weights(source)
     rows = np.abs(mean).argmax(axis=0)
     sizes = np.abs(mean).max(axis=0)
+    classes = [axes.short(label, 60) for label in labels] + ["a second class"]
     found = []
     for place in np.argsort(-sizes, kind="stable")[:most].tolist():
         row = int(rows[place])
-        label = row if len(mean) > 1 else 1
-        whose = "the value" if regression else short(labels[label], 60) if label < len(labels) else "a second class"
+        whose = "the value" if regression else classes[min(row if len(mean) > 1 else 1, len(labels))]
         found.append((row, place, names[place], whose, float(mean[row, place]), float(deviations[place])))
     return found
 
 
 def weights(source: Any, most: int = 15, over_time: bool = False, ax: Axes | None = None) -> Axes:
-    """The fast learner's largest weights with one standard deviation of their posterior.
+    """The fast learner's `most` largest weights with one standard deviation of their posterior, now or `over_time`.
 
-    Parameters
-    ----------
-    source
-        A model, or a history; of several seeds the first.
-    most
-        How many weights.
-    over_time
-        From block to block rather than at the end; needs a history.
-    ax
-        Where to draw.
+    The source is a model, or a history, of several seeds the first; over time it is a history, followed by its blocks.
     """
-    ax = axes_of(ax)
+    ax = axes.given(ax)
     _, labels, mean, _, regression = _known_weights(source)
     several = len(mean) > 1
-    second = short(labels[1], 40) if len(labels) > 1 else "a second class"
+    second = axes.short(labels[1], 40) if len(labels) > 1 else "a second class"
     unit = "the value" if regression else "the scores" if several else f"the score of {second}"
     top = top_weights(source, most)
-    names = [" \N{RIGHTWARDS ARROW} ".join(fitted([name, whose] if several else [name], _ROOM, _ROOM))
+    names = [" \N{RIGHTWARDS ARROW} ".join(axes.fitted([name, whose] if several else [name], _ROOM, _ROOM))
              for _, _, name, whose, _, _ in top]  # fmt: skip
     if not over_time:
         rows = np.arange(len(top))
@@ -94,16 +74,15 @@ def weights(source: Any, most: int = 15, over_time: bool = False, ax: Axes | Non
         ax.set_ylim(len(top) - 0.4, -0.6)
         ax.set_xlabel(f"weight in {unit}")
         ax.grid(axis="x", alpha=0.25, linewidth=0.6)
-        return finish(ax, legend=False)
+        return axes.finish(ax)
     if isinstance(source, MODL):
         raise BraidedError("a model knows its weights now, not over time: give a history")
-    history = one(source)[0]
+    history = axes.one(source)[0]
     followed, deviations = history.weights()
     x = np.minimum(history.blocks()[: len(followed), 0], history.records)
     for number, ((row, place, *_), name) in enumerate(zip(top, names, strict=True)):
         if place < followed.shape[2]:
-            draw_line(ax, x, followed[:, row, place], deviations[:, place], name, **colour(number))
+            axes.line(ax, x, followed[:, row, place], deviations[:, place], name, **axes.colour(number))
     ax.axhline(0, color=PLAIN, linewidth=0.8)
-    ax.yaxis.set_major_formatter(number_tick)
-    ax.set_ylabel(f"weight in {unit}")
-    return finish(ax, history.records)
+    ax.yaxis.set_major_formatter(axes.number)
+    return axes.finish(ax, history.records, f"weight in {unit}")
