@@ -101,7 +101,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize("library", [pd, pl])
 def test_the_first_table_is_looked_at_as_the_beginning_of_a_file(library: Any) -> None:
-    rules = Rules(na=("unknown",), dates="age")
+    rules = Rules(na=("unknown",), dates="age", decimal=",")
     model = small(encode=braided.Encoder(rules))
     frame = library.DataFrame(ORDINARY)
     model.learn_many(frame, LABELS * 10)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from markupsafe import escape
 from rich.console import Console
 
 from braided import MODLClassifier, record
@@ -21,6 +20,8 @@ from braided.report.page import page, page_of_histories
 from braided.report.table import summary_table
 from braided.run import Job, RunOptions
 from conftest import made_up
+
+escape = pytest.importorskip("markupsafe", reason="the extra plot is not installed: run make test").escape
 
 TAG = re.compile(r"<(\w+)")
 

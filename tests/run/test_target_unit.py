@@ -25,28 +25,30 @@ def _comma(price: float) -> str:
 
 @pytest.mark.parametrize("task", ["auto", "regression"])
 @pytest.mark.parametrize(
-    ("header", "row"),
+    ("header", "row", "spelling"),
     [
-        ("a,price", lambda i, price: f'{i % 7},"${price:,.2f}"'),
-        ("a,price", lambda i, price: f"{i % 7},{price} EUR"),
-        ("a;price", lambda i, price: f"{i % 7};{_comma(price)} €"),
+        ("a,price", lambda i, price: f'{i % 7},"${price:,.2f}"', ("--thousands", ",")),
+        ("a,price", lambda i, price: f"{i % 7},{price} EUR", ()),
+        ("a;price", lambda i, price: f"{i % 7};{_comma(price)} €", ("--decimal", ",", "--thousands", ".")),
     ],
 )
-def test_a_unit_of_the_target_is_taken_off(tmp_path: Path, task: str, header: str, row: Any) -> None:
+def test_a_unit_of_the_target_is_taken_off(
+    tmp_path: Path, task: str, header: str, row: Any, spelling: tuple[str, ...]
+) -> None:
     plain, priced = tmp_path / "plain.csv", tmp_path / "priced.csv"
     plain.write_text("a,price\n" + "".join(f"{i % 7},{price}\n" for i, price in enumerate(PRICES)))
     lines = [header, *(row(i, price) for i, price in enumerate(PRICES))]
     priced.write_text("\n".join(lines) + "\n")
-    found, said = _run(priced, "--task", task)
+    found, said = _run(priced, "--task", task, *spelling)
     assert found["task"] == "regression"
     assert found["runs"][0]["metrics"] == _run(plain)[0]["runs"][0]["metrics"]
     if task == "auto":
         assert "such as 1000.25, in " in said
     # Another unit is another quantity, and does not fit.
     priced.write_text("\n".join([*lines, f"1{header[1]}7 kg"]) + "\n")
-    refused = braided("run", str(priced), "--target", "price", "-m", "mean", code=2)
+    refused = braided("run", str(priced), "--target", "price", "-m", "mean", *spelling, code=2)
     assert "the target of record 61 is '7 kg', and a regression needs numbers" in refused.stderr
-    assert _run(priced, "--on-error", "skip")[0]["skipped_records"] == 1
+    assert _run(priced, "--on-error", "skip", *spelling)[0]["skipped_records"] == 1
 
 
 def test_classes_with_a_unit_stay_classes(tmp_path: Path) -> None:

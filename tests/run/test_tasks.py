@@ -87,7 +87,7 @@ def test_a_regression_is_found_and_told(numbers: Path, tmp_path: Path) -> None:
         "RMSE",
         "MAE of mean",
         "last value",
-        "Each learner&#x27;s own error",
+        "Each learner&#39;s own error",
         "Weights at the end",
     ):
         assert words in text, words

@@ -102,7 +102,9 @@ def _download(url: str, part: Path, progress: Progress) -> None:
         have = have if resumed else 0
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
-        tag_file.write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "", "utf-8")
+        tag_file.write_text(
+            response.headers.get("ETag") or response.headers.get("Last-Modified") or "", encoding="utf-8"
+        )
         with part.open("ab" if resumed else "wb") as file:
             progress(have, total)
             while piece := response.raw.read(_CHUNK, decode_content=False):

@@ -70,11 +70,10 @@ class Encoder(base.Transformer):
         --------
         >>> import braided
         >>> records = [{"day": "1/2/2024", "t": "20,5"}, {"day": "31/1/2024", "t": "unknown"}] * 30
-        >>> encoder = braided.Encoder(braided.streams.Rules(na=("unknown",), dates="age"))
+        >>> encoder = braided.Encoder(braided.streams.Rules(na=("unknown",), dates="age", decimal=","))
         >>> for line in encoder.look(records).lines():
         ...     print(line)
         1 numeric, 1 date (day), target: 0 different values seen
-          decimal commas, as the first records and the semicolons show; `decimal='.'` says otherwise
           day  date (day first, as .age)
           t    number, 30 missing
         >>> encoder.learn_one(records[0])
