@@ -146,7 +146,6 @@ def test_many_features_come_in_turns_and_too_many_are_refused(client: Client) ->
         ({"task": "regression", "decision": "balanced"}, "decision is for classes"),
         ({"decision": "fair"}, "decision"),
         ({"costs": {"a": {"b": -1.0}}}, "costs['a']['b'] is -1.0"),
-        ({"max_classes": 2, "class_weight": {"a": 1.0, "b": 1.0, "c": 1.0}}, "has 3 labels"),
     ],
 )
 def test_what_is_no_decision_is_refused(client: Client, tmp_path: Path, spec: dict[str, Any], told: str) -> None:

@@ -221,7 +221,6 @@ def test_a_checkpoint_made_by_a_stranger_is_bounded(client: Client, tmp_path: Pa
         {"features": 3},
         {"features": [f"f{i}" for i in range(2_000)]},
         {"classes": None},
-        {"drift": {"detector": {"kind": "ADWIN", "parts": {}}, "watch": {}}},
     ):
         content = encode("MODLClassifier", {**metadata, **changed}, arrays)
         is_problem(client.put("/models/o/checkpoint", content=content, headers=octets), 422, "")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,22 +14,22 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from braided import presets
 from braided.combiners import COMBINERS
-from braided.encode.saved import given_rules, restored_encoder
+from braided.encode.saved import given_rules
 from braided.errors import BraidedError
 from braided.estimators import ESTIMATORS, MODLClassifier, MODLRegressor
 from braided.estimators.base import MODL
 from braided.estimators.encoder import Encoder
-from braided.estimators.params import REGRESSION
+from braided.estimators.params import REGRESSION, ModelParams
 from braided.fleet import KIND, SHARES, Fleet
-from braided.fleet.cache import restored_keys
 from braided.fleet.layout import RowLayout
 from braided.kernels import keyed
 from braided.learners import LEARNERS, CompiledLearner, LearnerConfig
+from braided.presets import Preset
 from braided.serve.problems import HTTPProblem, key_errors_as_problems, shown
-from braided.serve.records import check_text, checked_key, checked_label
+from braided.serve.records import check_text, checked_label
 from braided.serve.settings import Limits
 from braided.serve.state import MODEL_KINDS, Model, ModelState, restored_model
-from braided.store import REMEDY, Checkpoint, checked, decode, unpack_name, unpack_names
+from braided.store import REMEDY, Checkpoint, checked, decode, unpack_name
 
 BRAID, START, NONE = SHARES
 #: Bounds on a learner's settings; what they multiply to is bounded by `Limits.weights`.
@@ -44,6 +44,8 @@ _MAX_HEADER, _MAX_COUNTED = 8 * 2**20, 2**50
 _MAX_MODELS = 500
 #: Settings that say nothing of a model without keys.
 _OF_A_FLEET = ("share", "max_keys", "in_memory", "evict")
+#: And those that say nothing of a regression.
+_OF_CLASSES = ("decision", "class_weight", "costs")
 _KINDS = {kind.__name__: kind for kind in LEARNERS}
 _FILE, _FLEET = "the checkpoint", "the checkpoint's fleet"
 
@@ -105,31 +107,35 @@ def _refuse_beyond(what: str, value: int, most: int, option: str) -> None:
         )  # fmt: skip
 
 
+def _refuse_given(spec: ModelSpec, names: Iterable[str], why: str) -> None:
+    """Refuse settings that say nothing of such a model."""
+    for name in names:
+        if getattr(spec, name) != ModelSpec.model_fields[name].default:
+            raise HTTPProblem(422, f"{name} is for {why}")
+
+
 def model_from(spec: ModelSpec, limits: Limits, folder: Path | None = None) -> Model:
     """A fresh model; `folder` is for those keys of a fleet that are not to be in memory."""
     if spec.key is None:
-        for name in _OF_A_FLEET:
-            if getattr(spec, name) != ModelSpec.model_fields[name].default:
-                raise HTTPProblem(422, f"{name} is for a fleet: give key, the field of a record that says whose it is")
+        _refuse_given(spec, _OF_A_FLEET, "a fleet: give key, the field of a record that says whose it is")
+    if spec.task == REGRESSION:
+        _refuse_given(spec, _OF_CLASSES, "classes: leave it out of a regression")
     features, classes = spec.max_features or limits.features, spec.max_classes or limits.classes
     _refuse_beyond("max_features", features, limits.features, "max-features")
     _refuse_beyond("max_classes", classes, limits.classes, "max-classes")
     learners = None if spec.learners is None else tuple(_learner(item, i) for i, item in enumerate(spec.learners))
-    _check_decision(spec, classes)
+    _bound_learners(learners or ())
+    wanted = {**vars(spec), "learners": learners, "max_features": features, "max_classes": classes}
     try:
-        given: dict[str, Any] = {"delay": spec.delay, "expire_after": spec.expire_after}
-        if spec.encode or isinstance(spec.encode, dict):
+        wanted["preset"] = presets.get(spec.preset)
+        if spec.encode is not False:
             most = _most_names(features, spec.expire_after, limits)
             rules = spec.encode if isinstance(spec.encode, dict) else {}
-            given["encode"] = Encoder(given_rules({**rules, "max_features": most}))
-        given |= {"preset": presets.get(spec.preset), "learners": learners, "combiner": spec.combiner}
-        given |= {"seed": spec.seed, "max_features": features}
-        model: MODL
-        if spec.task == REGRESSION:
-            model = MODLRegressor(**given)
-        else:
-            decision: Any = {name: getattr(spec, name) for name in ("decision", "class_weight", "costs")}
-            model = MODLClassifier(max_classes=classes, **given, **decision)
+            wanted["encode"] = Encoder(given_rules({**rules, "max_features": most}))
+        given = {name: wanted[name] for name in ModelParams.names(spec.task) if name in wanted}
+        model: MODLClassifier | MODLRegressor = (
+            MODLRegressor(**given) if spec.task == REGRESSION else MODLClassifier(**given)
+        )
         check_size(model, limits)
         if spec.key is None:
             return model
@@ -138,19 +144,6 @@ def model_from(spec: ModelSpec, limits: Limits, folder: Path | None = None) -> M
         return Fleet(model, key, spec.share, spec.in_memory, folder, max_keys, spec.evict)
     except BraidedError as error:
         raise HTTPProblem(422, str(error)) from None
-
-
-def _check_decision(spec: ModelSpec, most: int) -> None:
-    """Refuse a decision where there are no classes, and one about more labels than there may be."""
-    given = [name for name in ("class_weight", "costs") if getattr(spec, name) is not None]
-    given += ["decision"] if spec.decision != "likeliest" else []
-    if given and spec.task == REGRESSION:
-        raise HTTPProblem(422, f"{given[0]} is for classes: leave it out of a regression")
-    weights = {} if isinstance(spec.class_weight, str) else spec.class_weight or {}
-    costs = spec.costs or {}
-    labels = max([len(weights), len(costs), *map(len, costs.values())])
-    if labels > most:
-        raise HTTPProblem(422, f"class_weight or costs has {labels} labels: give at most max_classes, {most}")
 
 
 def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
@@ -162,13 +155,6 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
     known = {field.name for field in fields(_KINDS[kind])}
     if foreign := sorted(values.keys() - known):
         raise HTTPProblem(422, f"{where} has a setting {shown(foreign[0])}: {kind} has {', '.join(sorted(known))}")
-    for name, value in values.items():
-        if isinstance(value, list) and len(value) > _MAX_LAYERS:
-            raise HTTPProblem(422, f"{where}.{name} has {len(value)} entries: give at most {_MAX_LAYERS}")
-        most = _MAX_OF.get(name, _MAX_WIDTH)
-        for number in value if isinstance(value, list) else (value,):
-            if type(number) is int and number > most:
-                raise HTTPProblem(422, f"{where}.{name} is {shown(number)}: give at most {most}")
     try:
         config: LearnerConfig = TypeAdapter(_KINDS[kind]).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
@@ -178,26 +164,38 @@ def _learner(item: dict[str, Any], place: int) -> LearnerConfig:
     return config
 
 
-def _max_classes(model: MODL) -> int | None:
-    return model.core.classes.limit if isinstance(model, MODLClassifier) else None
+def _bound_learners(learners: Sequence[Any]) -> None:
+    """Refuse learners that are too many, or one that is too large."""
+    if len(learners) > _MAX_LEARNERS:
+        raise HTTPProblem(422, f"there are {len(learners)} learners: give at most {_MAX_LEARNERS}")
+    for place, learner in enumerate(learners):
+        for name, value in asdict(learner).items():
+            numbers = value if isinstance(value, tuple) else (value,)
+            if len(numbers) > _MAX_LAYERS:
+                raise HTTPProblem(422, f"learners[{place}].{name} has {len(numbers)} entries: at most {_MAX_LAYERS}")
+            most = _MAX_OF.get(name, _MAX_WIDTH)
+            for number in numbers:
+                if type(number) is int and number > most:
+                    raise HTTPProblem(422, f"learners[{place}].{name} is {shown(number)}: give at most {most}")
+
+
+def _n_outputs(model: MODL) -> int:
+    """How many classes a model may have, or its one value."""
+    return max(2, model.core.classes.limit) if isinstance(model, MODLClassifier) else 1
 
 
 def _numbers(model: MODL) -> int:
     """How many numbers a model may come to hold."""
-    total, outputs = 0, max(2, _max_classes(model) or 0) if isinstance(model, MODLClassifier) else 1
-    for learner in model.braid.learners:
-        assert isinstance(learner, CompiledLearner)
-        total += learner.numbers(model.max_features, outputs)
-    return total
+    learners = [learner for learner in model.braid.learners if isinstance(learner, CompiledLearner)]
+    return sum(learner.numbers(model.max_features, _n_outputs(model)) for learner in learners)
 
 
 def check_size(model: MODL, limits: Limits) -> None:
     """Refuse a model that may come to hold too many numbers."""
     if (total := _numbers(model)) > limits.weights:
-        outputs = max(2, _max_classes(model) or 0) if isinstance(model, MODLClassifier) else 1
         raise HTTPProblem(
-            422, f"the model may come to hold {total:,} numbers with {model.max_features} features and {outputs} "
-            f"outputs, and this service allows {limits.weights:,}: ask for less of them"
+            422, f"the model may come to hold {total:,} numbers with {model.max_features} features and "
+            f"{_n_outputs(model)} outputs, and this service allows {limits.weights:,}: ask for less of them"
         )  # fmt: skip
 
 
@@ -209,17 +207,17 @@ def _checked_max_keys(model: MODL, share: str, wanted: int | None, limits: Limit
         )
     one = _numbers(model)
     if share == BRAID:
-        layout = RowLayout.for_sizes(model.task == REGRESSION, model.max_features, _max_classes(model) or 1)
+        classes = model.core.classes.limit if isinstance(model, MODLClassifier) else 1
+        layout = RowLayout.for_sizes(model.task == REGRESSION, model.max_features, classes)
         most = (limits.fleet_weights - one) // (layout.size + 2 * keyed.DOUBLES)
     else:
         most = min(_MAX_MODELS, limits.fleet_weights // one - (share == START))
     most = min(limits.keys, most)
     if most < 1 or (wanted is not None and wanted > most):
         asked = "a fleet" if wanted is None else f"max_keys is {wanted}"
-        classes = f", {_max_classes(model)} classes" if isinstance(model, MODLClassifier) else ""
         raise HTTPProblem(
-            422, f"{asked}, and this service allows {max(most, 0):,} keys with {model.max_features} features{classes} "
-            f"and share {share}: ask for less of them"
+            422, f"{asked}, and this service allows {max(most, 0):,} keys with {model.max_features} features, "
+            f"{_n_outputs(model)} outputs and share {share}: ask for less of them"
         )  # fmt: skip
     return wanted or most
 
@@ -230,16 +228,19 @@ def _most_names(features: int, expire_after: Any, limits: Limits) -> int:
 
 
 def state_from_checkpoint(name: str, content: bytes, limits: Limits, folder: Path | None = None) -> ModelState:
-    """A model from a client's file, and what clients had left with it where it was exported."""
+    """A model from a client's file, and what clients had left with it where it was exported.
+
+    To read it refuses what could crash the process; here it is held to the bounds of what the service makes itself.
+    """
     try:
         found = decode(content, "in the body", *MODEL_KINDS, max_header=_MAX_HEADER)
         for array_name, array in found.arrays.items():
             if array.dtype.kind == "i" and array.size and array.max() > _MAX_COUNTED:
                 raise BraidedError(f"the checkpoint's array {shown(array_name)} counts to {array.max()}: nothing did")
         if found.kind == KIND:
-            _check_fleet(found.metadata, limits)
+            _bound_fleet(found.metadata, limits)
         else:
-            _check_model(found.kind, found.metadata, limits)
+            _bound_model(found.kind, found.metadata, limits)
         with key_errors_as_problems():
             state = ModelState(name, restored_model(found, folder), limits, created=time.time())
         state.take_over(found)
@@ -247,19 +248,27 @@ def state_from_checkpoint(name: str, content: bytes, limits: Limits, folder: Pat
         raise HTTPProblem(422, str(error)) from None
     if len(state.clients) > limits.clients:
         raise HTTPProblem(422, f"the checkpoint has {len(state.clients)} clients: at most {limits.clients} are allowed")
-    waiting = state.late.entries()
-    names = (name for one in waiting for name in one.records.names)
-    for text in {*state.clients, *state.late.keys(), *names, *state.stats.names}:
+    for label in state.classes:
+        checked_label(label, 0, False, limits)
+    for text in _texts(state, found.metadata):
         check_text(text, f"the checkpoint's {shown(text)}", limits.text)
-    for one in waiting if state.key is not None else ():
-        checked_key(None if one.records.keys is None else one.records.keys[0], str(state.key), 0, limits.text)
     return state
 
 
-def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MODL | None = None) -> MODL:
-    """Hold what a file says of one model to the bounds of those that the service makes; such a model, untaught.
+def _texts(state: ModelState, metadata: dict[str, Any]) -> set[Any]:
+    """Names and keys that come from a checkpoint, which answers, logs and the page may show."""
+    found = {*state.model.feature_names, *state.stats.names, *state.clients, *state.late.keys()}
+    for one in state.late.entries():
+        found |= {*one.records.names, *(one.records.keys or [None] if state.key is not None else ())}
+    if state.rules is not None:
+        found |= state.rules.kinds.keys() | state.rules.feature_columns().keys()
+    return found | {*metadata.get("inside", {}).get("texts", ())}
 
-    The models of a fleet are `alike`, so that one of them is made here.
+
+def _bound_model(kind: str, metadata: dict[str, Any], limits: Limits) -> MODL:
+    """Hold the settings of a checkpoint's model to the bounds of those that the service makes; such a model, untaught.
+
+    The models of a fleet have the settings of the one of which it was made.
     """
     parameters = checked(_FILE, metadata, "parameters", dict)
     for key, most in (("features", limits.features), ("classes", limits.classes)):
@@ -267,17 +276,19 @@ def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MOD
         _refuse_beyond(
             f"the number of {key} in the checkpoint", len(checked(_FILE, metadata, key, list)), most, f"max-{key}"
         )
-    if metadata.get("drift") is not None or parameters.get("drift_detector") is not None:
+    params = ModelParams.of_metadata(metadata)
+    if params.drift_detector is not None:
         # Detectors are River's, and what a changed one does at some later record cannot be foreseen here.
         raise BraidedError("the checkpoint has a drift detector, and this service takes none: save a model without")
-    _check_rules(metadata, parameters, limits)
-    for name in metadata["features"]:
-        check_text(name, f"the checkpoint's feature {shown(name)}", limits.text)
-    for label in unpack_names("classes", metadata["classes"]):
-        checked_label(label, 0, kind == MODLRegressor.__name__, limits)
-    _check_configurations(parameters)
-    if alike is not None:
-        return alike
+    if params.delay > _MAX_DELAY:
+        raise BraidedError(f"the checkpoint's delay is {shown(params.delay)}: at most {_MAX_DELAY:,} is allowed")
+    for learners in (params.learners, *((params.preset.learners, params.preset.numeric)
+                                        if isinstance(params.preset, Preset) else ())):  # fmt: skip
+        _bound_learners(learners or ())
+    if metadata.get("encode") is not None:
+        rules = checked("the checkpoint's column rules", checked(_FILE, metadata, "encode", dict), "rules", dict)
+        most = _most_names(parameters["max_features"], params.expire_after, limits)
+        rules["max_features"] = min(checked("the rules", rules, "max_features", int), most)
     empty = {**metadata, "features": [], "classes": [], "encode": None}
     untaught = restored_model(Checkpoint(kind, empty, {"steps": np.zeros(1, dtype=np.int64)}))
     assert isinstance(untaught, MODL)
@@ -285,63 +296,12 @@ def _check_model(kind: str, metadata: dict[str, Any], limits: Limits, alike: MOD
     return untaught
 
 
-def _check_rules(metadata: dict[str, Any], parameters: dict[str, Any], limits: Limits) -> None:
-    """Hold the rules of a checkpoint's columns to the bounds of those that the service makes."""
-    if metadata.get("encode") is None:
-        return
-    document = checked(_FILE, metadata, "encode", dict)
-    rules = checked("the checkpoint's column rules", document, "rules", dict)
-    most = _most_names(parameters["max_features"], parameters.get("expire_after"), limits)
-    document["rules"] = {**rules, "max_features": min(checked("the rules", rules, "max_features", int), most)}
-    encoder = restored_encoder(document)
-    names = [encoder.categories.name(column, value) for column, of in encoder.categories.known.items() for value in of]
-    for name in [*encoder.kinds, *names]:
-        check_text(name, f"the checkpoint's column {shown(name)}", limits.text)
-
-
-def _check_configurations(parameters: dict[str, Any]) -> None:
-    """Hold a checkpoint's settings to the same bounds as a client's."""
-    preset = parameters.get("preset")
-    lists = [parameters.get("learners")]
-    if isinstance(preset, dict):
-        lists += [preset.get("learners"), preset.get("numeric") or None]
-    for items in lists:
-        if items is None:
-            continue
-        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-            raise BraidedError(f"the checkpoint has {shown(items)} for learners: {REMEDY}")
-        if not 1 <= len(items) <= _MAX_LEARNERS:
-            raise BraidedError(f"the checkpoint has {len(items)} learners: at most {_MAX_LEARNERS} are allowed")
-        for place, item in enumerate(items):
-            _learner(item, place)
-    delay = parameters.get("delay", 0)
-    if not isinstance(delay, int) or not 0 <= delay <= _MAX_DELAY:
-        raise BraidedError(f"the checkpoint's delay is {shown(delay)}: at most {_MAX_DELAY:,} is allowed")
-
-
-def _models_in(metadata: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What a fleet's file says of each of its models, that of which it was made first."""
-    template = checked(_FLEET, metadata, "template", dict)
-    yield template
-    inside = checked(_FLEET, metadata, "inside", dict)
-    models = checked(_FLEET, {"models": [], **inside}, "models", list)
-    if len(models) > _MAX_MODELS:
-        raise BraidedError(f"the checkpoint has {len(models)} models: at most {_MAX_MODELS} are allowed")
-    for model in (inside.get("model"), *models):
-        if not isinstance(model, dict):
-            raise BraidedError(f"the checkpoint has {shown(model)} for a model: {REMEDY}")
-        yield {**model, "parameters": template["parameters"]}
-
-
-def _check_fleet(metadata: dict[str, Any], limits: Limits) -> None:
-    """Hold what a file says of a fleet to the bounds of those that the service makes."""
+def _bound_fleet(metadata: dict[str, Any], limits: Limits) -> None:
+    """Hold the settings of a checkpoint's fleet to the bounds of those that the service makes."""
     kind = checked(_FILE, metadata, "estimator", str)
     if kind not in ESTIMATORS:
         raise BraidedError(f"the checkpoint's estimator is {shown(kind)}: {REMEDY}")
-    model: MODL | None = None
-    for each in _models_in(metadata):
-        model = _check_model(kind, each, limits, model)
-    assert model is not None
+    model = _bound_model(kind, checked(_FLEET, metadata, "template", dict), limits)
     parameters = checked(_FLEET, metadata, "parameters", dict)
     check_text(unpack_name(parameters.get("key")), "the checkpoint's key", limits.text)
     share = checked(_FLEET, parameters, "share", str)
@@ -353,15 +313,9 @@ def _check_fleet(metadata: dict[str, Any], limits: Limits) -> None:
     parameters["max_keys"] = min(wanted, _checked_max_keys(model, share, None, limits))
     if checked(_FLEET, metadata, "learned", int) > _MAX_COUNTED:
         raise BraidedError(f"{_FLEET}: 'learned' is {metadata['learned']}, and nothing did; {REMEDY}")
-    inside = checked(_FLEET, metadata, "inside", dict)
-    texts = restored_keys(_FLEET, inside)
-    if len(texts) > parameters["max_keys"]:
+    keys = len(checked(_FLEET, checked(_FLEET, metadata, "inside", dict), "texts", list))
+    if keys > parameters["max_keys"]:
         raise BraidedError(
-            f"the checkpoint has {len(texts):,} keys, and this service allows {parameters['max_keys']:,} of such: "
-            "start `braided serve` with a higher --max-keys, or take a model of fewer features and classes"
+            f"the checkpoint has {keys:,} keys, and this service allows {parameters['max_keys']:,} of such: start "
+            "`braided serve` with a higher --max-keys, or take a model of fewer features and classes"
         )
-    for text in texts:
-        checked_key(text, "of the checkpoint", 0, limits.text)
-    if share != BRAID:
-        for label in unpack_names("labels", checked(_FLEET, inside, "labels", list)):
-            checked_label(label, 0, model.task == REGRESSION, limits)
