@@ -137,7 +137,7 @@ class Service:
         self._keep_reserve()
         for path in sorted(models.iterdir()):
             name = path.name.removesuffix(SUFFIX)
-            if path.name.startswith((_NEW, _GONE)):
+            if path.name.startswith((_NEW, _GONE)) and path.is_file():
                 path.unlink()
                 say(f"removed {path.name}, which was being made or removed when the service stopped")
             elif path.is_dir():
