@@ -85,12 +85,12 @@ def test_a_line_that_stops_a_run_follows_the_plan(tmp_path: Path) -> None:
     done = braided("inspect", str(path), code=2)
     assert done.stdout.splitlines()[0] == "2 numeric, target y: 1 different value seen"
     assert done.stderr == (
-        f"braided: {path}:3: 2 fields where 3 are expected: mend the line; --on-error skip goes on without such "
+        f"braided: {path}:3: 2 fields where 3 are expected: fix the line; --on-error skip goes on without such "
         "records\n"
     )
     assert braided("run", str(path), "--model", "majority", code=2).stderr == done.stdout + done.stderr
     skipped = json.loads(braided("run", str(path), "--model", "majority", "--on-error", "skip", "--json").stdout)
-    assert skipped["first_problem"] == f"{path}:3: 2 fields where 3 are expected: mend the line"
+    assert skipped["first_problem"] == f"{path}:3: 2 fields where 3 are expected: fix the line"
     assert "2 different values" in braided("inspect", str(path), "--on-error", "skip").stdout
 
 

@@ -161,7 +161,7 @@ def test_standard_input_gives_the_errors_of_the_file(csv_file: Path) -> None:
         (["{csv}", "--checkpoint", "/no such folder/c"], "cannot be written"),
         (["{csv}", "--out", "{csv}"], "is a file: give a folder"),
         (["magic04", "--data-dir", "/no such folder"], "or put magic04.data ("),
-        (["{ragged}"], "ragged.csv:902: 1 fields where 7 are expected"),
+        (["{ragged}"], "ragged.csv:902: 1 field where 7 are expected"),
         (["{empty}"], "has no records"),
     ],
 )

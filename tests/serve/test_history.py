@@ -176,7 +176,7 @@ def test_what_is_not_kept_is_refused_and_changes_nothing(worker: Worker) -> None
     assert worker.trouble is None
     ask(worker, "restore", record=60)
     teach(worker, 60, 65)
-    with pytest.raises(HTTPProblem, match="cannot go back to record 201: it has only 65 records"):
+    with pytest.raises(HTTPProblem, match="cannot go back to record 201: it has only 200 records"):
         ask(worker, "restore", record=201)
     worker.stop()
     without_snapshots(worker.storage.path, "= 0")

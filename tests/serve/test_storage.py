@@ -507,3 +507,27 @@ def test_a_log_whose_commits_were_not_synced_may_have_holes(settings: Settings, 
         path.write_bytes(content[:at] + bytes(4_120) + content[at + 4_120 :])
         copy = lying_there(there, tmp_path / f"page {page}")
         assert 0 <= reopened(copy).state.stats.records <= 60
+
+
+def test_the_view_has_what_the_model_is_made_of(settings: Settings) -> None:
+    worker = served_model(Settings(settings.folder))
+    items = rows(60)
+
+    def seen() -> list[str]:
+        with contextlib.closing(read_only(worker.storage.path)) as connection:
+            return [y for (y,) in connection.execute("SELECT y FROM learned")]
+
+    def labels(*places: range) -> list[str]:
+        return [items[place]["y"] for some in places for place in some]
+
+    teach(worker, items[:30])
+    ask(worker, "learn", records=records(items[30:35]), client="me", sequence=0)
+    ask(worker, "learn", records=records(items[30:40]), client="me", sequence=0)
+    assert seen() == labels(range(40)), "duplicates are there once"
+    ask(worker, "restore", record=17)
+    assert seen() == labels(range(17))
+    teach(worker, items[50:60])
+    assert seen() == labels(range(17), range(50, 60))
+    ask(worker, "restore", record=40)
+    assert seen() == labels(range(40)), "what was gone back from can be gone back to"
+    worker.stop()

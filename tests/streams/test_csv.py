@@ -134,3 +134,16 @@ def test_a_line_that_says_the_delimiter_is_no_record(tmp_path: Path) -> None:
     batch = next(iter(stream.batches()))
     assert (batch.names, batch.values.tolist(), batch.targets) == (("a", "b,c"), [[1, 2], [3, 4]], ["u", "v"])
     assert "d.csv:5" in stream.counts.first_problem  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("title", ["Silo readings, plant Graz 2026\n", "Export, 03.01.2026, Graz\n\n", "Report\nMay\n"])
+def test_a_title_above_the_table_is_named_with_its_remedy(tmp_path: Path, title: str) -> None:
+    table = "silo;t;y\n" + "".join(f"{i % 7};{i}.5;{i % 2}\n" for i in range(60))
+    path = tmp_path / "d.csv"
+    path.write_text(title + table)
+    rows = title.count("\n")
+    with pytest.raises(BraidedError, match=rf"if the header is in line {rows + 1}, give `skip_rows={rows}`"):
+        read_whole(open_stream(str(path)))
+    found = read_whole(open_stream(str(path), skip_rows=rows))
+    path.write_text(table)
+    np.testing.assert_array_equal(found.table.values, read_whole(open_stream(str(path))).table.values)

@@ -88,7 +88,7 @@ def test_a_column_called_target_is_the_target(tmp_path: Path) -> None:
         ("\n\n", None, "d.csv:1: the file is empty"),
         ("a\n1\n2\n", None, "d.csv:1: only one column"),
         ("a,b,y\n1,2,0\n" + "1,2,0\n" * 20 + "1,1_000,0\n", None, "d.csv:23: column 'b' is '1_000'"),
-        ("a,b\n1,2\n3\n", None, "d.csv:3: 1 fields where 2 are expected"),
+        ("a,b\n1,2\n3\n", None, "d.csv:3: 1 field where 2 are expected"),
         ("a,b,y\n1,2,0\n" + "1,2,0\n" * 20 + "1,x,0\n", None, "d.csv:23: column 'b' is 'x': features must be numbers"),
         ("a,b,y\n1,inf,0\n", None, "d.csv:2: column 'b' is 'inf': features must be finite"),
         ("a,b,y\n1,2,\n", None, "d.csv:2: the label is missing"),

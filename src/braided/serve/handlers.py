@@ -28,7 +28,7 @@ from braided.serve.middleware import Policy, content_type
 from braided.serve.operations import JSON, NDJSON, OCTETS
 from braided.serve.predictions import PREDICT_CHUNK, PredictionThreads
 from braided.serve.problems import HTTPProblem, shown, too_busy
-from braided.serve.records import RawRecords, check_text, checked_label, checked_weight, decode_json, is_plain
+from braided.serve.records import RawRecords, as_float, check_text, checked_label, checked_weight, decode_json, is_plain
 from braided.serve.recovery import time_of
 from braided.serve.requests import WriteRequest
 from braided.serve.security import EVERYBODY, Grant
@@ -352,8 +352,10 @@ def moment_of(document: Any) -> tuple[int | None, float | None]:
         record = document["record"]
         if type(record) is int and record >= 0:
             return record, None
-    if isinstance(document, dict) and document.keys() == {"time"} and isinstance(document["time"], str):
-        with contextlib.suppress(ValueError, OverflowError):
+    if isinstance(document, dict) and document.keys() == {"time"}:
+        if type(document["time"]) in (int, float):
+            return None, as_float(document["time"])
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
             return None, time_of(document["time"])
     raise HTTPProblem(
         422, f'the body is {shown(document)}: give {{"record": number}} or {{"time": "2026-03-01T10:00:00Z"}}'

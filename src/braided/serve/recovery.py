@@ -104,11 +104,13 @@ def find(storage: Storage, record: int | None = None, at: float | None = None) -
     """The last moment when the model had so many records, or that was not after a time: a request, and a part."""
     snapshots = storage.snapshots()
     first = snapshots[0]
-    count, found = first.records, None
+    count = largest = first.records
+    found = None
     moments = itertools.chain([(first.number, "snapshot", first.time, 0, 0)], storage.timeline(first.number))
     for number, kind, came, n, learned in moments:
         before = count
         count = learned if kind == "restore" else count + learned
+        largest = max(largest, count)
         if count == record or (at is not None and came <= at):
             found = (number, 0)
         elif kind == "learn" and record is not None and before < record < count:
@@ -116,8 +118,8 @@ def find(storage: Storage, record: int | None = None, at: float | None = None) -
     if found is not None:
         return found
     wanted = f"record {record}" if record is not None else utc(at or 0.0)
-    if record is not None and record > count:
-        raise BraidedError(f"the model cannot go back to {wanted}: it has only {count} records; ask for fewer")
+    if record is not None and record > largest:
+        raise BraidedError(f"the model cannot go back to {wanted}: it has only {largest} records; ask for fewer")
     raise BraidedError(
         f"the model cannot go back to {wanted}: what is kept of it begins with record {snapshots[0].records}, of "
         f"{utc(snapshots[0].time)}; ask for a moment since then"

@@ -89,10 +89,10 @@ class Label(TypedDict):
 
 @_strict
 class Restore(TypedDict):
-    """The moment to go back to: a number of records, or a time in ISO 8601 (UTC if it has no offset)."""
+    """The moment to go back to: a number of records, or a time in ISO 8601 (UTC if it has no offset) or in seconds."""
 
     record: NotRequired[Annotated[int, Field(ge=0)]]
-    time: NotRequired[str]
+    time: NotRequired[str | float]
 
 
 class Prediction(TypedDict):

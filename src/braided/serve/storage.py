@@ -50,6 +50,12 @@ CREATE TABLE snapshots (number INTEGER PRIMARY KEY, records INTEGER, time REAL, 
 CREATE TABLE snapshot_parts (snapshot INTEGER, part INTEGER, content BLOB, crc INTEGER,
                              PRIMARY KEY (snapshot, part));
 CREATE VIEW learned AS
+    WITH RECURSIVE line(start, stop, part) AS (
+        SELECT coalesce(max(number), 0), (SELECT max(number) FROM requests), 0 FROM requests WHERE kind = 'restore'
+        UNION ALL
+        SELECT coalesce((SELECT max(number) FROM requests WHERE kind = 'restore' AND number <= back.back_to), 0),
+               back.back_to, back.part
+        FROM line JOIN requests AS back ON back.number = line.start)
     SELECT requests.number AS request, datetime(time, 'unixepoch') AS time, client, requests.id,
            (SELECT json_group_object(name.value, cell.value)
             FROM json_each(records, '$.names') AS name JOIN json_each(row.value) AS cell ON cell.key = name.key
@@ -57,8 +63,11 @@ CREATE VIEW learned AS
            json_extract(records, '$.y[' || row.key || ']') AS y,
            coalesce(json_extract(records, '$.w[' || row.key || ']'), 1.0) AS w,
            json_extract(records, '$.key[' || row.key || ']') AS key
-    FROM requests, json_each(records, '$.values') AS row
-    WHERE kind IN ('learn', 'label') AND refused IS NULL AND row.key >= count - learned;
+    FROM requests JOIN line ON requests.number > start AND requests.number <= stop + 1,
+         json_each(records, '$.values') AS row
+    WHERE kind IN ('learn', 'label') AND refused IS NULL AND row.key >= count - learned
+          AND (requests.number <= stop OR row.key < line.part)
+    ORDER BY requests.number, row.key;
 """
 _REQUEST = "number, kind, time, count, client, sequence, id, back_to, part, growth, records, learned, refused"
 

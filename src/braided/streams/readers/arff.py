@@ -178,7 +178,7 @@ class ARFFStream(FileStream):
             return row
         fields = _fields(line)
         if len(fields) != len(absent):
-            raise BraidedError(f"{len(fields)} fields where {len(absent)} are expected: mend the line")
+            raise BraidedError(f"{len(fields)} fields where {len(absent)} are expected: fix the line")
         return fields
 
 

@@ -29,6 +29,8 @@ DELIMITERS = (",", ";", "\t", "|")
 _QUOTED = re.compile(r'"[^"]*"')
 #: Rows among which the header is looked for where the first one seems to be a title.
 _MAX_ABOVE = 20
+#: Rows that a table below a title has at least.
+_MIN_TABLE = 3
 _SAID = re.compile(r"sep=([,;\t|])", re.IGNORECASE)
 
 
@@ -87,7 +89,8 @@ def misfit(fields: list[str] | str, n: int) -> str | None:
     """What is wrong with a row of fields, where n are expected."""
     if isinstance(fields, str):
         return fields
-    return None if len(fields) == n else f"{len(fields)} fields where {n} are expected: mend the line"
+    found = f"{len(fields)} field{'s' if len(fields) != 1 else ''}"
+    return None if len(fields) == n else f"{found} where {n} are expected: fix the line"
 
 
 def header_below(opening: list[tuple[int, list[str] | str]]) -> int | None:
@@ -103,6 +106,28 @@ def header_below(opening: list[tuple[int, list[str] | str]]) -> int | None:
         if not isinstance(fields, str) and all(field.strip() and not _is_number(field) for field in fields):
             return line if len(fields) == len(first) else None
     return None
+
+
+def title_above(lines: list[str]) -> int | None:
+    r"""How many lines stand above a table: its lines have the same number of fields, those above have fewer.
+
+    >>> title_above(["Report, May 2026\n", "\n", "size;kind\n", "1;a\n", "2;b\n", "3;a\n"])
+    2
+    """
+    filled = [place for place, line in enumerate(lines) if line.strip()]
+    if len(filled) <= _MIN_TABLE:
+        return None
+    found = None
+    for delimiter in DELIMITERS:
+        counts = [_QUOTED.sub("", lines[place]).count(delimiter) for place in filled]
+        table = [place for place, count in zip(filled, counts, strict=True) if count == counts[-1]]
+        if not counts[-1] or max(counts) > counts[-1]:
+            continue
+        if len(table) == len(filled):
+            return None  # all lines are alike
+        if found is None and len(table) > _MIN_TABLE and filled[-len(table) :] == table:
+            found = table[0]
+    return None if found is None or _SAID.fullmatch(lines[0].rstrip("\r\n")) else found
 
 
 @dataclass(frozen=True)
@@ -187,6 +212,15 @@ class CSVStream(FileStream):
 
     def _layout(self, delimiter: str, encoding: str | None) -> Layout:
         skipped = self.skip_rows
+        if (
+            not skipped
+            and self.delimiter is None
+            and (title := title_above(list(islice(self._lines(encoding), _MAX_ABOVE))))
+        ):
+            raise BraidedError(
+                f"{self.path}:1: the lines from {title + 1} on have other fields than those above: if the header is in "
+                f"line {title + 1}, give `skip_rows={title}`"
+            )
         opening = [(skipped + line, row) for line, row in islice(rows(self._lines(encoding), delimiter), _MAX_ABOVE)]
         if not opening:
             after = f" after line {skipped}" if skipped else ""
