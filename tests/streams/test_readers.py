@@ -462,7 +462,7 @@ def test_options_without_meaning_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     path.write_text("a,y\n1,2\n")
     for message, options in {
-        "`query` is for data bases": {"query": "SELECT 1"},
+        "`query` is for databases": {"query": "SELECT 1"},
         "`idle` is for `follow`": {"idle": 1.0},
         "`delimiter` 'ab': give one character": {"delimiter": "ab"},
     }.items():

@@ -93,9 +93,9 @@ def test_bad_queries(query: str, message: str, tmp_path: Path) -> None:
 def test_bad_addresses(tmp_path: Path) -> None:
     with pytest.raises(BraidedError, match="there is no file"):
         open_stream("sqlite:///nothing.db", query="SELECT 1")
-    with pytest.raises(BraidedError, match=r"'postgresql://u@h/d' is a data base: give `query`"):
+    with pytest.raises(BraidedError, match=r"'postgresql://u@h/d' is a database: give `query`"):
         open_stream("postgresql://u:secret@h/d")
-    (tmp_path / "d.db").write_bytes(b"no data base at all, " * 100)
+    (tmp_path / "d.db").write_bytes(b"no database at all, " * 100)
     with pytest.raises(BraidedError, match="file is not a database"):
         read_whole(open_stream(f"sqlite:///{tmp_path / 'd.db'}", query="SELECT * FROM made_up"))
 

@@ -310,7 +310,7 @@ def source_fingerprint(options: RunOptions, data_dir: Path | None) -> str | None
     """A fingerprint of the files that are read, to notice on resuming that they are others.
 
     It is taken once, before they are read: one taken later would be that of a file which has changed meanwhile, of
-    which nobody knows what was read. Of standard input and of a data base on a server there is none; a stream that is
+    which nobody knows what was read. Of standard input and of a database on a server there is none; a stream that is
     followed knows its own place.
     """
     return None if options.follow else fingerprint(options.stream, data_dir)

@@ -419,4 +419,6 @@ def _from_query(request: Request, most_text: int) -> tuple[str | None, int]:
 def _first_error(errors: Any) -> str:
     first = errors[0]
     where = ".".join(str(part) for part in first["loc"]) or "the body"
+    if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        return f"{where[:100]}: there is no such setting: give some of {', '.join(ModelSpec.model_fields)}"
     return f"{where[:100]}: {first['msg'][:200]}"

@@ -72,7 +72,7 @@ def open_stream(
     skip_rows
         Lines at the beginning of a CSV file, such as a title, which are not read.
     query
-        SQL, for a data base.
+        SQL, for a database.
     follow, idle
         Wait for more lines, or files in a folder, until nothing has come for `idle` seconds.
     position
@@ -118,7 +118,7 @@ def open_stream(
 
 
 def _check_source(source: str, query: str | None, delimiter: str | None) -> None:
-    """Refuse an address of something that cannot be read, a query for what is no data base, and a bad delimiter."""
+    """Refuse an address of something that cannot be read, a query for what is no database, and a bad delimiter."""
     if delimiter is not None:
         check_delimiter(delimiter)
     if _SCHEME.match(source) and not sql.is_address(source) and not is_broker(source):
@@ -128,7 +128,7 @@ def _check_source(source: str, query: str | None, delimiter: str | None) -> None
         )
     if query is not None and not sql.is_address(source):
         raise BraidedError(
-            f"`query` is for data bases, and {without_password(source)!r} is none: give sqlite:///FILE or "
+            f"`query` is for databases, and {without_password(source)!r} is none: give sqlite:///FILE or "
             "postgresql://..."
         )
 
@@ -136,7 +136,7 @@ def _check_source(source: str, query: str | None, delimiter: str | None) -> None
 def _open_data_base(source: str, query: str | None, target: str | None, rules: Rules) -> Stream:
     """The rows that a query finds."""
     if query is None:
-        raise BraidedError(f"{sql.without_password(source)!r} is a data base: give `query` 'SELECT ...'")
+        raise BraidedError(f"{sql.without_password(source)!r} is a database: give `query` 'SELECT ...'")
     return sql.open_address(source, query, target, rules)
 
 

@@ -7,7 +7,7 @@ from braided.streams.readers import sql
 
 
 def without_password(source: str) -> str:
-    """The address of a data base or broker as it may be shown and stored; any other text as it is.
+    """The address of a database or broker as it may be shown and stored; any other text as it is.
 
     >>> without_password("postgresql://ann:secret@db.example/sales"), without_password("redis://:secret@h/plant")
     ('postgresql://ann@db.example/sales', 'redis://h/plant')

@@ -27,7 +27,7 @@ _CURSORS = count(1)
 
 
 def is_address(source: str) -> bool:
-    """Whether a source is the address of a data base."""
+    """Whether a source is the address of a database."""
     return source.startswith((_SQLITE, *_POSTGRES))
 
 
@@ -134,7 +134,7 @@ def open_address(source: str, query: str, target: str | None, rules: Rules) -> S
     """The stream of `sqlite:///FILE` or `postgresql://...`, read only."""
     path = sqlite_path(source)
     if path is not None and not path.is_file():
-        raise BraidedError(f"{source}: there is no file {path}: give sqlite:///FILE with the path of a data base")
+        raise BraidedError(f"{source}: there is no file {path}: give sqlite:///FILE with the path of a database")
     connect = partial(_postgres, source) if path is None else partial(_sqlite, path)
     return SQLStream(connect, query, target, without_password(source), rules=rules)
 
