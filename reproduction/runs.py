@@ -75,7 +75,7 @@ def paper(
 def _begun_or_new(
     options: RunOptions, data_dir: Path | None, source: ArrayStream | None, checkpoint: Path | None
 ) -> Job:
-    """The run where its checkpoint left it; from the start if there is none or a broken one, which costs time alone."""
+    """Resume the run from its checkpoint, or start over if the checkpoint is missing or broken."""
     if checkpoint is not None and checkpoint.exists():
         try:
             return Job(options, data_dir, checkpoint, _CHECKPOINT_S, resume=True)

@@ -357,7 +357,7 @@ def _by_metric(metric: str, document: Document) -> Grid:
 
 
 def _lines(cell: CellDocument, metric: str, text: str) -> list[str]:
-    """A cell's figure, its deviation over runs below it; or why there is none."""
+    """A cell's mean with its standard deviation below it, or the reason why the cell is empty."""
     if metric not in cell:
         return [nothing(cell) if "error" in cell else ""]
     if metric == TIME or cell["seeds"] < 2:

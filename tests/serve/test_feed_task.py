@@ -57,15 +57,15 @@ def test_create_makes_what_the_targets_are_and_leaves_nothing_where_they_are_ref
         return http.get(f"{server.url}/models/{model}").json().get("task")
 
     file.write_text(EUROS)
-    assert "such as 1000.25, in €: the model is made a regression" in fed(file, "euros", *SPELLING)
+    assert "such as 1000.25, in €: creating a regression model" in fed(file, "euros", *SPELLING)
     file.write_text(COMMAS)
     said = fed(file, "guessed", *SPELLING)
-    assert "not whole, such as 1000.25: the model is made a regression; --task classification" in said
+    assert "not whole, such as 1000.25: creating a regression model; --task classification" in said
     assert "60 records sent" in said
     assert task("guessed") == "regression"
-    assert "the model is made a classification" in fed(stars, "classes")
+    assert "creating a classification model" in fed(stars, "classes")
     assert task("classes") == "classification"
-    assert "the model is made a regression" in fed(stars, "numbers", "--task", "regression")
+    assert "creating a regression model" in fed(stars, "numbers", "--task", "regression")
     assert task("numbers") == "regression"
     assert "is a regression: leave out --task" in fed(file, "guessed", *SPELLING, "--task", "classification", code=2)
     assert "'sold': this model predicts numbers" in fed(odd, "refused", "--task", "regression", code=2)

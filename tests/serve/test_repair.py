@@ -11,8 +11,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from help_serve import SMALL_SPEC, digest, reopened, rows, serving, taught
+from help_serve import SMALL_SPEC, ask, digest, reopened, rows, served_model, serving, taught
+from help_serve import records as learnable
 
+from braided.serve.maintain import look
+from braided.serve.service import folder_lock
 from braided.serve.settings import Settings
 from braided.serve.storage import DamageError, read_only
 from braided.store import state_digest
@@ -232,3 +235,21 @@ def test_a_damaged_model_is_backed_up_as_it_is(folder: Path, tmp_path: Path) -> 
     found = braided("serve", "backup", str(folder), str(tmp_path / "copy"), code=1)
     assert "m cannot be opened, here as there" in found.stderr.replace("\n", " ")
     assert (tmp_path / "copy" / "models" / "m.db").read_bytes() == (folder / "models" / "m.db").read_bytes()
+
+
+def test_a_look_at_a_served_model_does_not_miss_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service may copy the log into the database and cut it, between the copies of the two files."""
+    settings = Settings(tmp_path)
+    worker = served_model(settings)
+    ask(worker, "learn", records=learnable(ITEMS[:60]))
+    copyfile = shutil.copyfile
+
+    def then_cut(source: Path, target: Path) -> None:
+        copyfile(source, target)
+        worker.storage.sync("TRUNCATE")
+
+    monkeypatch.setattr(shutil, "copyfile", then_cut)
+    with folder_lock(tmp_path):
+        found = look(worker.storage.path, settings)
+    assert (found.problem, found.records, found.damage) == (None, 60, [])
+    worker.stop()

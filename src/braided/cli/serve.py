@@ -133,8 +133,8 @@ def restore(
     to: Annotated[
         str | None,
         typer.Option(
-            help="When it had learned so many records, or a time such as 2026-03-01T10:00Z; without it, the snapshots "
-            "are shown, since the first of which it can go back to any record."
+            help="Number of records to go back to, or a time such as 2026-03-01T10:00Z. Without it, list the "
+            "snapshots; the model can go back to any record since the oldest."
         ),
     ] = None,
     as_json: JsonOption = False,

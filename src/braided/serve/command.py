@@ -134,7 +134,9 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         (family, *_, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
-        raise BraidedError(f"--host {host} is no address: {getattr(error, 'strerror', None) or error}") from None
+        raise BraidedError(
+            f"--host {host} is not a valid address: {getattr(error, 'strerror', None) or error}"
+        ) from None
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just given up may be taken
     try:

@@ -175,9 +175,9 @@ def _make_model(settings: FeedSettings, stream: Stream, ask: Callable[..., Any],
         read_as = {column["read_as"] for column in about["columns"]} - {"number", "weight"}
         raw = bool(read_as or about["rules"].keys() - {"weight", "key"} or encoder.units or encoder.form is not PLAIN)
     if why and task == REGRESSION:
-        tell(f"{why}: the model is made a regression; --task classification makes each a class of its own")
+        tell(f"{why}: creating a regression model; --task classification makes each value a class")
     else:
-        tell(f"the model is made a {task}")
+        tell(f"creating a {task} model")
     url, share = settings.to.rstrip("/"), settings.share or SHARES[0]
     if not raw:
         return ask("PUT", url, json={"task": task} | ({"key": settings.key, "share": share} if settings.key else {}))

@@ -6,9 +6,10 @@ import contextlib
 import errno
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -79,13 +80,35 @@ def look(path: Path, settings: Settings) -> Finding:
 
 
 @contextlib.contextmanager
-def _copied(path: Path) -> Any:
-    """A copy of a database as it lies there, log and all."""
+def _copied(path: Path) -> Iterator[Path]:
+    """A copy of a database with its log."""
     with tempfile.TemporaryDirectory() as folder:
-        for suffix in ("", "-wal"):
-            if (source := path.with_name(f"{path.name}{suffix}")).exists():
-                shutil.copyfile(source, Path(folder) / source.name)
-        yield Path(folder) / path.name
+        copy = Path(folder) / path.name
+        with _log_kept(path):
+            _copy_files(path, copy)
+        yield copy
+
+
+@contextlib.contextmanager
+def _log_kept(path: Path) -> Iterator[None]:
+    """Within this, a service that runs does not cut the log, whose commits the database may not have yet."""
+    lock = files.lock_folder(path.parent.parent)
+    if lock is not None:
+        os.close(lock)
+        yield  # nobody writes, and a connection would
+        return
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(sqlite3.Error):  # a damaged database
+            reader = stack.enter_context(contextlib.closing(read_only(path)))
+            reader.execute("BEGIN")
+            reader.execute("SELECT last FROM meta").fetchone()
+        yield
+
+
+def _copy_files(source: Path, copy: Path) -> None:
+    for suffix in ("", "-wal"):
+        if (file := source.with_name(f"{source.name}{suffix}")).exists():
+            shutil.copyfile(file, copy.with_name(f"{copy.name}{suffix}"))
 
 
 def _readable(storage: Storage, settings: Settings) -> Recovered:
@@ -185,9 +208,8 @@ def _copy(source: Path, copy: Path, settings: Settings, say: Callable[[str], Non
         if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
         remove_database(copy)
-        for suffix in ("", "-wal"):
-            if (beside := source.with_name(f"{source.name}{suffix}")).exists():
-                shutil.copyfile(beside, copy.with_name(f"{copy.name}{suffix}"))
+        with _log_kept(source):
+            _copy_files(source, copy)
         say(f"model {source.stem}: was copied as it is, and cannot be opened: {error}")
         return None
     say(f"model {source.stem}: {records} records")

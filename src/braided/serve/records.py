@@ -29,7 +29,7 @@ _MAX_WHOLE = 2**53
 _RAW_KINDS = (str, int, float, bool, type(None))
 #: The types of values in which there is nothing to check but whether they are finite.
 _ONLY_FLOATS = {float}
-#: The fast parser rounds whole numbers beyond 64 bits without a word.
+#: The fast parser rounds whole numbers beyond 64 bits silently.
 _HUGE = 2.0**63
 _NEVER = -(2**60)
 
@@ -72,7 +72,7 @@ def _count_strings(value: Any) -> int:
 def decode_json(content: bytes, what: str = "the body") -> Any:
     """Strict JSON: UTF-8, no NaN or Infinity, no key twice, no nesting beyond reason.
 
-    A parser ten times as fast reads what is plain. Of two equal keys it takes the last in silence; where nothing is
+    A parser ten times as fast reads what is plain. Of two equal keys it silently takes the last; where nothing is
     escaped every key and text has two quotation marks, so that a lost key shows in the count. The slow parser reads
     the rest, and says what is wrong.
     """

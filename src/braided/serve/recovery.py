@@ -19,7 +19,7 @@ from braided.store import decode
 
 @dataclass
 class Recovered:
-    """A model that was opened: its state, how many records were replayed, and what is to be said of it."""
+    """A model that was opened: its state, how many records were replayed, and notes for the log."""
 
     state: ModelState
     replayed: int = 0
@@ -27,7 +27,7 @@ class Recovered:
 
 
 def recover(storage: Storage, limits: Limits, keys: Path | None, until: int | None = None) -> Recovered:
-    """The model after the last request, or after another one.
+    """The model after the request `until`, by default the last one.
 
     A request whose outcome is not known is decided now. One that was acknowledged and is refused now stops the model.
     """

@@ -22,7 +22,7 @@ from braided.streams import text_files
 from braided.streams.base import BATCH
 from braided.streams.readers.base import TARGET_NAMES, FileStream, target_place
 
-#: Below this, every whole number is a float of its own.
+#: Whole numbers below this are exact as float64.
 _EXACT = 2**53
 #: What may stand between fields; the one that the first line has most of, outside of quotes, is taken.
 DELIMITERS = (",", ";", "\t", "|")
