@@ -147,3 +147,11 @@ def test_a_title_above_the_table_is_named_with_its_remedy(tmp_path: Path, title:
     found = read_whole(open_stream(str(path), skip_rows=rows))
     path.write_text(table)
     np.testing.assert_array_equal(found.table.values, read_whole(open_stream(str(path))).table.values)
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x0b", "\x0c", "\x1c", "\x85"])
+def test_only_line_feeds_and_carriage_returns_end_a_line(tmp_path: Path, odd: str) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("a,b,y\n" + f"1,red{odd}wine,u\n2,white,v\n" * 400, encoding="utf-8")
+    table = read_whole(open_stream(str(path))).table
+    assert (table.names, len(table)) == (("a", f"b=red{odd}wine", "b=white"), 800)

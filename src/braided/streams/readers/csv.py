@@ -257,7 +257,7 @@ class CSVStream(FileStream):
                 skipped = max(above - before, 0)
                 yield from reading.rows(islice(lines, skipped, None), before + skipped)
                 return
-            whole = text_files.decoded(block, self.path, before).splitlines(keepends=True)
+            whole = list(text_files.lines_of([block], self.path, before))
             for start in range(max(above - before, 0), len(whole), BATCH):
                 part = whole[start : start + BATCH]
                 plain = reading.plain(part, before + start) if encoder.all_numbers(kept) else None
